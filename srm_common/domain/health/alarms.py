@@ -18,7 +18,7 @@ from srm_common.domain.health.health import (
     deadline_seconds,
     long_idle,
 )
-from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, TOPICS_NAMED, FlowHistory, fold
 from srm_common.domain.monitoring.run_report import RunReport
 
 # What helps, for each state and each alarm: a sentence, a command, a button, and the place in docs/operations.md.
@@ -220,16 +220,27 @@ def _always(seen: Observation) -> Iterator[Alarm]:
         text = f"copies of {seen.flow} have another writer: {seen.foreign_writers}"
         yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
     if seen.skipped_ms is not None and seen.now_ms - seen.skipped_ms < SHOWN_MS:
-        skipped, letters = seen.skipped_records, seen.dead_letters
-        if skipped == 1:
-            where = "it is in the dead letter topic" if letters else "it is not on the target"
-        elif letters:
-            where = f"{'all' if letters == skipped else f'{letters:,}'} of them are in the dead letter topic"
-        else:
-            where = "none of them is on the target"
-        text = f"transforms of {seen.flow} could not take {records(seen.skipped_records)}; {where}"
+        text = f"transforms of {seen.flow} could not take {records(seen.skipped_records)}{_skipped_of(seen)}"
+        text += f"; {_where_skipped(seen)}"
         text += f"; in the newest such run: {seen.skipped_text}" if seen.skipped_text else ""
         yield _alarm(seen, AlarmKind.SKIPPED_RECORDS, Severity.WARNING, text, seen.skipped_since_ms)
+
+
+def _skipped_of(seen: Observation) -> str:
+    named, others = seen.skipped_topics[:TOPICS_NAMED], seen.skipped_topics[TOPICS_NAMED:]
+    last = "other topics" if others else named[-1] if named else ""
+    first = ", ".join(named if others else named[:-1])
+    return f" of {first} and {last}" if first else f" of {last}" if last else ""
+
+
+def _where_skipped(seen: Observation) -> str:
+    skipped, letters = seen.skipped_records, seen.dead_letters
+    topic = f"the dead letter topic {seen.dead_letter_topic}".rstrip()
+    if skipped == 1:
+        return f"it is in {topic}" if letters else "it is not on the target"
+    if letters:
+        return f"{'all' if letters == skipped else f'{letters:,}'} of them are in {topic}"
+    return "none of them is on the target"
 
 
 def _alarm(seen: Observation, kind: AlarmKind, severity: Severity, text: str, since_ms: int | None) -> Alarm:

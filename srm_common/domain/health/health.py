@@ -92,8 +92,9 @@ class Observation:
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last. ``last_run_lost_records`` were
     lost in the newest run, ``lost_records`` by the newest loss as a whole, which was last seen at ``lost_ms``. The
-    ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`. ``lag``
-    and ``lag_before`` may be known in part. ``data_topics``: topics that are copied and are not heartbeats.
+    ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`; ``dead_letter_topic`` is the one in the
+    file, empty without one. ``lag`` and ``lag_before`` may be known in part. ``data_topics``: topics that are copied
+    and are not heartbeats.
     ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that no run was
     due, since the flow was paused or new. ``quiet_since_ms``: since when none of its tasks is running, if that is
     observed repeatedly, and ``waiting`` why.
@@ -145,6 +146,8 @@ class Observation:
     skipped_since_ms: int | None = None
     skipped_ms: int | None = None
     skipped_text: str | None = None
+    skipped_topics: tuple[str, ...] = ()
+    dead_letter_topic: str = ""
 
 
 # How a flow does, in one line of a list.

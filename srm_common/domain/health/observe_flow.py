@@ -54,6 +54,7 @@ def observe(
         stalled_after_seconds=settings.stalled_after_seconds,
         run_max_seconds=settings.run_max_seconds,
         run_limit_seconds=settings.execution_timeout_seconds or None,
+        dead_letter_topic=settings.dead_letter_topic,
     )
 
 
@@ -88,6 +89,7 @@ def _with_history(seen: Observation, known: FlowHistory) -> Observation:
         skipped_since_ms=known.skipped_since_ms,
         skipped_ms=known.skipped_ms,
         skipped_text=known.skipped_text,
+        skipped_topics=known.skipped_topics,
         schedule_interval_seconds=known.schedule_interval_seconds,
         lag_objective_records=known.lag_objective_records,
         reported_ms=known.reported_ms,

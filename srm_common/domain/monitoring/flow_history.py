@@ -24,6 +24,8 @@ _TOLERANCE = "errors.tolerance"
 SHOWN_MS = 24 * 3600 * 1000
 
 
+#: So many topics of skipped records the history names; with one more there are others.
+TOPICS_NAMED = 3
 #: Of so many runs that lost or left out records the history knows how many, the newest ones.
 RUNS_COUNTED = 50
 
@@ -96,7 +98,8 @@ class FlowHistory:
     continues, so they count once.
 
     ``skipped_records`` transforms could not take since ``skipped_since_ms``, ``dead_letters`` of them are in the dead
-    letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``.
+    letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``. They are of
+    the upstream topics ``skipped_topics``, of which the history keeps :data:`TOPICS_NAMED` and one more.
 
     ``counted`` has what was counted of each of the newest runs that lost or left out records, by which a run that is
     reported again counts once; what a run tells that is older than all of them is not counted.
@@ -135,6 +138,7 @@ class FlowHistory:
     skipped_since_ms: int | None = None
     skipped_ms: int | None = None
     skipped_text: str | None = None
+    skipped_topics: tuple[str, ...] = ()
     schedule_interval_seconds: float | None = None
     lag_objective_records: int | None = None
     counted: tuple[RunCounts, ...] = ()
@@ -148,6 +152,8 @@ class FlowHistory:
             value = getattr(self, name)
             if value != default:
                 found[name] = value.to_json() if isinstance(value, FlowHistory | Amount) else value
+        if self.skipped_topics:
+            found["skipped_topics"] = list(self.skipped_topics)
         if self.counted:
             found["counted"] = [list(astuple(one)) for one in self.counted]
         return found
@@ -165,6 +171,8 @@ class FlowHistory:
                 values[name] = Amount.from_json(values[name])
             elif name in values:
                 values[name] = Amount.exactly(values[name])
+        if "skipped_topics" in values:
+            values["skipped_topics"] = tuple(map(str, values["skipped_topics"]))
         if "counted" in values:
             values["counted"] = tuple(RunCounts(*row[: len(fields(RunCounts))]) for row in values["counted"])
         if "before" in values:
@@ -197,6 +205,7 @@ _KINDS: dict[str, Any] = {
     "schedule_interval_seconds": int | float,
     "lag": Amount,
     "lag_before": Amount,
+    "skipped_topics": tuple,
     "counted": tuple,
     "before": FlowHistory,
 }
@@ -331,11 +340,13 @@ def _with_skipped(history: FlowHistory, report: RunReport, new: RunCounts) -> Fl
     if newest is not None and abs(report.reported_ms - newest) >= SHOWN_MS:
         if report.reported_ms < newest:
             return history
-        history = replace(history, skipped_records=0, dead_letters=0, skipped_since_ms=None)
+        history = replace(history, skipped_records=0, dead_letters=0, skipped_since_ms=None, skipped_topics=())
     late = newest is not None and report.reported_ms < newest
     text = next((note for note in report.run.notes if _TOLERANCE in note), None)
+    topics = (one.upstream_topic for one in report.run.partitions if one.skipped_records)
     return replace(
         history,
+        skipped_topics=tuple(dict.fromkeys((*history.skipped_topics, *topics)))[: TOPICS_NAMED + 1],
         skipped_records=history.skipped_records + new.skipped,
         dead_letters=history.dead_letters + new.dead_letters,
         skipped_since_ms=min(history.skipped_since_ms or report.reported_ms, report.reported_ms),

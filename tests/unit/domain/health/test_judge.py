@@ -371,6 +371,25 @@ def test_flows_of_which_little_is_known() -> None:
             Severity.WARNING,
             "transforms of a->b could not take 1 record; it is in the dead letter topic",
         ),
+        (
+            {"skipped_records": 9, "dead_letters": 9, "skipped_ms": NOW, "skipped_topics": ("t", "u")}
+            | {"dead_letter_topic": "a.bad"},
+            AlarmKind.SKIPPED_RECORDS,
+            Severity.WARNING,
+            "transforms of a->b could not take 9 records of t and u; all of them are in the dead letter topic a.bad",
+        ),
+        (
+            {"skipped_records": 1, "skipped_ms": NOW, "skipped_topics": ("t",), "dead_letter_topic": "a.refused"},
+            AlarmKind.SKIPPED_RECORDS,
+            Severity.WARNING,
+            "transforms of a->b could not take 1 record of t; it is not on the target",
+        ),
+        (
+            {"skipped_records": 9, "skipped_ms": NOW, "skipped_topics": ("t", "u", "v", "w")},
+            AlarmKind.SKIPPED_RECORDS,
+            Severity.WARNING,
+            "transforms of a->b could not take 9 records of t, u, v and other topics; none of them is on the target",
+        ),
     ],
 )
 def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, text: str) -> None:
@@ -438,6 +457,8 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "untranslated_groups": st.integers(0, 9),
     "skipped_records": st.integers(1, 9),
     "dead_letters": st.integers(0, 9),
+    "skipped_topics": st.sampled_from([(), ("t",), ("t", "u", "v", "w")]),
+    "dead_letter_topic": st.sampled_from(["", "a.refused"]),
 }
 
 

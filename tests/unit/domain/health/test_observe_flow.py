@@ -9,7 +9,7 @@ import pytest
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.health.alarms import AlarmMemory
-from srm_common.domain.health.health import HealthState
+from srm_common.domain.health.health import AlarmKind, HealthState
 from srm_common.domain.health.judge import judge
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
@@ -43,6 +43,27 @@ STORY = [
     ),
     report(90_000),
 ]
+
+
+def test_the_alarm_of_skipped_records_names_the_dead_letter_topic_of_the_file(tmp_path: Path) -> None:
+    """Also where no run could say it in a note, since it did not end well."""
+    flow = flow_of(
+        tmp_path,
+        "transforms = drop",
+        "transforms.drop.type = org.apache.kafka.connect.transforms.DropHeaders",
+        "transforms.drop.headers = h",
+        "errors.tolerance = all",
+        "errors.deadletterqueue.topic.name = refused",
+    )
+    memory = AlarmMemory().after(report(0, skipped=3, letters=3, stopped="cluster a is not reachable"))
+    (alarm,) = (
+        one
+        for one in judge(observe(FLOW, memory.history, flow, None, START)).alarms
+        if one.kind is AlarmKind.SKIPPED_RECORDS
+    )
+    assert alarm.text == (
+        "transforms of a->b could not take 3 records of t; all of them are in the dead letter topic refused"
+    )
 
 
 def test_the_history_and_the_memory_of_the_report_task_agree(flow: FlowSettings, tmp_path: Path) -> None:

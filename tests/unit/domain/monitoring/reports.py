@@ -13,12 +13,13 @@ START = 1_700_000_000_000
 OBJECTIVE = 10
 
 
-def flow_of(folder: Path) -> FlowSettings:
-    """``a->b``: lags of more than 10 records are alarms, and so are 100 seconds without a good run."""
+def flow_of(folder: Path, *lines: str) -> FlowSettings:
+    """``a->b``: lags of more than 10 records are alarms, and so are 100 seconds without a good run. ``lines`` of the
+    file besides."""
     path = folder / "srm.properties"
     path.write_text(
         "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
-        f"lag.objective.records = {OBJECTIVE}\nstalled.after.seconds = 100\n"
+        f"lag.objective.records = {OBJECTIVE}\nstalled.after.seconds = 100\n" + "".join(f"{line}\n" for line in lines)
     )
     return load_configuration(path).flow("a->b")
 

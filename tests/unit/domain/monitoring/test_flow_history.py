@@ -74,6 +74,26 @@ def test_records_that_transforms_could_not_take_count_together_until_a_day_witho
     assert FlowHistory.from_json(json.loads(json.dumps(again.to_json()))) == again
 
 
+def test_topics_of_skipped_records_are_named_up_to_a_few() -> None:
+    def run(second: int, *topics: str) -> RunReport:
+        one = report(second)
+        assert one.run is not None
+        partitions = tuple(PartitionRecord(topic, f"a.{topic}", 0, skipped_records=1) for topic in topics)
+        return replace(one, run=replace(one.run, partitions=(*one.run.partitions, *partitions)))
+
+    told = [run(60, "u"), run(0, "v"), run(120, "u", "x"), run(120, "u", "x", "y")]
+    assert [after(*told[:count]).skipped_topics for count in (1, 2, 3, 4)] == [
+        ("u",),
+        ("u", "v"),
+        ("u", "v", "x"),
+        ("u", "v", "x", "y"),
+    ]
+    found = after(*told, run(180, "a", "b"))
+    assert found.skipped_topics == ("u", "v", "x", "y")
+    assert FlowHistory.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert after(*told, run(200 + SHOWN_MS // 1000, "z")).skipped_topics == ("z",)
+
+
 def test_a_partition_stands_still_while_another_goes_on() -> None:
     def run(second: int, held: int, gone: int) -> RunReport:
         one = report(second, lost=held, error=HELD)
