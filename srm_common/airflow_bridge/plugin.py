@@ -10,10 +10,13 @@ Besides, it has the processes that tasks and parses are forked from import what 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -30,7 +33,13 @@ class LazyApp:
     """An ASGI app that is built with its first request, in the API server and nowhere else."""
 
     def __init__(self) -> None:
-        self._app: Asgi | None = None
+        self._app: FastAPI | None = None
+
+    def close(self) -> None:
+        """Ends what the app does in the background, which in the API server goes on until the process ends."""
+        if self._app is not None:
+            self._app.state.advertiser.close()
+            self._app = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if self._app is None:

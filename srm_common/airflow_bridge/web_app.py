@@ -102,14 +102,17 @@ def airflow_app() -> FastAPI:
         found: Configuration | None = configuration()
     except ConfigError:
         found = None  # each request reads the file again, and says what is wrong with it
-    Advertiser(configuration).start()
     context = AppContext(
         access=AirflowAccess(),
         store=_store(found),
         scheduler=AirflowScheduler(),
         configuration=configuration,
     )
-    return create_app(context)
+    app = create_app(context)
+    # Nothing tells a mounted app of the end of its server.
+    app.state.advertiser = Advertiser(configuration)
+    app.state.advertiser.start()
+    return app
 
 
 def _store(configuration: Configuration | None) -> MetricsStore:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ def anybody(
     from airflow.utils.session import create_session
     from fastapi.testclient import TestClient
 
+    from srm_common.airflow_bridge.plugin import SrmPlugin
+
     folder = tmp_path_factory.mktemp("plugin")
     (folder / "srm.properties").write_text(
         "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\na->b.enabled = true\n"
@@ -52,6 +55,9 @@ def anybody(
         plugins_manager._get_plugins.cache_clear()
         yield TestClient(airflow_app.create_app("core"), "http://testserver/airflow", follow_redirects=False)
         airflow_app.purge_cached_app()
+        for one in SrmPlugin.fastapi_apps:
+            one["app"].close()
+    assert "srm-advertiser" not in {thread.name for thread in threading.enumerate()}, "it would log into later tests"
 
 
 @pytest.fixture

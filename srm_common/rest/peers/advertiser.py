@@ -35,20 +35,23 @@ class Advertiser:
         self._thread = threading.Thread(target=self._run, name="srm-advertiser", daemon=True)
 
     def start(self) -> None:
-        """Begin, and continue until the process ends; who can tell of the end uses ``with``."""
+        """Begin, and continue until :meth:`close`, or the process ends; who can tell of the end uses ``with``."""
         self._thread.start()
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         """Take the records back; returns when that is done, or cannot be."""
         self._ended.set()
         self._thread.join()
         said = self._said
         if said is not None:
             self._each(lambda log: log.withdraw(said), self._logs)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def renew(self) -> float:
         """Once; returns in how many seconds again."""
