@@ -97,6 +97,10 @@ config.storage.replication.factor = 1
         refresh_seconds=600,
     ) as running:
         running.wait_for_dag(DAG_ID)
+        # The scheduler makes it as soon as it sees the DAG. What a test changes for its own run must not hold it up, as
+        # the test's would wait behind it.
+        first = wait_until(lambda: running.runs(DAG_ID), 300, "a first run")[-1]["dag_run_id"]
+        assert running.wait_for_run(DAG_ID, first) == "success", running.task_states(DAG_ID, first)
         yield running
 
 
@@ -114,8 +118,6 @@ def known_topic(airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka]) 
     topic = "known"
     source.create_topic(topic, partitions=2)
     write(source, topic, 10)
-    first = wait_until(lambda: airflow.runs(DAG_ID), 300, "a first run")[-1]["dag_run_id"]
-    assert airflow.wait_for_run(DAG_ID, first) == "success", airflow.task_states(DAG_ID, first)
     run_id, state = run(airflow)
     assert state == "success", airflow.task_states(DAG_ID, run_id)
     return topic
