@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -116,9 +116,11 @@ class Engine:
         starts: Mapping[Partition, int] | None = None,
         slots: int = 1,
         held: bool = False,
+        clock: Callable[[], float] = time.monotonic,
         **job: Any,
     ) -> Outcome:
-        """One pass from what is committed (or ``starts``) to ``ends`` (default: all there is)."""
+        """One pass from what is committed (or ``starts``) to ``ends`` (default: all there is). ``clock`` is what
+        tailing slots end by."""
         exactly_once = job.get("exactly_once", True)
         targets = self.ends(*topics, committed=job.get("read_committed", True), held=held) | dict(ends or {})
         owner = Ownership.take(self.flow, slots, slots) if exactly_once else None
@@ -142,7 +144,7 @@ class Engine:
             ]
             identities: Sequence[Any] = owner.identities if owner else [None] * slots
             tasks = [SlotTask(slot, identities[slot], tuple(ranges[slot::slots])) for slot in range(slots)]
-            results = [copy_slot(self.job(**job), task) for task in tasks]
+            results = [copy_slot(self.job(**job), task, clock=clock) for task in tasks]
         finally:
             if owner is not None:
                 owner.release()
@@ -208,6 +210,23 @@ class Engine:
             assert_same(expected, copied, f"{topic}-{partition}")
             check_map(maps.get(partition, []), expected, copied, position)
         return sum(map(len, downstream.values()))
+
+
+class TailingTime:
+    """A clock by which slots tail until the test says that their time is over."""
+
+    #: For ``tail_until``, far enough for any machine.
+    SECONDS = 3600.0
+
+    def __init__(self) -> None:
+        self.until = time.time() + self.SECONDS
+        self._passed = 0.0
+
+    def __call__(self) -> float:
+        return self._passed
+
+    def end(self) -> None:
+        self._passed = 2 * self.SECONDS
 
 
 class Background:

@@ -11,6 +11,7 @@ import gc
 import logging
 import resource
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
@@ -41,11 +42,14 @@ _STOP_SECONDS = 5.0
 _BACKLOG_LINGERS = 5
 
 
-def copy_slot(job: CopyJob, task: SlotTask, sql: SqlAccess | None = None) -> SlotResult:
+def copy_slot(
+    job: CopyJob, task: SlotTask, sql: SqlAccess | None = None, clock: Callable[[], float] = time.monotonic
+) -> SlotResult:
     """Copy a slot's ranges.
 
     Args:
         sql: the way to Spark SQL, which a flow with statements needs.
+        clock: seconds, by which the time that the job gives the slot is over.
 
     Faults of Kafka never raise: they come back in the result, per range. ``needs_new_epoch`` says that the outcome of
     a commit is unknown, ``fenced`` that a newer owner exists; in both cases the driver must read the committed
@@ -56,7 +60,7 @@ def copy_slot(job: CopyJob, task: SlotTask, sql: SqlAccess | None = None) -> Slo
     part = f"slot-{task.slot}"
     source = ClusterLink(job.source, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
     target = ClusterLink(job.target, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
-    slot = _Slot(job, task, source, target, sql)
+    slot = _Slot(job, task, source, target, sql, clock)
     thresholds = gc.get_threshold()
     gc.set_threshold(max(_COLLECT_AFTER, thresholds[0]), *thresholds[1:])
     try:
@@ -76,7 +80,13 @@ def copy_slot(job: CopyJob, task: SlotTask, sql: SqlAccess | None = None) -> Slo
 
 class _Slot:
     def __init__(
-        self, job: CopyJob, task: SlotTask, source: ClusterLink, target: ClusterLink, sql: SqlAccess | None
+        self,
+        job: CopyJob,
+        task: SlotTask,
+        source: ClusterLink,
+        target: ClusterLink,
+        sql: SqlAccess | None,
+        clock: Callable[[], float],
     ) -> None:
         self._job = job
         self._task = task
@@ -99,9 +109,10 @@ class _Slot:
         self._needs_new_epoch = False
         self._fenced: str | None = None
         self._notes: list[str] = []
-        self._stop_at = time.monotonic() + job.pass_seconds if job.pass_seconds > 0 else float("inf")
+        self._clock = clock
+        self._stop_at = clock() + job.pass_seconds if job.pass_seconds > 0 else float("inf")
         if self._tails:
-            self._stop_at = min(self._stop_at, time.monotonic() + job.tail_until - time.time())
+            self._stop_at = min(self._stop_at, clock() + job.tail_until - time.time())
 
     async def work(self) -> None:
         """Everything, inside the event loop."""
@@ -226,13 +237,13 @@ class _Slot:
                 state.start_over(keep_acknowledged=False)
         if self._tails and any(state.error is not None for state in self._states):
             # The driver decides about lost data and the like, and the others continue in its next pass.
-            self._stop_at = min(self._stop_at, time.monotonic() + _STOP_SECONDS)
+            self._stop_at = min(self._stop_at, self._clock() + _STOP_SECONDS)
 
     @property
     def _over(self) -> bool:
         """Whether the slot ends with its next commit. A partition that waits after a fault is given its patience, or it
         would never be reported; meanwhile the others continue."""
-        return time.monotonic() > self._stop_at and not any(state.failing for state in self._states)
+        return self._clock() > self._stop_at and not any(state.failing for state in self._states)
 
     def _behind(self) -> bool:
         return any(state.behind and not (state.held or state.paused) for state in self._states)
@@ -251,8 +262,8 @@ class _Slot:
     def _patience(self, fetching: Fetching, chunk: Chunk) -> float:
         now = time.monotonic()
         limits = [1.0, fetching.next_event - now]
-        if self._stop_at > now:
-            limits.append(self._stop_at - now)
+        if (left := self._stop_at - self._clock()) > 0:
+            limits.append(left)
         if chunk.open:
             limits.append(self._job.chunk_seconds - chunk.age)
             if self._tails:

@@ -8,7 +8,7 @@ import pytest
 
 from srm_common.kafka.client import codes
 from srm_common.testing import FakeCluster
-from tests.kafka.engine import Background, Engine, wait_for_copies
+from tests.kafka.engine import Background, Engine, TailingTime, wait_for_copies
 from tests.kafka.records import mixed_records, produce, put, writer
 
 
@@ -19,7 +19,8 @@ def test_a_slot_goes_on_with_what_is_written_meanwhile(
     engine.create(name, 3)
     produce(source_kafka, name, 0, mixed_records(50))
     ends = engine.ends(name)
-    run = Background(engine, name, ends=ends, tail_until=time.time() + 8, linger_seconds=0.1)
+    clock = TailingTime()
+    run = Background(engine, name, clock=clock, ends=ends, tail_until=clock.until, linger_seconds=0.1)
     producer = writer(source_kafka)
     written = 0
     while run.running:
@@ -31,7 +32,9 @@ def test_a_slot_goes_on_with_what_is_written_meanwhile(
         if written <= 100:
             wait_for_copies(engine, name, 1, written)
         else:
-            time.sleep(0.2)
+            # It ends although there is always something new.
+            clock.end()
+            time.sleep(0.02)
     outcome = run.result()
     assert not outcome.errors
     assert outcome.ranges[name, 1].position >= 100
@@ -46,7 +49,10 @@ def test_an_idle_slot_ends_when_its_time_is_over(
 ) -> None:
     engine = Engine(source_kafka, target_kafka, name)
     engine.create(name)
-    outcome = engine.copy(name, tail_until=time.time() + 2)
+    clock = TailingTime()
+    source_kafka.after(5, "Fetch").do(clock.end)
+    outcome = engine.copy(name, clock=clock, tail_until=clock.until, fetch_max_wait_ms=50)
+    assert clock() > 0, "it has asked five times and got nothing"
     assert (outcome.records, outcome.slots[0].transactions, outcome.errors) == (0, 0, {})
 
 
@@ -76,7 +82,11 @@ def test_a_partition_without_records_does_not_keep_a_slot_from_ending_after_a_fa
     engine.create(name, 2)
     produce(source_kafka, name, 0, mixed_records(50))
     with target_kafka.refuse(api, code, times=1):
-        outcome = Background(engine, name, tail_until=time.time() + 1, linger_seconds=0.1).result()
+        clock = TailingTime()
+        run = Background(engine, name, clock=clock, tail_until=clock.until, linger_seconds=0.1)
+        wait_for_copies(engine, name, 0, 50)
+        clock.end()
+        outcome = run.result()
     assert outcome.slots[0].retries == 1
     assert not outcome.errors
     assert engine.check(name) == 50
