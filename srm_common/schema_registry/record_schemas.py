@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from srm_common.domain.schemas.schemas import qualified
 from srm_common.errors import RegistryError, TransformFailed
-from srm_common.records.connect.avro_converter import SchemaText
+from srm_common.records.connect.registry_converter import Reference, SchemaText
 from srm_common.schema_registry.registry import SchemaRegistry
 
 _CACHED_SCHEMAS = 10_000
@@ -21,7 +21,7 @@ _MOST_REFERENCES = 1000
 
 
 class RegistrySchemas:
-    """What :class:`~srm_common.records.connect.avro_converter.RecordSchemas` asks for. Not for several threads.
+    """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` asks for. Not for several threads.
 
     Each schema is asked for once; no connection is kept open meanwhile.
 
@@ -36,7 +36,7 @@ class RegistrySchemas:
         self._context = context
         self._schemas: dict[int, SchemaText] = {}
         self._unknown: dict[int, float] = {}
-        self._registered: dict[tuple[str, str], int] = {}
+        self._registered: dict[tuple[str, str, str], int] = {}
         #: Until when a registry is not asked, and what it did not respond to.
         self._silent: dict[SchemaRegistry, tuple[float, RegistryError]] = {}
 
@@ -63,8 +63,8 @@ class RegistrySchemas:
             self._schemas[number] = found
         return found
 
-    def registered(self, subject: str, topic: str, schema: str) -> int:
-        """The id of an Avro schema of a subject, which gets it if it has it not.
+    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
+        """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
 
         Raises:
             TransformFailed: the registry does not take it; names the subject and the topic.
@@ -72,18 +72,18 @@ class RegistrySchemas:
         if self._target is None:
             return 0
         subject = qualified(self._context, subject)
-        number = self._registered.get((subject, schema))
+        number = self._registered.get((subject, kind, schema))
         if number is None:
             try:
                 with self._asked(self._target) as registry:
-                    number = registry.add(subject, schema)
+                    number = registry.add(subject, kind, schema)
             except RegistryError as error:
                 raise TransformFailed(
                     f"the schema that transforms give records of {topic} cannot be registered as {subject}: {error}"
                 ) from error
             if len(self._registered) >= _CACHED_SCHEMAS:
                 self._registered.clear()
-            self._registered[subject, schema] = number
+            self._registered[subject, kind, schema] = number
         return number
 
     @contextmanager
@@ -103,30 +103,32 @@ class RegistrySchemas:
         found = self._source.by_id(number)
         if found is None:
             return None
-        texts: list[str] = []
-        self._referred(number, found, texts, set())
-        return SchemaText(str(found.get("schemaType") or "AVRO"), str(found.get("schema", "")), tuple(texts))
+        references: list[Reference] = []
+        self._referred(number, found, references, set())
+        return SchemaText(str(found.get("schemaType") or "AVRO"), str(found.get("schema", "")), tuple(references))
 
-    def _referred(self, number: int, body: dict[str, object], texts: list[str], seen: set[tuple[str, int]]) -> None:
-        for place in _references(number, body):
-            if place in seen:
+    def _referred(
+        self, number: int, body: dict[str, object], referred: list[Reference], seen: set[tuple[str, str, int]]
+    ) -> None:
+        for name, subject, version in _references(number, body):
+            if (name, subject, version) in seen:
                 continue
-            seen.add(place)
-            found = self._source.version(*place) if len(seen) < _MOST_REFERENCES else None
+            seen.add((name, subject, version))
+            found = self._source.version(subject, version) if len(seen) < _MOST_REFERENCES else None
             if found is None:
                 raise TransformFailed(
-                    f"schema id {number} refers to version {place[1]} of subject {place[0]}, which the registry of "
+                    f"schema id {number} refers to version {version} of subject {subject}, which the registry of "
                     f"{self._source.alias} does not have"
                 )
-            self._referred(number, found, texts, seen)
-            texts.append(str(found.get("schema", "")))
+            self._referred(number, found, referred, seen)
+            referred.append(Reference(name, str(found.get("schema", ""))))
 
 
-def _references(number: int, body: dict[str, object]) -> list[tuple[str, int]]:
-    """Subject and version of each schema that one refers to."""
+def _references(number: int, body: dict[str, object]) -> list[tuple[str, str, int]]:
+    """Name, subject and version of each schema that one refers to."""
     found = body.get("references") or []
     if not isinstance(found, list) or not all(
         isinstance(one, dict) and type(one.get("subject")) is str and type(one.get("version")) is int for one in found
     ):
         raise TransformFailed(f"schema id {number} has references without subject and version: {str(found)[:200]}")
-    return [(one["subject"], one["version"]) for one in found]
+    return [(str(one.get("name")), one["subject"], one["version"]) for one in found]

@@ -146,10 +146,12 @@ class SchemaRegistry(Closing):
 
     # ---- changes
 
-    def add(self, subject: str, schema: str) -> int:
-        """Register an Avro schema as a producer does; returns the id, which is that of before if it is there."""
+    def add(self, subject: str, kind: str, schema: str) -> int:
+        """Register a schema as a producer does; returns the id, which is that of before if it is there."""
         what = f"register a schema for {_named(subject)}"
-        number = self._ask("POST", f"/subjects/{_quoted(subject)}/versions", what, dict, {"schema": schema}).get("id")
+        # Registries that know Avro alone take no kind.
+        body = {"schema": schema} if kind == "AVRO" else {"schema": schema, "schemaType": kind}
+        number = self._ask("POST", f"/subjects/{_quoted(subject)}/versions", what, dict, body).get("id")
         if type(number) is not int or not 0 <= number < 1 << 31:
             raise self._unreadable(what, self._urls[0])
         return number

@@ -7,19 +7,34 @@ it: branches of unions are records with one field, of which it says and is told 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import fastavro
+from fastavro.schema import SchemaParseException
 
 from srm_common.domain.transforms.date_pattern import MILLIS_PER_DAY
-from srm_common.records.connect.avro_schemas import Avro, branch_name, is_map_entry, nullable
+from srm_common.domain.transforms.formats import Format
+from srm_common.records.connect.avro_schemas import (
+    Avro,
+    branch_name,
+    from_connect,
+    is_map_entry,
+    nullable,
+    parsed,
+    to_connect,
+)
 from srm_common.records.connect.hash_map import HashMap
 from srm_common.records.connect.java_values import DataFault, Float32, JavaDate, class_name, wrapped
 from srm_common.records.connect.json_values import decimal_of, logical_integer, unscaled_bytes
+from srm_common.records.connect.registry_converter import Reference
 from srm_common.records.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Struct, Type, type_of
 
 Convert = Callable[[Any], Any]
+#: What comes of properties of the wrong kind (``connect.parameters``, ``logicalType`` and more): a registry checks only
+#: what is Avro's own.
+_ODD = (SchemaParseException, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 #: What fastavro raises for bytes that the schema does not fit to, and for values.
 _BROKEN = (ValueError, TypeError, EOFError, IndexError, KeyError, OverflowError, AttributeError, MemoryError)
@@ -32,13 +47,42 @@ class _Part(NamedTuple):
 
 
 class AvroValues:
-    """Values of one Avro schema and the Connect schema that it stands for."""
+    """Values of one Avro schema and the Connect schema that it stands for.
+
+    It is what :class:`~srm_common.records.connect.registry_converter.RegistryValues` asks for.
+    """
+
+    kind: ClassVar[str] = "AVRO"
+    title: ClassVar[str] = "Avro"
 
     def __init__(self, avro: Avro, schema: Schema) -> None:
+        self.schema = schema
         self._count = 0
         part = self._part(avro, schema)
         self._read, self._write = part.read, part.write
         self._wire = fastavro.parse_schema(part.wire)
+
+    @classmethod
+    def of_text(cls, text: str, references: Sequence[Reference], format_: Format) -> Self:
+        """Raises :class:`DataFault` if the text is not Avro, or Connect has no such schema."""
+        try:
+            avro = parsed(text, [one.text for one in references])
+            return cls(avro, to_connect(avro))
+        except DataFault:
+            raise
+        except _ODD as error:
+            raise DataFault(f"has a schema that cannot be used here: {error!r}") from error
+
+    @classmethod
+    def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
+        """Raises :class:`DataFault` if Avro has no such schema."""
+        text = json.dumps(from_connect(schema), ensure_ascii=False, separators=(",", ":"))
+        return text, cls(parsed(text), schema)
+
+    @staticmethod
+    def writes_null(schema: Schema) -> bool:
+        """Null is a tombstone."""
+        return False
 
     def decode(self, data: bytes) -> Any:
         """Raises :class:`DataFault` if the bytes are not of this schema, or are more than that."""

@@ -21,7 +21,7 @@ from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import SCHEMA, encoded_header
 
 if TYPE_CHECKING:
-    from srm_common.records.connect.avro_converter import AvroConverter, RecordSchemas
+    from srm_common.records.connect.registry_converter import RecordSchemas, RegistryConverter
 
 Mask = npt.NDArray[np.bool_]
 _COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
@@ -48,7 +48,7 @@ class ConnectRecords:
         self._topic = topic
         self._partition = partition
         self._schemas = schemas
-        self._converters: dict[tuple[Side, Format], Converter | AvroConverter] = {}
+        self._converters: dict[tuple[Side, Format], Converter | RegistryConverter] = {}
         self._transforms: dict[Step, FieldTransform] = {}
         self._cells: dict[Side, dict[int, _Cell]] = {side: {} for side in Side}
         self._formats: dict[Side, Format] = {}
@@ -157,22 +157,23 @@ class ConnectRecords:
             raise DataFault("is nested too deeply") from None
         return "null" if text is None else text.decode()
 
-    def _converter(self, side: Side, format_: Format) -> Converter | AvroConverter:
+    def _converter(self, side: Side, format_: Format) -> Converter | RegistryConverter:
         converter = self._converters.get((side, format_))
         if converter is None:
             converter = self._converters[side, format_] = self._made(side, format_)
         return converter
 
-    def _made(self, side: Side, format_: Format) -> Converter | AvroConverter:
+    def _made(self, side: Side, format_: Format) -> Converter | RegistryConverter:
         if format_.kind is not FormatKind.AVRO:
             return Converter(format_)
-        # fastavro is needed for these alone.
-        from srm_common.records.connect.avro_converter import AvroConverter
-
         assert self._schemas is not None
-        return AvroConverter(self._topic, side, self._schemas)
+        # fastavro is needed for these alone.
+        from srm_common.records.connect.avro_values import AvroValues
+        from srm_common.records.connect.registry_converter import RegistryConverter
 
-    def _decoded(self, fields: FieldStep, converter: Converter | AvroConverter, data: bytes | None) -> _Cell:
+        return RegistryConverter(self._topic, side, format_, AvroValues, self._schemas)
+
+    def _decoded(self, fields: FieldStep, converter: Converter | RegistryConverter, data: bytes | None) -> _Cell:
         try:
             return _Cell(converter.decode(data), False)
         except DataFault as error:

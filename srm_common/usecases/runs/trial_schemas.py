@@ -8,7 +8,7 @@ from typing import NamedTuple
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.errors import TransformFailed
-from srm_common.records.connect.avro_converter import SchemaText
+from srm_common.records.connect.registry_converter import SchemaText
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.java_values import DataFault
 from srm_common.schema_registry.record_schemas import RegistrySchemas
@@ -26,7 +26,7 @@ class SchemaData(NamedTuple):
 
 
 class TrialSchemas:
-    """What :class:`~srm_common.records.connect.avro_converter.RecordSchemas` asks for.
+    """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` asks for.
 
     Args:
         source: of the source's registry.
@@ -50,9 +50,9 @@ class TrialSchemas:
         """
         return self._by_id.get(number) or self._source.schema(number)
 
-    def registered(self, subject: str, topic: str, schema: str) -> int:
+    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         """An id that only this preview knows, the same for the same schema."""
-        text = SchemaText("AVRO", schema)
+        text = SchemaText(kind, schema)
         number = self._made.setdefault(text, _FIRST_ID + len(self._made))
         self._by_id[number] = text
         return number

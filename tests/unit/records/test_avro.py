@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.transforms.chain import parse_chain
-from srm_common.domain.transforms.formats import Side
+from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.errors import TransformFailed
-from srm_common.records.connect.avro_converter import AvroConverter, SchemaText
+from srm_common.records.connect.avro_values import AvroValues
 from srm_common.records.connect.converters import NULL
 from srm_common.records.connect.java_values import DataFault, Float32, Int32, JavaDate
+from srm_common.records.connect.registry_converter import RegistryConverter, SchemaText
 from srm_common.records.connect.schema import Schema, Struct, Type
 from srm_common.records.transform import Transform
 from srm_common.schema_registry.record_schemas import RegistrySchemas
@@ -70,8 +71,9 @@ def registry_of(local: LocalRegistry, alias: str) -> SchemaRegistry:
     return SchemaRegistry(cluster, timeout_seconds=30)
 
 
-def converter(source: LocalRegistry, target: LocalRegistry) -> AvroConverter:
-    return AvroConverter("west.orders", Side.VALUE, RegistrySchemas(registry_of(source, "e"), registry_of(target, "w")))
+def converter(source: LocalRegistry, target: LocalRegistry) -> RegistryConverter:
+    schemas = RegistrySchemas(registry_of(source, "e"), registry_of(target, "w"))
+    return RegistryConverter("west.orders", Side.VALUE, Format(FormatKind.AVRO), AvroValues, schemas)
 
 
 def framed(number: int, data: bytes) -> bytes:
@@ -303,10 +305,10 @@ def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(schema: Any,
         def schema(self, number: int) -> SchemaText:
             return SchemaText("AVRO", json.dumps(schema))
 
-        def registered(self, subject: str, topic: str, schema: str) -> int:
+        def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
             return 2
 
-    of = AvroConverter("orders", Side.VALUE, One())
+    of = RegistryConverter("orders", Side.VALUE, Format(FormatKind.AVRO), AvroValues, One())
     try:
         found = of.decode(framed(1, data))
     except DataFault:
@@ -318,7 +320,7 @@ def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(schema: Any,
 def test_symbols_of_an_enum_may_be_any_text() -> None:
     schema = {"type": "enum", "name": "E", "symbols": ["grün", "rot und blau", ""]}
     with LocalRegistry() as local:
-        number = registry_of(local, "e").add("s", json.dumps(schema))
+        number = registry_of(local, "e").add("s", "AVRO", json.dumps(schema))
         of = converter(local, local)
         found = of.decode(framed(number, b"\x02"))
         assert found.value == "rot und blau"
@@ -341,7 +343,7 @@ def test_symbols_of_an_enum_may_be_any_text() -> None:
 )
 def test_numbers_that_java_refuses(schema: Any, data: bytes, text: str) -> None:
     with LocalRegistry() as local:
-        number = registry_of(local, "e").add("s", json.dumps(schema))
+        number = registry_of(local, "e").add("s", "AVRO", json.dumps(schema))
         with pytest.raises(DataFault, match=text):
             converter(local, local).decode(framed(number, data))
 
@@ -362,7 +364,7 @@ def test_references_that_are_none(references: Any) -> None:
 def test_a_registry_that_did_not_respond_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise each of a slot's partitions would wait for as long as the first."""
     with LocalRegistry() as local:
-        number = registry_of(local, "e").add("s", '"int"')
+        number = registry_of(local, "e").add("s", "AVRO", '"int"')
         schemas = RegistrySchemas(registry_of(local, "e"), registry_of(local, "w"))
         asked: list[str] = []
 
@@ -379,10 +381,10 @@ def test_a_registry_that_did_not_respond_is_asked_again_later(monkeypatch: pytes
         assert len(asked) == 1
         for _ in range(3):
             with pytest.raises(TransformFailed, match="cannot be registered as t-value"):
-                schemas.registered("t-value", "t", '"int"')
+                schemas.registered("t-value", "t", "AVRO", '"int"')
         assert len(asked) == 2
         local.fault = lambda method, path: None
         now = time.monotonic()
         monkeypatch.setattr(time, "monotonic", lambda: now + 11)
         assert schemas.schema(number) is not None
-        assert schemas.registered("s", "t", '"int"') == number
+        assert schemas.registered("s", "t", "AVRO", '"int"') == number

@@ -1,0 +1,173 @@
+"""Bytes in Confluent's wire format to Connect's data and back: a zero, the id of a registry's schema, the value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+
+from srm_common.domain.transforms.formats import Format, Side
+from srm_common.records.connect.converters import NULL, SchemaAndValue
+from srm_common.records.connect.java_values import DataFault
+from srm_common.records.connect.schema import Schema
+
+_CACHED_SCHEMAS = 1000
+_HEADER = 5
+Key = TypeVar("Key", bytes, Schema)
+
+
+class Reference(NamedTuple):
+    """A schema that another one refers to by a name."""
+
+    name: str
+    text: str
+
+
+class SchemaText(NamedTuple):
+    """A schema as a registry has it. ``references``: the ones that it refers to, each behind those it needs itself."""
+
+    kind: str
+    text: str
+    references: Sequence[Reference] = ()
+
+
+class RecordSchemas(Protocol):
+    """The schemas of keys and values: read from the source's registry, and new ones registered at the target's."""
+
+    def schema(self, number: int) -> SchemaText | None:
+        """The schema with this id; None if there is none.
+
+        Raises:
+            TransformFailed: the registry does not tell.
+        """
+
+    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
+        """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
+
+        Raises:
+            TransformFailed: the registry does not take it; names the subject and the topic.
+        """
+
+
+class RegistryValues(Protocol):
+    """Values by one schema of a registry, and the schema of Connect that it stands for."""
+
+    #: The registry's word for such schemas, and the one for sentences.
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    schema: Schema
+
+    @classmethod
+    def of_text(cls, text: str, references: Sequence[Reference], format_: Format) -> Self:
+        """By a schema of a registry.
+
+        Raises:
+            DataFault: it is none of this kind, or Connect has no such schema.
+        """
+
+    @classmethod
+    def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
+        """By a schema of Connect, with the text to register for it.
+
+        Raises:
+            DataFault: the kind has no such schema.
+        """
+
+    @staticmethod
+    def writes_null(schema: Schema) -> bool:
+        """Whether null is written by the schema; otherwise it is a tombstone."""
+
+    def decode(self, data: bytes) -> Any:
+        """Raises :class:`DataFault` if the bytes are not of this schema."""
+
+    def encode(self, value: Any) -> bytes:
+        """Raises :class:`DataFault` if the schema does not take the value."""
+
+
+class _Known(NamedTuple):
+    values: RegistryValues
+    header: bytes
+
+
+class RegistryConverter:
+    """Confluent's ``AvroConverter`` or ``JsonSchemaConverter`` for the keys or values of one topic.
+
+    Unlike them, what still has the schema that it was read with is written with that schema and its id, while they
+    write everything with what Connect's schema gives when made the registry's again, under a new id.
+    """
+
+    def __init__(
+        self, topic: str, side: Side, format_: Format, values: type[RegistryValues], schemas: RecordSchemas
+    ) -> None:
+        self._topic = topic
+        self._format = format_
+        self._values = values
+        #: ``TopicNameStrategy``.
+        self._subject = f"{topic}-{side.prefix}"
+        self._schemas = schemas
+        self._read: dict[bytes, _Known] = {}
+        self._made: dict[Schema, _Known] = {}
+
+    def decode(self, data: bytes | None) -> SchemaAndValue:
+        """``toConnectData``.
+
+        Raises:
+            DataFault: these bytes are not of a schema that the registry has.
+            TransformFailed: the registry does not tell.
+        """
+        if data is None:
+            return NULL
+        if len(data) < _HEADER or data[0] != 0:
+            title = self._values.title
+            raise DataFault(
+                f"is not {title} of a schema registry: it does not begin with a zero and the id of a schema"
+            )
+        header = data[:_HEADER]
+        known = self._read.get(header)
+        if known is None:
+            known = _kept(self._read, header, self._known(header))
+        return SchemaAndValue(known.values.schema, known.values.decode(data[_HEADER:]))
+
+    def encode(self, schema: Schema | None, value: Any, before: bytes | None = None) -> bytes | None:
+        """``fromConnectData``.
+
+        Args:
+            before: what the key or value was; if its schema is the same, so is the id.
+
+        Raises:
+            DataFault: the kind of schema, or the schema, cannot hold the value.
+            TransformFailed: the registry of the target does not take the schema.
+        """
+        if schema is None:
+            if value is None:
+                return None
+            raise DataFault(f"cannot be written: {self._values.title} needs a schema, and there is none")
+        if value is None and not self._values.writes_null(schema):
+            return None
+        known = None if before is None else self._read.get(before[:_HEADER])
+        if known is None or known.values.schema != schema:
+            known = self._made.get(schema)
+        if known is None:
+            text, values = self._values.of_schema(schema, self._format)
+            values.encode(value)  # what cannot be written registers nothing
+            number = self._schemas.registered(self._subject, self._topic, self._values.kind, text)
+            known = _kept(self._made, schema, _Known(values, b"\0" + number.to_bytes(4)))
+        return known.header + known.values.encode(value)
+
+    def _known(self, header: bytes) -> _Known:
+        number = int.from_bytes(header[1:])
+        found = self._schemas.schema(number)
+        if found is None:
+            raise DataFault(f"has the schema id {number}, which the registry of the source does not know")
+        if found.kind != self._values.kind:
+            raise DataFault(f"has the schema id {number}, which is {found.kind}, not {self._values.title}")
+        try:
+            return _Known(self._values.of_text(found.text, found.references, self._format), header)
+        except DataFault as error:
+            raise DataFault(f"{error} (schema id {number})") from None
+
+
+def _kept(cache: dict[Key, _Known], key: Key, known: _Known) -> _Known:
+    if len(cache) >= _CACHED_SCHEMAS:
+        cache.clear()
+    cache[key] = known
+    return known
