@@ -96,7 +96,7 @@ def to_float(number: float | Decimal) -> Float32:
         return Float32(math.copysign(_LARGEST_FLOAT, near))
     with np.errstate(over="ignore"):
         single = np.float32(near)
-    if not isinstance(number, float) and math.isfinite(near) and near != number and np.isfinite(single):
+    if near and not isinstance(number, float) and math.isfinite(near) and near != number and np.isfinite(single):
         # The double may have been rounded to the middle between two floats.
         exact = Fraction(number)
         around = (np.nextafter(single, np.float32(-math.inf)), single, np.nextafter(single, np.float32(math.inf)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -17,6 +17,8 @@ from srm_common.records.connect.java_values import DataFault, unsigned_zero
 
 #: Jackson's limit.
 _NUMBER_LENGTH = 1000
+#: About that of ``BigDecimal``.
+_LARGEST_EXPONENT = (1 << 31) - 1
 _TOO_LONG: int = 10**_NUMBER_LENGTH
 MISSING = object()
 """There is no value: nothing but white space."""
@@ -25,7 +27,13 @@ MISSING = object()
 def _decimal(text: str) -> Decimal:
     if len(text) > _NUMBER_LENGTH and sum(map(str.isdigit, text)) > _NUMBER_LENGTH:
         raise DataFault(f"is not JSON that Connect reads: a number has more than {_NUMBER_LENGTH} digits")
-    return unsigned_zero(Decimal(text))
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = None
+    if number is None or abs(number.adjusted()) > _LARGEST_EXPONENT:
+        raise DataFault("is not JSON that Connect reads: a number has an exponent of more than 32 bits")
+    return unsigned_zero(number)
 
 
 def _constant(text: str) -> Any:
@@ -63,9 +71,7 @@ def read(data: bytes) -> Any:
         text = _decoded(data)
         whole = False
     try:
-        value = _value(text)
-    except json.JSONDecodeError:
-        value = _value_with_zeros(text)
+        value = _first(text)
     except RecursionError:
         raise DataFault("is JSON that is nested too deeply") from None
     if not whole and _ESCAPED_BYTE.search(_texts(value)):
@@ -108,11 +114,29 @@ def _decoded(data: bytes) -> str:
     return data.decode(encoding, "surrogateescape" if encoding == "utf-8" else "replace")
 
 
+def _first(text: str) -> Any:
+    try:
+        return _value(text)
+    except json.JSONDecodeError:
+        return _value_with_zeros(text)
+    except ValueError as error:
+        raise _too_long(error) from None
+
+
+def _too_long(error: ValueError) -> DataFault:
+    """Of the decoder: Python reads integers of 4,300 digits only."""
+    if isinstance(error, DataFault):
+        return error
+    return DataFault(f"is not JSON that Connect reads: a number has more than {_NUMBER_LENGTH} digits")
+
+
 def _value_with_zeros(text: str) -> Any:
     try:
         return _value(_LEADING_ZEROS.sub(lambda found: found[1] if found[1] is not None else found[0], text))
     except json.JSONDecodeError as error:
         raise DataFault(f"is not JSON: {error.msg} at character {error.pos}") from None
+    except ValueError as error:
+        raise _too_long(error) from None
 
 
 def _value(text: str) -> Any:
