@@ -73,7 +73,7 @@ class Transform:
         topic: the copy's name, which is what Connect's predicates see in MirrorMaker 2.
         then: what gets the records that the steps have left, each what the one before has left.
         partition: which InsertField may insert.
-        schemas: of registries, where :func:`~srm_common.domain.transforms.chain.needs_schemas` says so.
+        schemas: of registries, where :func:`~srm_common.domain.transforms.chain.schema_formats` says so.
     """
 
     def __init__(

@@ -13,7 +13,8 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.layers import Entry, Layers
 from srm_common.domain.settings.table import BY_NAME
-from srm_common.domain.transforms.chain import Chain, needs_schemas
+from srm_common.domain.transforms.chain import Chain, schema_formats
+from srm_common.domain.transforms.formats import WITH_REGISTRY
 from srm_common.errors import ConfigError
 
 
@@ -108,10 +109,12 @@ def registry_faults(
     values: Mapping[str, Any],
     transforms: Chain,
 ) -> list[ConfigError]:
-    """Faults of the schema registries of a flow that copies schemas, or whose transforms look into Avro."""
+    """Faults of the schema registries of a flow that copies schemas, or whose transforms look into what needs one."""
     found = []
     needing = [("sync.schemas.enabled", "")] if values.get("sync.schemas.enabled") else []
-    needing += [("transforms", "asks for fields of Avro, which ")] if needs_schemas(transforms) else []
+    needing += [
+        ("transforms", f"asks for fields of {WITH_REGISTRY[one]}, which ") for one in schema_formats(transforms)
+    ]
     for key, what in needing:
         on = layers.find(BY_NAME[key], name).entry
         assert on is not None

@@ -10,7 +10,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.key import BadValue
 from srm_common.domain.settings.layers import Entry
 from srm_common.domain.settings.table import BY_NAME
-from srm_common.domain.transforms.chain import CHAIN_KEYS, needs_schemas, parse_chain
+from srm_common.domain.transforms.chain import CHAIN_KEYS, parse_chain, schema_formats
 from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError
@@ -74,7 +74,7 @@ def with_transforms(configuration: Configuration, flow: FlowSettings, keys: Mapp
         fields["statements"] = parse_statements(values)
     except TransformFault as fault:
         raise ConfigError(f"{fault.key} {fault}") from None
-    if needs_schemas(fields["transforms"]):
+    if schema_formats(fields["transforms"]):
         for cluster in (flow.source, flow.target):
             if cluster.schema_registry is None:
                 raise ConfigError(f"transforms needs {cluster.alias}.schema.registry.url, which is not set")

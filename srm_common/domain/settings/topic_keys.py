@@ -135,8 +135,8 @@ def selection_keys() -> Iterator[Key]:
     )
     for side in ("key", "value"):
         yield key(f"{side}.format", Kind.TEXT, None).means(
-            f"What {side}s are, for transforms that look into them: `json`, `avro` or `string`. Connect's "
-            f"`{side}.converter` says the same, see [transforms.md](transforms.md).",
+            f"What {side}s are, for transforms that look into them: `json`, `avro`, `json-schema` or `string`. "
+            f"Connect's `{side}.converter` says the same, see [transforms.md](transforms.md).",
             _UNCHANGED,
         )
     yield key("heartbeats.replication.enabled", Kind.SWITCH, "true", flow_field="heartbeats_replication").means(

@@ -14,7 +14,7 @@ from enum import Enum
 from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
 from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.field_steps import FIELD_TRANSFORMS, TRANSFORMS_PACKAGE, FieldStep, field_step
-from srm_common.domain.transforms.formats import FORMAT_KEYS, FormatKind
+from srm_common.domain.transforms.formats import FORMAT_KEYS, WITH_REGISTRY, FormatKind
 
 _PREDICATES = f"{TRANSFORMS_PACKAGE}predicates."
 
@@ -81,10 +81,11 @@ def parse_chain(values: Mapping[str, str]) -> Chain:
     return tuple(_step(alias, values, predicates) for alias in _aliases("transforms", values))
 
 
-def needs_schemas(chain: Chain) -> bool:
-    """Whether some step looks into keys or values whose schemas are in a registry."""
+def schema_formats(chain: Chain) -> list[FormatKind]:
+    """The formats of what steps look into, of those whose schemas are in a registry."""
     formats = [one for step in chain if step.fields for one in (step.fields.format, step.fields.key_format)]
-    return any(one is not None and one.kind is FormatKind.AVRO for one in formats)
+    kinds = {one.kind for one in formats if one is not None}
+    return [kind for kind in WITH_REGISTRY if kind in kinds]
 
 
 def _aliases(key: str, values: Mapping[str, str]) -> list[str]:

@@ -27,6 +27,7 @@ class FormatKind(Enum):
     AVRO = "avro"
     BYTES = "bytes"
     JSON = "json"
+    JSON_SCHEMA = "json-schema"
     STRING = "string"
 
 
@@ -38,37 +39,51 @@ class Format:
         schemas: JSON stands in an envelope with its schema (``schemas.enable``).
         replace_null_with_default: null is read and written as the schema's default.
         numeric_decimals: decimals are written as numbers instead of Base64 (``decimal.format``).
+        optional_unless_required: properties that a JSON Schema does not require are optional
+            (``use.optional.for.nonrequired``).
+        closed_objects: new JSON Schemas allow no other properties (``object.additional.properties``).
     """
 
     kind: FormatKind
     schemas: bool = False
     replace_null_with_default: bool = True
     numeric_decimals: bool = False
+    optional_unless_required: bool = False
+    closed_objects: bool = False
 
 
 #: What the keys begin with that say how keys and values are written.
 FORMAT_KEYS = ("key.format", "value.format", "key.converter", "value.converter")
 _CLASSES = {
     "io.confluent.connect.avro.AvroConverter": FormatKind.AVRO,
+    "io.confluent.connect.json.JsonSchemaConverter": FormatKind.JSON_SCHEMA,
     "org.apache.kafka.connect.converters.ByteArrayConverter": FormatKind.BYTES,
     "org.apache.kafka.connect.json.JsonConverter": FormatKind.JSON,
     "org.apache.kafka.connect.storage.StringConverter": FormatKind.STRING,
 }
-_OF_REGISTRIES = {
-    "io.confluent.connect.protobuf.ProtobufConverter": "Protobuf",
-    "io.confluent.connect.json.JsonSchemaConverter": "JSON Schema",
-    "protobuf": "Protobuf",
-    "json-schema": "JSON Schema",
-}
-#: Settings of Confluent's converter by what they have to be, and their defaults.
-_AVRO_SETTINGS = {
-    "enhanced.avro.schema.support": "false",
-    "connect.meta.data": "true",
+#: Formats whose schemas are in a registry.
+WITH_REGISTRY = {FormatKind.AVRO: "Avro", FormatKind.JSON_SCHEMA: "JSON Schema"}
+_PROTOBUF = ("io.confluent.connect.protobuf.ProtobufConverter", "protobuf")
+_FORMATS = "json, avro, json-schema, string or bytes"
+#: Settings of Confluent's converters by what they have to be, and their defaults.
+_SETTINGS_WITH_REGISTRY = {
     "auto.register.schemas": "true",
     "use.latest.version": "false",
     "ignore.default.for.nullables": "false",
     "generalized.sum.type.support": "false",
-    "scrub.invalid.names": "false",
+}
+_SETTINGS = {
+    FormatKind.AVRO: _SETTINGS_WITH_REGISTRY
+    | {"enhanced.avro.schema.support": "false", "connect.meta.data": "true", "scrub.invalid.names": "false"},
+    FormatKind.JSON_SCHEMA: _SETTINGS_WITH_REGISTRY
+    | {
+        "flatten.singleton.unions": "true",
+        "ignore.modern.dialects": "false",
+        "json.fail.invalid.schema": "false",
+        "json.indent.output": "false",
+        "preserve.additional.properties": "false",
+        "schema.backup.enabled": "false",
+    },
 }
 _SUBJECTS = "TopicNameStrategy"
 
@@ -91,14 +106,14 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
             raise TransformFault(
                 format_key, f"is '{written}', but {class_key} names a converter, too: keep one of them"
             )
-        _refuse_registries(format_key, written)
+        _refuse_protobuf(format_key, written)
         try:
             kind = FormatKind(written.lower())
         except ValueError:
-            raise TransformFault(format_key, f"is '{written}', but must be json, avro, string or bytes") from None
+            raise TransformFault(format_key, f"is '{written}', but must be {_FORMATS}") from None
         found = Format(kind)
     elif named:
-        _refuse_registries(class_key, named)
+        _refuse_protobuf(class_key, named)
         if kind is None:
             known = ", ".join(_CLASSES)
             raise TransformFault(class_key, f"is '{named}', a Java class that is not loaded; known are {known}")
@@ -109,30 +124,40 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
             _numeric(f"{class_key}.decimal.format", values),
         )
         _refuse_others(class_key, values)
-        if kind is FormatKind.AVRO:
-            _refuse_of_avro(class_key, values)
-            # Its other settings are of registries, which belong to clusters here.
-            found = Format(kind)
+        if kind in WITH_REGISTRY:
+            # Their other settings are of registries, which belong to clusters here.
+            _refuse_with_registry(kind, class_key, values)
+            found = _of_json_schema(class_key, values) if kind is FormatKind.JSON_SCHEMA else Format(kind)
     else:
         found = Format(FormatKind.BYTES)
     if found.kind is FormatKind.BYTES:
         raise TransformFault(
             class_key if named and not written else format_key,
             f"says nothing of what {side.prefix}s are, which {needed_by} looks into: "
-            f"set it to json, avro or string, or {class_key} to Connect's JsonConverter or StringConverter",
+            f"set it to json, avro, json-schema or string, "
+            f"or {class_key} to Connect's JsonConverter or StringConverter",
         )
     return found
 
 
-def _refuse_registries(key: str, name: str) -> None:
-    if name in _OF_REGISTRIES:
+def _refuse_protobuf(key: str, name: str) -> None:
+    if name in _PROTOBUF or name.lower() in _PROTOBUF:
         raise TransformFault(
-            key, f"is {name}: transforms of fields do not read {_OF_REGISTRIES[name]} yet, only Avro, JSON and text"
+            key, f"is {name}: transforms of fields do not read Protobuf yet, only Avro, JSON Schema, JSON and text"
         )
 
 
-def _refuse_of_avro(class_key: str, values: Mapping[str, str]) -> None:
-    for name, needed in _AVRO_SETTINGS.items():
+def _of_json_schema(class_key: str, values: Mapping[str, str]) -> Format:
+    return Format(
+        FormatKind.JSON_SCHEMA,
+        numeric_decimals=_numeric(f"{class_key}.decimal.format", values),
+        optional_unless_required=switch(f"{class_key}.use.optional.for.nonrequired", values, default="false"),
+        closed_objects=not switch(f"{class_key}.object.additional.properties", values),
+    )
+
+
+def _refuse_with_registry(kind: FormatKind, class_key: str, values: Mapping[str, str]) -> None:
+    for name, needed in _SETTINGS[kind].items():
         text = values.get(f"{class_key}.{name}", needed).strip().lower()
         if text != needed:
             raise TransformFault(f"{class_key}.{name}", f"is '{text}', but only {needed} is carried out here")
@@ -158,13 +183,13 @@ def _numeric(key: str, values: Mapping[str, str]) -> bool:
     return text == "NUMERIC"
 
 
-def switch(key: str, values: Mapping[str, str]) -> bool:
-    """A setting that is true unless it says false.
+def switch(key: str, values: Mapping[str, str], default: str = "true") -> bool:
+    """A setting that is true or false, and ``default`` where it is missing.
 
     Raises:
         TransformFault: neither.
     """
-    text = values.get(key, "true").strip().lower()
+    text = values.get(key, default).strip().lower()
     if text not in ("true", "false"):
         raise TransformFault(key, f"must be true or false, but is '{values[key]}'")
     return text == "true"

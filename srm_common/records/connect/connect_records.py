@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,17 +11,15 @@ import pyarrow as pa
 
 from srm_common.domain.transforms.chain import Step
 from srm_common.domain.transforms.field_steps import FieldStep, HeaderFrom, ValueToKey
-from srm_common.domain.transforms.formats import Format, FormatKind, Side
+from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, FormatKind, Side
 from srm_common.records.connect.converters import Converter, SchemaAndValue
 from srm_common.records.connect.field_transforms import FieldTransform
 from srm_common.records.connect.header_from import header_text, headers_from
 from srm_common.records.connect.java_values import DataFault
+from srm_common.records.connect.registry_converter import RecordSchemas, RegistryConverter
 from srm_common.records.connect.requirements import Origin
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import SCHEMA, encoded_header
-
-if TYPE_CHECKING:
-    from srm_common.records.connect.registry_converter import RecordSchemas, RegistryConverter
 
 Mask = npt.NDArray[np.bool_]
 _COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
@@ -164,14 +162,10 @@ class ConnectRecords:
         return converter
 
     def _made(self, side: Side, format_: Format) -> Converter | RegistryConverter:
-        if format_.kind is not FormatKind.AVRO:
+        if format_.kind not in WITH_REGISTRY:
             return Converter(format_)
         assert self._schemas is not None
-        # fastavro is needed for these alone.
-        from srm_common.records.connect.avro_values import AvroValues
-        from srm_common.records.connect.registry_converter import RegistryConverter
-
-        return RegistryConverter(self._topic, side, format_, AvroValues, self._schemas)
+        return RegistryConverter(self._topic, side, format_, self._schemas)
 
     def _decoded(self, fields: FieldStep, converter: Converter | RegistryConverter, data: bytes | None) -> _Cell:
         try:

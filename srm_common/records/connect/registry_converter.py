@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
-from srm_common.domain.transforms.formats import Format, Side
+from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.records.connect.converters import NULL, SchemaAndValue
 from srm_common.records.connect.java_values import DataFault
 from srm_common.records.connect.schema import Schema
@@ -83,6 +83,22 @@ class RegistryValues(Protocol):
         """Raises :class:`DataFault` if the schema does not take the value."""
 
 
+def values_of(kind: FormatKind) -> type[RegistryValues]:
+    """What reads and writes the values of a format.
+
+    Raises:
+        ImportError: it needs a package that is not installed.
+    """
+    # fastavro is needed for Avro alone.
+    if kind is FormatKind.AVRO:
+        from srm_common.records.connect.avro_values import AvroValues
+
+        return AvroValues
+    from srm_common.records.connect.json_schema_converter import JsonSchemaValues
+
+    return JsonSchemaValues
+
+
 class _Known(NamedTuple):
     values: RegistryValues
     header: bytes
@@ -95,12 +111,10 @@ class RegistryConverter:
     write everything with what Connect's schema gives when made the registry's again, under a new id.
     """
 
-    def __init__(
-        self, topic: str, side: Side, format_: Format, values: type[RegistryValues], schemas: RecordSchemas
-    ) -> None:
+    def __init__(self, topic: str, side: Side, format_: Format, schemas: RecordSchemas) -> None:
         self._topic = topic
         self._format = format_
-        self._values = values
+        self._values = values_of(format_.kind)
         #: ``TopicNameStrategy``.
         self._subject = f"{topic}-{side.prefix}"
         self._schemas = schemas

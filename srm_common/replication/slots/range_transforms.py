@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from srm_common.domain.runs.copying import CopyJob, CopyRange
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.transforms.chain import needs_schemas
+from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.statements import StatementColumns, statement_for
 from srm_common.errors import ConfigError
 from srm_common.replication.slots.ranges import Transformed
@@ -52,7 +52,7 @@ def range_transforms(
         from srm_common.records.transform import BatchStep, Transform
         from srm_common.records.transformed import transformed
 
-        schemas = _schemas(job) if needs_schemas(job.transforms) else None
+        schemas = _schemas(job) if schema_formats(job.transforms) else None
     except ImportError as error:
         raise ConfigError(
             f"flow {job.flow} has transforms or provenance headers, which need {error.name} where slots run: "
@@ -96,9 +96,12 @@ def range_transforms(
 
 
 def _schemas(job: CopyJob) -> RegistrySchemas:
+    from srm_common.records.connect.registry_converter import values_of
     from srm_common.schema_registry.record_schemas import RegistrySchemas
     from srm_common.schema_registry.registry import SchemaRegistry
 
+    for kind in schema_formats(job.transforms):
+        values_of(kind)
     seconds = min(_LONGEST_REQUEST_SECONDS, job.request_timeout_ms / 1000)
     source, target = (SchemaRegistry(cluster, timeout_seconds=seconds) for cluster in (job.source, job.target))
     return RegistrySchemas(source, target, job.schemas_context)

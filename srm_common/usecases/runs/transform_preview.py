@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.domain.transforms.chain import needs_schemas
+from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.statements import Statement, statement_for
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.settings_files.user_classes import load_function
@@ -205,12 +205,17 @@ def _of_topic(
 def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: Allowance) -> TrialSchemas | None:
     """Those of the source; nothing is registered."""
     chains = [one.flow.transforms for one in compared]
-    if not any(map(needs_schemas, chains)):
+    formats = [kind for chain in chains for kind in schema_formats(chain)]
+    if not formats:
         return None
     try:
+        from srm_common.records.connect.registry_converter import values_of
         from srm_common.schema_registry.record_schemas import RegistrySchemas
         from srm_common.schema_registry.registry import SchemaRegistry
         from srm_common.usecases.runs.trial_schemas import TrialSchemas
+
+        for kind in formats:
+            values_of(kind)
     except ImportError as error:
         raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
     seconds = min(_LONGEST_REQUEST_SECONDS, clusters.flow.request_seconds, allowance.seconds)

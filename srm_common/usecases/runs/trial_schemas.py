@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from srm_common.domain.transforms.chain import Chain
-from srm_common.domain.transforms.formats import Format, FormatKind, Side
+from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, Side
 from srm_common.errors import TransformFailed
-from srm_common.records.connect.registry_converter import SchemaText
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.java_values import DataFault
+from srm_common.records.connect.registry_converter import SchemaText
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 
 #: Ids that no registry gives: they are positive numbers of Java's ``int``.
@@ -77,6 +77,6 @@ def _formats(chains: Iterable[Chain]) -> Mapping[Side, Format]:
     for chain in chains:
         for fields in (step.fields for step in chain if step.fields is not None):
             for side, format_ in ((fields.side, fields.format), (Side.KEY, fields.key_format)):
-                if format_ is not None and format_.kind is FormatKind.AVRO:
+                if format_ is not None and format_.kind in WITH_REGISTRY:
                     found.setdefault(side, format_)
     return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pytest
@@ -161,33 +163,85 @@ def test_fields_of_json_as_mirror_maker_is_configured(
     )
 
 
-def test_fields_of_avro_as_mirror_maker_is_configured(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, tmp_path: Path
+AVRO_ORDER = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "card", "type": "string"},
+        {"name": "cust_id", "type": "long"},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}], "default": None},
+    ],
+}
+JSON_ORDER = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "title": "Order",
+    "properties": {
+        "card": {"type": "string", "connect.index": 0},
+        "cust_id": {"type": "integer", "connect.index": 1},
+        "at": {
+            "oneOf": [
+                {"type": "null"},
+                {"type": "integer", "title": "org.apache.kafka.connect.data.Timestamp", "connect.type": "int64"},
+            ],
+            "connect.index": 2,
+        },
+    },
+}
+
+
+def avro_bytes(value: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, AVRO_ORDER, value)
+    return out.getvalue()
+
+
+def avro_value(schema: Any, data: bytes) -> Any:
+    # Without logical types, a number comes as it is written.
+    plain = json.loads(json.dumps(schema).replace('"logicalType"', '"was"'))
+    return fastavro.schemaless_reader(io.BytesIO(data), plain, None)
+
+
+def json_bytes(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()
+
+
+def json_value(schema: Any, data: bytes) -> Any:
+    value = json.loads(data)
+    assert list(schema["properties"]) == list(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("kind", "converter", "order", "written", "read_by"),
+    [
+        ("AVRO", "io.confluent.connect.avro.AvroConverter", AVRO_ORDER, avro_bytes, avro_value),
+        ("JSON", "io.confluent.connect.json.JsonSchemaConverter", JSON_ORDER, json_bytes, json_value),
+    ],
+)
+def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    tmp_path: Path,
+    kind: str,
+    converter: str,
+    order: dict[str, Any],
+    written: Callable[[dict[str, Any]], bytes],
+    read_by: Callable[[Any, bytes], Any],
 ) -> None:
-    """fastavro reads the copies by what the registries have."""
+    """fastavro and json read the copies by what the registries have."""
     topic, alias = f"{name}-orders", name.replace("-", "")
     source_kafka.create_topic(topic, 2)
-    order = {
-        "type": "record",
-        "name": "Order",
-        "namespace": "shop",
-        "fields": [
-            {"name": "card", "type": "string"},
-            {"name": "cust_id", "type": "long"},
-            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}], "default": None},
-        ],
-    }
     with LocalRegistry() as ours, LocalRegistry(login="srm:geheim") as theirs:
-        number = ours.register(f"{topic}-value", json.dumps(order))
+        number = ours.register(f"{topic}-value", json.dumps(order), kind=kind)
         # Nothing of the copy has the source's id by chance.
         for other in range(40):
             theirs.register(f"other-{other}", json.dumps({"type": "fixed", "name": "F", "size": other + 1}))
         for partition, bad in ((0, None), (1, 70)):
-            values = []
-            for n in range(100):
-                out = io.BytesIO()
-                fastavro.schemaless_writer(out, order, {"card": "4111", "cust_id": n, "at": None if n % 3 else n})
-                values.append(b"\0" + number.to_bytes(4) + out.getvalue())
+            rows = [{"card": "4111", "cust_id": n, "at": None if n % 3 else n} for n in range(100)]
+            values = [b"\0" + number.to_bytes(4) + written(row) for row in rows]
             if bad is not None:
                 values[bad] = b"\0" + (999).to_bytes(4) + values[bad][5:]
             records = [Seen(b"key", value, (), int(time.time() * 1000)) for value in values]
@@ -213,7 +267,7 @@ def test_fields_of_avro_as_mirror_maker_is_configured(
             f"{alias}->t.transforms.names.renames": "cust_id:customer",
             f"{alias}->t.predicates": "tombstone",
             f"{alias}->t.predicates.tombstone.type": f"{KAFKA}.predicates.RecordIsTombstone",
-            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter": converter,
             "value.converter.schema.registry.url": "http://of-connect:8081",
         }
         file = tmp_path / "mm2.properties"
@@ -221,12 +275,14 @@ def test_fields_of_avro_as_mirror_maker_is_configured(
         flow = load_configuration(file).flow(f"{alias}->t")
         assert "geheim" not in repr(flow)
         refresh_topics(flow, at_once=True)
-        record = replicate(flow, RunOptions("avro"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        record = replicate(flow, RunOptions("registry"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
 
         subject = f"{alias}.{topic}-value"
         assert [id_ for id_, _ in theirs.versions(subject).values()] == [41]
         assert theirs.changes()[-1:] == [("POST", f"/subjects/{subject}/versions")]
-        made = json.loads(theirs.answer("GET", "/schemas/ids/41")["schema"])
+        body = theirs.answer("GET", "/schemas/ids/41")
+        assert body.get("schemaType", "AVRO") == kind
+        made = json.loads(body["schema"])
         copied = {n: read(target_kafka, f"{alias}.{topic}", n) for n in range(2)}
         assert [len(one) for one in copied.values()] == [101, 70]
         assert copied[0][-1].value is None
@@ -234,9 +290,7 @@ def test_fields_of_avro_as_mirror_maker_is_configured(
             for n, seen in enumerate(one[:100]):
                 assert seen.value is not None
                 assert seen.value[:5] == b"\0" + (41).to_bytes(4)
-                # Without logical types, a number comes as it is written.
-                plain = json.loads(json.dumps(made).replace('"logicalType"', '"was"'))
-                assert fastavro.schemaless_reader(io.BytesIO(seen.value[5:]), plain, None) == {
+                assert read_by(made, seen.value[5:]) == {
                     "card": "****",
                     "customer": n,
                     "at": None if n % 3 else n,

@@ -18,7 +18,6 @@ from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.errors import TransformFailed
-from srm_common.records.connect.avro_values import AvroValues
 from srm_common.records.connect.converters import NULL
 from srm_common.records.connect.java_values import DataFault, Float32, Int32, JavaDate
 from srm_common.records.connect.registry_converter import RegistryConverter, SchemaText
@@ -73,7 +72,7 @@ def registry_of(local: LocalRegistry, alias: str) -> SchemaRegistry:
 
 def converter(source: LocalRegistry, target: LocalRegistry) -> RegistryConverter:
     schemas = RegistrySchemas(registry_of(source, "e"), registry_of(target, "w"))
-    return RegistryConverter("west.orders", Side.VALUE, Format(FormatKind.AVRO), AvroValues, schemas)
+    return RegistryConverter("west.orders", Side.VALUE, Format(FormatKind.AVRO), schemas)
 
 
 def framed(number: int, data: bytes) -> bytes:
@@ -308,7 +307,7 @@ def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(schema: Any,
         def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
             return 2
 
-    of = RegistryConverter("orders", Side.VALUE, Format(FormatKind.AVRO), AvroValues, One())
+    of = RegistryConverter("orders", Side.VALUE, Format(FormatKind.AVRO), One())
     try:
         found = of.decode(framed(1, data))
     except DataFault:

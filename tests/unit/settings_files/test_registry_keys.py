@@ -141,16 +141,19 @@ def test_a_flow_that_copies_schemas_needs_two_registries(tmp_path: Path) -> None
     assert found.graph[0].schemas_context == "east"
 
 
-def test_transforms_of_avro_need_two_registries(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("converter", "title"), [("avro.AvroConverter", "Avro"), ("json.JsonSchemaConverter", "JSON Schema")]
+)
+def test_transforms_need_two_registries_for_schemas(tmp_path: Path, converter: str, title: str) -> None:
     lines = (
         "transforms = names",
         "transforms.names.type = ReplaceField$Value",
         "transforms.names.renames = a:b",
-        "value.converter = io.confluent.connect.avro.AvroConverter",
+        f"value.converter = io.confluent.connect.{converter}",
         "value.converter.basic.auth.user.info = srm:geheim",
     )
     with pytest.raises(
-        ConfigError, match=r"transforms asks for fields of Avro, which needs b.schema.registry.url, which is not"
+        ConfigError, match=rf"transforms asks for fields of {title}, which needs b.schema.registry.url, which is not"
     ):
         flow_of(tmp_path, *lines)
     assert flow_of(tmp_path, *lines, "b.schema.registry.url = http://b:8081").transforms

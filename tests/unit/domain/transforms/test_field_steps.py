@@ -18,6 +18,7 @@ from srm_common.domain.transforms.field_steps import (
 from srm_common.domain.transforms.formats import Format, FormatKind, Side
 
 KAFKA = "org.apache.kafka.connect.transforms."
+JSON_SCHEMA = "io.confluent.connect.json.JsonSchemaConverter"
 AVRO = "io.confluent.connect.avro.AvroConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -68,6 +69,16 @@ def test_settings() -> None:
     inserted = {"topic.field": "t!", "static.field": "s?", "static.value": " v "}
     options = InsertField(Inserted("t", False), None, None, Inserted("s", True), "v", True)
     assert parsed("InsertField$Value", inserted).options == options
+    json_schema = {
+        "value.converter": JSON_SCHEMA,
+        "value.converter.decimal.format": "numeric",
+        "value.converter.use.optional.for.nonrequired": "true",
+        "value.converter.object.additional.properties": "false",
+    }
+    asked = Format(FormatKind.JSON_SCHEMA, numeric_decimals=True, optional_unless_required=True, closed_objects=True)
+    assert parsed("ExtractField$Value", {"field": "a"}, json_schema).format == asked
+    by_name = parsed("ExtractField$Value", {"field": "a"}, {"value.format": "json-schema"})
+    assert by_name.format == Format(FormatKind.JSON_SCHEMA)
     key = parsed("ValueToKey", {"fields": "a"}, {"value.format": "json", "key.converter": STRING})
     assert (key.format, key.key_format) == (Format(FormatKind.JSON), Format(FormatKind.STRING))
 
@@ -98,12 +109,28 @@ def test_paths_of_nested_fields(text: str, path: tuple[str, ...]) -> None:
         ({}, "value.format", "says nothing of what values are, which transforms.f.type looks into: set it to json, "),
         ({"value.format": "bytes"}, "value.format", "says nothing of what values are"),
         ({"value.converter": BYTES}, "value.converter", "says nothing of what values are"),
-        ({"value.format": "xml"}, "value.format", "is 'xml', but must be json, avro, string or bytes"),
+        ({"value.format": "xml"}, "value.format", "is 'xml', but must be json, avro, json-schema, string or bytes"),
         ({"value.format": "protobuf"}, "value.format", "is protobuf: transforms of fields do not read Protobuf yet"),
         (
-            {"value.converter": "io.confluent.connect.json.JsonSchemaConverter"},
+            {"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"},
             "value.converter",
-            "is io.confluent.connect.json.JsonSchemaConverter: transforms of fields do not read JSON Schema yet",
+            "is io.confluent.connect.protobuf.ProtobufConverter: transforms of fields do not read Protobuf yet, only "
+            "Avro, JSON Schema, JSON and text",
+        ),
+        (
+            {"value.converter": JSON_SCHEMA, "value.converter.preserve.additional.properties": "true"},
+            "value.converter.preserve.additional.properties",
+            "is 'true', but only false is carried out here",
+        ),
+        (
+            {"value.converter": JSON_SCHEMA, "value.converter.flatten.singleton.unions": "false"},
+            "value.converter.flatten.singleton.unions",
+            "is 'false', but only true is carried out here",
+        ),
+        (
+            {"value.converter": JSON_SCHEMA, "value.converter.use.optional.for.nonrequired": "x"},
+            "value.converter.use.optional.for.nonrequired",
+            "must be true or false, but is 'x'",
         ),
         (
             {"value.converter": AVRO, "value.converter.use.latest.version": "true"},
