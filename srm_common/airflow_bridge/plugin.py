@@ -16,7 +16,7 @@ from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from srm_common.rest.peers.advertiser import Advertiser
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -33,19 +33,20 @@ class LazyApp:
     """An ASGI app that is built with its first request, in the API server and nowhere else."""
 
     def __init__(self) -> None:
-        self._app: FastAPI | None = None
+        self._app: Asgi | None = None
+        self._advertiser: Advertiser | None = None
 
     def close(self) -> None:
         """Ends what the app does in the background, which in the API server goes on until the process ends."""
-        if self._app is not None:
-            self._app.state.advertiser.close()
-            self._app = None
+        if self._advertiser is not None:
+            self._advertiser.close()
+        self._app = self._advertiser = None
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if self._app is None:
             from srm_common.airflow_bridge.web_app import airflow_app
 
-            self._app = airflow_app()
+            self._app, self._advertiser = airflow_app()
         await self._app(scope, receive, send)
 
 

@@ -94,7 +94,7 @@ class AirflowAccess:
 # The web app inside Airflow's API server: its logins, its DAGs, and the history of metrics beside its home.
 
 
-def airflow_app() -> FastAPI:
+def airflow_app() -> tuple[FastAPI, Advertiser]:
     """The app that the plugin mounts. Where the history is, is read now: a change of
     ``metrics.database.url`` needs a restart of the API server."""
     configuration = WatchedConfiguration(configuration_path)
@@ -110,9 +110,9 @@ def airflow_app() -> FastAPI:
     )
     app = create_app(context)
     # Nothing tells a mounted app of the end of its server.
-    app.state.advertiser = Advertiser(configuration)
-    app.state.advertiser.start()
-    return app
+    advertiser = Advertiser(configuration)
+    advertiser.start()
+    return app, advertiser
 
 
 def _store(configuration: Configuration | None) -> MetricsStore:
