@@ -111,6 +111,45 @@ def test_the_package_and_its_dependencies_reach_the_workers(
     assert len(list(cluster.work_of_last_application())) == 2
 
 
+@pytest.mark.soak  # packing and unpacking take more than a minute
+def test_transforms_and_statements_run_on_workers_with_the_larger_archive(
+    cluster: StandaloneSpark,
+    bare_python: Path,
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    source_kafka.create_topic(name, 2)
+    for partition in range(2):
+        write(source_kafka, name, [b'{"n":%d,"card":"4711"}' % number for number in range(2000)], partition)
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    mask = {
+        "transforms": "mask",
+        "transforms.mask.type": "org.apache.kafka.connect.transforms.MaskField$Value",
+        "transforms.mask.fields": "card",
+        "value.format": "json",
+        "transforms.sql": "SELECT value FROM records WHERE CAST(value AS STRING) NOT LIKE '%7,%'",
+    }
+    keys = {f"{flow.name}.{key}": value for key, value in mask.items()}
+    configuration = configuration_file(properties_of(flow) | keys)
+    archive = tmp_path / "workers.tar.gz"
+    pack_worker_archive(archive, transforms=True)
+    conf = {"spark.archives": f"{archive}#srm", "spark.executorEnv.PYTHONPATH": "srm"}
+    done = submit(cluster, bare_python, configuration, str(flow.name), conf)
+    output = output_of(done)
+    assert done.returncode == 0, output + cluster.logs()[-3000:]
+    record = last_run(flow)
+    assert record is not None
+    assert (record.records, record.failed_partitions) == (3600, ())
+    assert [one.dropped_records for one in record.partitions] == [200, 200]
+    expected = [b'{"n":%d,"card":""}' % number for number in range(2000) if number % 10 != 7]
+    for partition in range(2):
+        assert [one.value for one in read(target_kafka, f"{flow.name.source}.{name}", partition)] == expected
+
+
 @pytest.mark.faults
 def test_a_killed_executor_loses_and_doubles_nothing(
     cluster: StandaloneSpark,
