@@ -16,7 +16,7 @@ from srm_common.records.connect.converters import Converter, SchemaAndValue
 from srm_common.records.connect.field_transforms import FieldTransform
 from srm_common.records.connect.header_from import header_text, headers_from
 from srm_common.records.connect.java_values import DataFault
-from srm_common.records.connect.registry_converter import RecordSchemas, RegistryConverter
+from srm_common.records.connect.registry_converter import HEADER_BYTES, RecordSchemas, RegistryConverter
 from srm_common.records.connect.requirements import Origin
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import SCHEMA, encoded_header
@@ -143,14 +143,17 @@ class ConnectRecords:
         return held
 
     def json_text(self, side: Side, format_: Format, data: bytes) -> str:
-        """What a key or value says, as ``JsonConverter`` writes it without its schema.
+        """What a key or value says: its JSON, or what ``JsonConverter`` writes without the schema for other formats.
 
         Raises:
             DataFault: it is not what the format says.
             TransformFailed: a registry does not tell of its schema.
         """
         try:
-            text = Converter(_PLAIN_JSON).encode(*self._converter(side, format_).decode(data))
+            found = self._converter(side, format_).decode(data)
+            if format_.kind is FormatKind.JSON_SCHEMA:
+                return data[HEADER_BYTES:].decode("utf-8", "backslashreplace")
+            text = Converter(_PLAIN_JSON).encode(*found)
         except RecursionError:
             raise DataFault("is nested too deeply") from None
         return "null" if text is None else text.decode()

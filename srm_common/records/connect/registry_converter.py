@@ -11,7 +11,8 @@ from srm_common.records.connect.java_values import DataFault
 from srm_common.records.connect.schema import Schema
 
 _CACHED_SCHEMAS = 1000
-_HEADER = 5
+#: A zero and the id.
+HEADER_BYTES = 5
 Key = TypeVar("Key", bytes, Schema)
 
 
@@ -130,16 +131,16 @@ class RegistryConverter:
         """
         if data is None:
             return NULL
-        if len(data) < _HEADER or data[0] != 0:
+        if len(data) < HEADER_BYTES or data[0] != 0:
             title = self._values.title
             raise DataFault(
                 f"is not {title} of a schema registry: it does not begin with a zero and the id of a schema"
             )
-        header = data[:_HEADER]
+        header = data[:HEADER_BYTES]
         known = self._read.get(header)
         if known is None:
             known = _kept(self._read, header, self._known(header))
-        return SchemaAndValue(known.values.schema, known.values.decode(data[_HEADER:]))
+        return SchemaAndValue(known.values.schema, known.values.decode(data[HEADER_BYTES:]))
 
     def encode(self, schema: Schema | None, value: Any, before: bytes | None = None) -> bytes | None:
         """``fromConnectData``.
@@ -157,7 +158,7 @@ class RegistryConverter:
             raise DataFault(f"cannot be written: {self._values.title} needs a schema, and there is none")
         if value is None and not self._values.writes_null(schema):
             return None
-        known = None if before is None else self._read.get(before[:_HEADER])
+        known = None if before is None else self._read.get(before[:HEADER_BYTES])
         if known is None or known.values.schema != schema:
             known = self._made.get(schema)
         if known is None:

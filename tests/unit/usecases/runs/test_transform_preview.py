@@ -189,6 +189,32 @@ def test_avro_is_shown_as_json_and_registered_nowhere(
     assert "schema id 99" in unknown["after"]["reason"]
 
 
+def test_json_with_a_schema_is_shown_as_it_stands(
+    steady_sides: Sides, configuration_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what its schema does not declare, which a transform drops, and without what it does not require."""
+    schema = {"properties": {"card": {"type": "string"}, "gone": {"type": "string"}}, "required": ["card"]}
+    steady_sides.source.create_topic("orders")
+    with LocalRegistry() as registry:
+        number = registry.register("orders-value", json.dumps(schema), kind="JSON")
+        value = b"\0" + number.to_bytes(4) + b'{"card": "4711", "more": 1}'
+        steady_sides.source.write("orders", [(b"k", value)])
+        keys = {"transforms": "r", "transforms.r.type": "ReplaceField$Value", "transforms.r.renames": "card:number"}
+        keys |= {"value.converter": "io.confluent.connect.json.JsonSchemaConverter"}
+        keys["value.converter.use.optional.for.nonrequired"] = "true"
+        file = configuration_file(
+            properties_of(steady_sides.flow)
+            | {f"{alias}.schema.registry.url": registry.url for alias in "ab"}
+            | {f"a->b.{key}": text for key, text in keys.items()}
+        )
+        assert run(["--config", str(file), "transform", "--flow", "a->b", "--output", "json"]) == 0
+        (renamed,) = json.loads(capsys.readouterr().out)["records"]
+        assert {method for method, _ in registry.requests} == {"GET"}
+    before, after = renamed["before"], renamed["after"]["record"]
+    assert (before["value"], before["value_format"]) == ('{"card": "4711", "more": 1}', "json-schema")
+    assert json.loads(after["value"]) == {"number": "4711", "gone": None}
+
+
 def test_more_records_than_are_read_at_once(steady_sides: Sides) -> None:
     steady_sides.source.create_topic("orders", 2)
     write(steady_sides, 700)
