@@ -16,6 +16,7 @@ from fastavro.schema import SchemaParseException
 
 from srm_common.domain.transforms.date_pattern import MILLIS_PER_DAY
 from srm_common.domain.transforms.formats import Format
+from srm_common.records.connect.avro_encoding import AvroEncoding
 from srm_common.records.connect.avro_schemas import (
     Avro,
     branch_name,
@@ -61,6 +62,7 @@ class AvroValues:
         part = self._part(avro, schema)
         self._read, self._write = part.read, part.write
         self._wire = fastavro.parse_schema(part.wire)
+        self._encoding = AvroEncoding(part.wire)
 
     @classmethod
     def of_text(cls, text: str, references: Sequence[Reference], format_: Format) -> Self:
@@ -86,6 +88,7 @@ class AvroValues:
 
     def decode(self, data: bytes) -> Any:
         """Raises :class:`DataFault` if the bytes are not of this schema, or are more than that."""
+        self._encoding.check(data)
         stream = io.BytesIO(data)
         try:
             found = fastavro.schemaless_reader(stream, self._wire, None, return_record_name=True)

@@ -347,6 +347,49 @@ def test_numbers_that_java_refuses(schema: Any, data: bytes, text: str) -> None:
             converter(local, local).decode(framed(number, data))
 
 
+EMPTY = {"type": "array", "items": {"type": "record", "name": "Q", "fields": []}}
+MILLION = b"\x80\x80\x80\x01"  # 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "text"),
+    [
+        ("int", b"\x82\x80\x80\x80\x80\x00", "a number of more than 32 bits"),
+        ("long", b"\x80" * 10 + b"\x00", "a number of more than 64 bits"),
+        (["null", "int"], b"\x01\x02", "has branch -1 of a union, which has 2"),
+        (["null", "int", "string"], b"\x06", "has branch 3 of a union, which has 3"),
+        ("boolean", b"\x05", "has 5 for a boolean"),
+        ("string", b"\x05abc", "has a length of -3"),
+        ("bytes", b"\xfe\xff\xff\xff\xff\xff\xff\xff\x7fa", "is not what its schema says"),
+        ({"type": "array", "items": "int"}, b"\x80\x80\x80\x80\x80\x40\0\0", "is not what its schema says"),
+        ({"type": "map", "values": "int"}, b"\x80\x80\x80\x80\x80\x40\0\0", "is not what its schema says"),
+        (EMPTY, b"\x80\x80\x80\x80\x80\x40\0", "has 1099511627776 items that take no bytes"),
+        (EMPTY, b"\xff\xff\xff\xff\xff\x3f\0\0", "has 1099511627776 items that take no bytes"),
+        ({"type": "array", "items": EMPTY}, b"\x04" + (MILLION + b"\0") * 2 + b"\0", "items that take no bytes"),
+    ],
+)
+def test_bytes_that_java_refuses(schema: Any, data: bytes, text: str) -> None:
+    with LocalRegistry() as local:
+        number = registry_of(local, "e").add("s", "AVRO", json.dumps(schema))
+        with pytest.raises(DataFault, match=text):
+            converter(local, local).decode(framed(number, data))
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "value"),
+    [
+        ("int", b"\x82\x80\x80\x80\x00", 1),
+        ("long", b"\xff" * 9 + b"\x01", -(1 << 63)),
+        ({"type": "array", "items": "int"}, b"\x03\x04\x02\x04\x02\x06\x00", [1, 2, 3]),
+    ],
+)
+def test_numbers_and_blocks_that_java_takes(schema: Any, data: bytes, value: Any) -> None:
+    """Numbers with leading zeros, and a block with its size before another one."""
+    with LocalRegistry() as local:
+        number = registry_of(local, "e").add("s", "AVRO", json.dumps(schema))
+        assert converter(local, local).decode(framed(number, data)).value == value
+
+
 @pytest.mark.parametrize(
     "references",
     [[5], [{"subject": "a", "version": None}], [{"subject": "a", "version": "x"}], [{"version": 1}], "abc"],
