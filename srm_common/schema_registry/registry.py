@@ -73,7 +73,7 @@ class SchemaRegistry(Closing):
         """All schemas of all contexts, soft-deleted ones too.
 
         Args:
-            levels_of: subjects whose own compatibility level is asked for, one request each.
+            levels_of: subjects whose own compatibility level is asked for, one request each: there is none for all.
             whole: names under which the level of the registry, or of a context as a whole, is asked for.
         """
         everything = {one.place: one for one in self._schemas(deleted=True)}
@@ -119,30 +119,40 @@ class SchemaRegistry(Closing):
     def level(self, subject: str) -> str | None:
         """The compatibility level of a subject, None where it has none of its own; of an empty name the registry's."""
         path = f"/config/{_quoted(subject)}" if subject else "/config"
-        found = self._unless_missing(path, f"show the compatibility of {_named(subject)}")
-        level = None if found is None else found.get("compatibilityLevel", found.get("compatibility"))
-        return None if level is None else str(level)
+        return self._text(path, f"show the compatibility of {_named(subject)}", "compatibilityLevel", "compatibility")
 
     def mode(self, subject: str) -> str | None:
         """``READWRITE``, ``IMPORT`` and so on; None where the subject has no mode of its own."""
-        found = self._unless_missing(f"/mode/{_quoted(subject)}", f"show the mode of {_named(subject)}")
-        return None if found is None or found.get("mode") is None else str(found["mode"])
+        return self._text(f"/mode/{_quoted(subject)}", f"show the mode of {_named(subject)}", "mode")
 
     def by_id(self, number: int) -> dict[str, Any] | None:
         """The schema with an id, as the registry has it: ``schema``, ``schemaType``, ``references``; None without."""
         try:
-            found: dict[str, Any] = self._ask("GET", f"/schemas/ids/{number}", f"show schema {number}", dict)
+            what = f"show schema {number}"
+            return self._schema(self._ask("GET", f"/schemas/ids/{number}", what, dict), what)
         except RegistryError as error:
             # Any other "not found" is of an address that is no registry's.
             if error.code == 40403:
                 return None
             raise
-        return found
 
     def version(self, subject: str, version: int) -> dict[str, Any] | None:
         """A version of a subject, likewise; soft-deleted ones too, since references to them stay."""
-        path = f"/subjects/{_quoted(subject)}/versions/{version}?deleted=true"
-        return self._unless_missing(path, f"show version {version} of {_named(subject)}")
+        path, what = f"/subjects/{_quoted(subject)}/versions/{version}", f"show version {version} of {_named(subject)}"
+        found = self._unless_missing(f"{path}?deleted=true", what)
+        return None if found is None else self._schema(found, what)
+
+    def _schema(self, found: dict[str, Any], what: str) -> dict[str, Any]:
+        if type(found.get("schema")) is not str or not isinstance(found.get("schemaType"), str | None):
+            raise self._unreadable(what, self._urls[0])
+        return found
+
+    def _text(self, path: str, what: str, *keys: str) -> str | None:
+        found = self._unless_missing(path, what) or {}
+        text = next((found[key] for key in keys if found.get(key) is not None), None)
+        if text is None or isinstance(text, str):
+            return text
+        raise self._unreadable(what, self._urls[0])
 
     # ---- changes
 
@@ -199,12 +209,11 @@ class SchemaRegistry(Closing):
 
     def _unless_missing(self, path: str, what: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = self._ask("GET", path, what, dict)
+            return dict(self._ask("GET", path, what, dict))
         except RegistryError as error:
             if _says_missing(error):
                 return None
             raise
-        return found
 
     def _ask(self, method: str, path: str, what: str, kind: type, body: Mapping[str, Any] | None = None) -> Any:
         """The decoded answer of the first address that has one."""

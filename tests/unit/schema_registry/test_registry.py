@@ -258,3 +258,24 @@ def test_numbers_without_end_and_nesting_without_end_are_faults_of_the_registry(
     server.fault = lambda method, path: (status, answer) if path.startswith("/schemas") else None
     with client(server.url) as registry, pytest.raises(RegistryError, match=server.url):
         registry.view()
+
+
+@pytest.mark.parametrize("answer", [b"{}", b'{"schema": 5}', b'{"schema": null}', b'{"schema": "1", "schemaType": []}'])
+def test_a_schema_without_text_is_no_schema(server: LocalRegistry, answer: bytes) -> None:
+    """Taken as an empty one, it would make faults of records that are right."""
+    server.fault = lambda method, path: (200, answer)
+    with client(server.url) as registry:
+        with pytest.raises(RegistryError, match="is not a schema registry: asked to show schema 7, it answered"):
+            registry.by_id(7)
+        with pytest.raises(RegistryError, match="asked to show version 3 of subject s, it answered"):
+            registry.version("s", 3)
+
+
+@pytest.mark.parametrize("answer", [b'{"compatibilityLevel": 5, "mode": 5}', b'{"compatibility": {}, "mode": []}'])
+def test_a_level_or_mode_that_is_no_text_is_none(server: LocalRegistry, answer: bytes) -> None:
+    server.fault = lambda method, path: (200, answer)
+    with client(server.url) as registry:
+        with pytest.raises(RegistryError, match="asked to show the compatibility of subject s, it answered"):
+            registry.level("s")
+        with pytest.raises(RegistryError, match="asked to show the mode of subject s, it answered"):
+            registry.mode("s")
