@@ -22,6 +22,8 @@ _LISTING_SECONDS = 10.0
 #: Markers may follow the answer to a fence by some time where brokers are busy.
 _MARKERS_SECONDS = 60.0
 _PAUSE_SECONDS = 0.2
+#: How often copies are looked at where one that grows is enough.
+_LOOK_SECONDS = 0.5
 
 
 def stored_offsets(clusters: FlowClusters, mirror_maker: ConnectNames, *, fenced: bool) -> SourceOffsets:
@@ -68,8 +70,11 @@ def handover_topics(clusters: FlowClusters, plan: Plan, stored: Iterable[TopicPa
     ]
 
 
-def growing(clusters: FlowClusters, topics: Iterable[CopiedTopic], seconds: float) -> list[str]:
-    """One sentence for each copy into which something writes within ``seconds``.
+def growing(
+    clusters: FlowClusters, topics: Iterable[CopiedTopic], seconds: float, *, one_is_enough: bool = False
+) -> list[str]:
+    """One sentence for each copy into which something writes within ``seconds``; if ``one_is_enough``, only for those
+    that are found first, and without waiting for others.
 
     Topics that other flows write to as well are left out.
     """
@@ -86,15 +91,20 @@ def growing(clusters: FlowClusters, topics: Iterable[CopiedTopic], seconds: floa
         if not places:
             return []
         before, _ = link.end_offsets(places, committed=False, timeout_seconds=_LISTING_SECONDS)
-        time.sleep(seconds)
-        after, _ = link.end_offsets(places, committed=False, timeout_seconds=_LISTING_SECONDS)
-    more: dict[str, int] = {}
-    for place, end in after.items():
-        grown = end - before.get(place, end)
-        if grown > 0:
-            more[place[0]] = more.get(place[0], 0) + grown
+        begun, more, left = time.monotonic(), dict[str, int](), seconds
+        while True:
+            time.sleep(max(0.0, min(left, _LOOK_SECONDS) if one_is_enough else left))
+            after, _ = link.end_offsets(places, committed=False, timeout_seconds=_LISTING_SECONDS)
+            took = time.monotonic() - begun
+            left = seconds - took
+            for place, end in after.items():
+                grown = end - before.get(place, end)
+                if grown > 0:
+                    more[place[0]] = more.get(place[0], 0) + grown
+            if more or left <= 0:
+                break
     return [
-        f"{copy} on {flow.target.alias} got {count} offsets more within {seconds:g} s: stop MirrorMaker 2, or whatever "
+        f"{copy} on {flow.target.alias} got {count} offsets more within {took:.1f} s: stop MirrorMaker 2, or whatever "
         f"else writes there"
         for copy, count in sorted(more.items())
     ]

@@ -81,7 +81,8 @@ def _taken_over(clusters: FlowClusters, request: TakeoverRequest, dry_run: bool)
     def refuse_growth() -> None:
         plan = plan_topics(clusters)
         stored = stored_offsets(clusters, request.mirror_maker, fenced=False)
-        signs = growing(clusters, handover_topics(clusters, plan, stored), request.watch_seconds)
+        topics = handover_topics(clusters, plan, stored)
+        signs = growing(clusters, topics, request.watch_seconds, one_is_enough=True)
         if signs:
             raise FlowRunning(f"{undone}: {signs[0]}")
 
