@@ -33,6 +33,8 @@ def wait_until_readable(kafka: Cluster, topic: str, partitions: Iterable[int]) -
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     places = {TopicPartition(topic, partition): latest for partition in partitions}
     deadline = time.monotonic() + 60
+    # A new client that begins with the offsets may ask for leaders in vain, and again only seconds later.
+    kafka.admin().describe_cluster(request_timeout=60).result()
     while time.monotonic() < deadline:
         try:
             stable, ends = (

@@ -167,7 +167,7 @@ class ClusterAdmin:
             return {}
         futures = self._ask(
             "list offsets",
-            lambda: self._client.list_offsets(request, isolation_level=isolation, request_timeout=self._timeout),
+            lambda: self._shared.list_offsets(request, isolation, self._timeout),
         )
         found: dict[TopicPartition, int | SrmError] = {}
         for place, future in futures.items():

@@ -119,7 +119,7 @@ class StateReader(Closing):
     ) -> None:
         self._cluster = cluster
         self._be_patient(timeout_seconds, patience_seconds)
-        self._admin = (admin or SharedAdmin(cluster)).client
+        self._admin = admin or SharedAdmin(cluster)
         self._connection = _Connection(cluster, committed)
         self._is_view = False
 
@@ -179,7 +179,7 @@ class StateReader(Closing):
         while wanted:
             asked = {TopicPartition(topic, partition): spec for partition in wanted}
             try:
-                answers = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=self._timeout)
+                answers = self._admin.list_offsets(asked, isolation, self._timeout)
                 for place, answer in answers.items():
                     out[place.partition] = answer.result().offset
                     wanted.discard(place.partition)
