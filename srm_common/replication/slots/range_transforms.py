@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from srm_common.records.sql_statement import Evaluate
     from srm_common.schema_registry.record_schemas import RegistrySchemas
 
-#: A slot does nothing else while it waits for a registry, and its transaction has to end in time.
-_LONGEST_REQUEST_SECONDS = 10.0
+#: A slot does nothing else while it waits for a registry: so long at most, and no longer than a part of what its
+#: transaction may take, however many addresses the registry has.
+_LONGEST_WAIT_SECONDS, _SHARE_OF_TRANSACTION = 10.0, 3
 
 
 class SqlAccess(Protocol):
@@ -102,6 +103,12 @@ def _schemas(job: CopyJob) -> RegistrySchemas:
 
     for kind in schema_formats(job.transforms):
         values_of(kind)
-    seconds = min(_LONGEST_REQUEST_SECONDS, job.request_timeout_ms / 1000)
-    source, target = (SchemaRegistry(cluster, timeout_seconds=seconds) for cluster in (job.source, job.target))
+    transaction_seconds = job.transaction_timeout_ms / 1000
+    seconds = min(_LONGEST_WAIT_SECONDS, job.request_timeout_ms / 1000, transaction_seconds / _SHARE_OF_TRANSACTION)
+    source, target = (
+        SchemaRegistry(
+            cluster, timeout_seconds=seconds / (len(cluster.schema_registry.urls) if cluster.schema_registry else 1)
+        )
+        for cluster in (job.source, job.target)
+    )
     return RegistrySchemas(source, target, job.schemas_context)
