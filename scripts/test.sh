@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs lint and test rings, all of those named, and ends with one line for each; fails when any of them failed. Those
-# after a + run beside those before it, one after another, too: rings wait for sessions and schedulers more than they
-# compute.
+# after a + run beside those before it, one after another, too: some rings wait for sessions and elections more than they
+# compute, and some use one core only.
 #
-#   scripts/test.sh unit kafka faults + lint store worlds spark airflow browser
+#   scripts/test.sh faults unit kafka spark airflow + browser lint worlds store
 #   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -94,8 +94,11 @@ ring() { # name, pytest arguments...
         store) pytest store tests/store -q --durations=5 "$@" ;;
         spark) pytest spark tests/spark -n "${TEST_PROCESSES:-2}" --dist loadfile -q --durations=10 "$@" ;;
         # A file's tests share what its fixtures started. Files, or worlds, are handed out in the order of the ring's
-        # conftest.py.
-        kafka | airflow | faults | worlds)
+        # conftest.py. Two processes would leave cores idle in the first two rings.
+        kafka | airflow)
+            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-3}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
+            ;;
+        faults | worlds)
             pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
             ;;
         # One Airflow, two clusters and one browser for all of them, in one process.
