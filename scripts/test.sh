@@ -48,6 +48,9 @@ ending() {
     rm -rf "$work"
 }
 trap ending EXIT
+# pytest says by its exit code only that it was interrupted, and the next ring would begin.
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 # CPU-seconds of this shell's children that have ended: the second line of times, such as 3m12.345s 0m9.876s. What a test
 # leaves to the system when it ends, such as a killed process's own children, is not seen.

@@ -198,7 +198,7 @@ def test_rings_after_a_plus_run_beside_the_others(tmp_path: Path) -> None:
 def test_an_end_from_outside_ends_both_lanes(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
-    python.write_text(f"#!/bin/bash\necho $$ >> {tmp_path}/pids\nsleep 300\n")
+    python.write_text(f"#!/bin/bash\ntrap 'kill $!; exit 2' INT\necho $$ >> {tmp_path}/pids\nsleep 300 & wait\n")
     python.chmod(0o755)
     environment = {**os.environ, "VENV": str(tmp_path)}
     command = [str(ROOT / "scripts/test.sh"), "kafka", "+", "airflow"]
