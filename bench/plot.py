@@ -34,7 +34,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         labels = [f"{workloads[name]['ratio'][times]:.1f}x" for name in names]
         axes.bar_label(bars, labels=labels, padding=2, fontsize=10, fontweight="bold")
         axes.set_yscale("log")
-        axes.set_xticks(list(places), names)
+        axes.set_xticks(list(places), [name.replace("-", "-\n", 1) for name in names])
         axes.margins(y=0.15)
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
