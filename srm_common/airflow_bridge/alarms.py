@@ -17,8 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.settings import AlarmNotifier
 from srm_common.domain.health.alarms import AlarmMemory, NotifiedAlarms
 from srm_common.domain.health.health import Alarm
-from srm_common.domain.health.judge import Verdict, judge
-from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.health.judge import Verdict, judge, observe
 from srm_common.domain.health.watched_flow import WATCHED
 from srm_common.domain.monitoring.run_report import RunReport
 

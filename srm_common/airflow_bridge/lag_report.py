@@ -11,8 +11,7 @@ from typing import Any
 from srm_common.domain.amount import Amount
 from srm_common.domain.flow import ARROW, FlowName
 from srm_common.domain.health.health import Health
-from srm_common.domain.health.judge import judge
-from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.metrics.metric import BY_METRIC, DEFINITIONS, Across, Level, Metric
 from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.metrics.stats import PERCENTILES, Sample

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.transforms.failed_records import CONTEXT_HEADERS, ErrorHandling
+from srm_common.domain.transforms.faults import CONTEXT_HEADERS, ErrorHandling
 from srm_common.errors import RecordTooLarge, TransformFailed
 from srm_common.records.transform import RecordFault, Transform
 from srm_common.wire.batch import HEADER_SIZE, Packed

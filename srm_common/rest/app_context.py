@@ -1,20 +1,184 @@
-"""What the routes of the web app share: the context, the caller, and the caller's permissions."""
+"""What the routes of the web app share: the context, the caller, and the caller's permissions, and the
+figures of the history with the current lag, where it is known, in place of the last report's."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, cast
 
 from fastapi import Depends, Path, Request
 
 from srm_common.domain.flow import FlowName
-from srm_common.rest.current_figures import CurrentFigures
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.stats import Stats, TimeRange
+from srm_common.domain.monitoring.flow_lag import FlowLag, LagSum
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import ConfigError
 from srm_common.rest.faults import ApiError
 from srm_common.rest.ports import Access, Caller, Right, Scheduler
 from srm_common.settings_files.configuration import Configuration
-from srm_common.store.metrics_store import MetricsStore
+from srm_common.store.metrics_store import MetricsStore, TopicOrder
+from srm_common.store.rows import FlowRow, Page, PartitionRow, TopicRow
 from srm_common.usecases.monitoring.lag_watch import LagWatch
+
+_LAGS = (Metric.RECORDS_LAG, Metric.UNKNOWN_LAGS, Metric.LAG_AGE)
+
+
+class CurrentFigures:
+    """Reads of the store that return lag. Each counts as a request for its flows, so that their clusters are
+    asked in the background; none waits for them. Raises as :class:`MetricsStore`."""
+
+    def __init__(self, store: MetricsStore, watch: LagWatch, configuration: Callable[[], Configuration]) -> None:
+        self._store = store
+        self._watch = watch
+        self._configuration = configuration
+
+    def flows(self, only: Collection[str] | None = None) -> list[FlowRow]:
+        """As :meth:`MetricsStore.flows`."""
+        rows = self._store.flows(only)
+        lags = self._lags(row.flow for row in rows)
+        return [replace(row, live=lags.get(row.flow)) for row in rows]
+
+    def flow_stats(self, span: TimeRange, only: Collection[str]) -> Mapping[str, Mapping[Metric, Stats]]:
+        """As :meth:`MetricsStore.flow_stats`."""
+        lags = self._lags(only)
+        found = {flow: dict(stats) for flow, stats in self._store.flow_stats(span, only).items()}
+        for flow, stats in found.items():
+            for metric in _LAGS:
+                value = _value(metric, lags.get(flow))
+                if value is not None and _within(span, lags[flow]):
+                    stats[metric] = _with_newest(stats.get(metric), metric, span, value, lags[flow].taken_ms)
+        return found
+
+    def topics(
+        self,
+        flow: str,
+        span: TimeRange,
+        *,
+        search: str = "",
+        order: TopicOrder = "topic",
+        offset: int = 0,
+        limit: int = 100,
+        metrics: Collection[Metric] | None = None,
+    ) -> Page[TopicRow]:
+        """As :meth:`MetricsStore.topics`."""
+        lag = self._lags([flow]).get(flow)
+        known = {} if lag is None else {topic: one.records.least for topic, one in lag.topics.items()}
+        page = self._store.topics(
+            flow, span, search=search, order=order, offset=offset, limit=limit, lags=known, metrics=metrics
+        )
+        lags = _LAGS if metrics is None else [metric for metric in _LAGS if metric in metrics]
+        return Page([_topic_now(row, lag, span, lags) for row in page.rows], page.total, page.offset)
+
+    def partitions(
+        self, flow: str, *, topic: str | None = None, failed_only: bool = False, offset: int = 0, limit: int = 100
+    ) -> Page[PartitionRow]:
+        """As :meth:`MetricsStore.partitions`."""
+        lag = self._lags([flow]).get(flow)
+        page = self._store.partitions(flow, topic=topic, failed_only=failed_only, offset=offset, limit=limit)
+        return Page([_partition_now(row, lag) for row in page.rows], page.total, page.offset)
+
+    def series(
+        self,
+        flow: str,
+        metric: Metric,
+        span: TimeRange,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        points: int = 200,
+    ) -> Sequence[Stats]:
+        """As :meth:`MetricsStore.series`; the newest bucket, or one more, has the lag of now."""
+        found = self._store.series(flow, metric, span, topic=topic, partition=partition, points=points)
+        lag = self._lags([flow]).get(flow)
+        value = _value(metric, lag, topic, partition)
+        if lag is None or value is None or not _within(span, lag):
+            return found
+        last = found[-1] if found else None
+        if last is not None and last.latest_ms is not None and last.latest_ms >= lag.taken_ms:
+            return found
+        if last is not None and last.span.start_ms <= lag.taken_ms < last.span.end_ms:
+            return [*found[:-1], _with_newest(last, metric, last.span, value, lag.taken_ms)]
+        bucket = TimeRange(lag.taken_ms, max(lag.taken_ms, span.end_ms))
+        return [*found[-(points - 1) :], _with_newest(None, metric, bucket, value, lag.taken_ms)]
+
+    def topic(self, row: TopicRow, span: TimeRange) -> TopicRow:
+        """A row of the store with the lag of now."""
+        return _topic_now(row, self._lags([row.flow]).get(row.flow), span)
+
+    def _lags(self, flows: Iterable[str]) -> Mapping[str, FlowLag]:
+        try:
+            known = self._configuration().flows
+        except ConfigError:
+            return {}
+        settings = [known[name] for name in map(FlowName.parse, flows) if name in known]
+        return {str(name): lag for name, lag in self._watch.of(settings).items()}
+
+
+def _within(span: TimeRange, lag: FlowLag) -> bool:
+    return span.start_ms <= lag.taken_ms <= span.end_ms
+
+
+def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partition: int | None = None) -> float | None:
+    """Of one of the metrics of lag; None of any other, and where it is not known."""
+    if lag is None or metric not in _LAGS:
+        return None
+    known: LagSum | None = lag.whole if topic is None else lag.topics.get(topic)
+    if topic is not None and partition is not None:
+        place = TopicPartition(topic, partition)
+        known = LagSum.of([lag.partitions.get(place)]) if lag.knows(place) else None
+    if known is None:
+        return None
+    if metric is Metric.UNKNOWN_LAGS:
+        return float(known.records.unknown)
+    # What is known of a sum is not the sum.
+    return known.records.most if metric is Metric.RECORDS_LAG else known.behind_ms(lag.taken_ms)
+
+
+def _with_newest(found: Stats | None, metric: Metric, span: TimeRange, value: float, taken_ms: int) -> Stats:
+    """With one more sample, unless a newer one is among them."""
+    if found is None or not found.count or found.min is None or found.max is None or found.sum is None:
+        return Stats(metric, span, 1, value, value, value, value, taken_ms)
+    if found.latest_ms is not None and found.latest_ms >= taken_ms:
+        return found
+    return replace(
+        found,
+        count=found.count + 1,
+        min=min(found.min, value),
+        max=max(found.max, value),
+        sum=found.sum + value,
+        latest=value,
+        latest_ms=taken_ms,
+    )
+
+
+def _topic_now(row: TopicRow, lag: FlowLag | None, span: TimeRange, metrics: Iterable[Metric] = _LAGS) -> TopicRow:
+    """``metrics``: those of lag that statistics are wanted of."""
+    now = None if lag is None or lag.taken_ms <= row.reported_ms else lag.topics.get(row.topic)
+    if now is None or lag is None:
+        return row
+    stats = dict(row.stats)
+    for metric in metrics if _within(span, lag) else ():
+        value = _value(metric, lag, row.topic)
+        if value is not None:
+            stats[metric] = _with_newest(stats.get(metric), metric, span, value, lag.taken_ms)
+    return replace(row, lag=now.records, lag_ms=lag.taken_ms, behind_ms=now.behind_ms(lag.taken_ms), stats=stats)
+
+
+def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
+    place = TopicPartition(row.topic, row.partition)
+    if lag is None or not lag.knows(place):
+        return row
+    now = lag.partitions.get(place)
+    if lag.taken_ms <= row.reported_ms:
+        # Reports tell no age of records; what waited then still does where nothing was copied since.
+        if now is None or now.oldest_ms is None or now.position != row.position or not row.lag:
+            return row
+        return replace(row, behind_ms=float(max(0, row.reported_ms - now.oldest_ms)))
+    if now is None:
+        return row.at(lag.taken_ms, row.position, None, None, None)
+    return row.at(lag.taken_ms, now.position, now.end, now.records, now.behind_ms(lag.taken_ms))
 
 
 @dataclass(frozen=True)

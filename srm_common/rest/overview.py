@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.health.health import Observation, overdue_since
-from srm_common.domain.health.judge import Verdict, judge
-from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.health.judge import Verdict, judge, observe
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.errors import AirflowError, ConfigError, StoreError
 from srm_common.rest.app_context import AppContext

@@ -22,7 +22,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topics.actions import failed
 from srm_common.errors import SrmError
-from srm_common.kafka.client.admin_client import silent_logger
+from srm_common.kafka.client.librdkafka import silent_logger
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints

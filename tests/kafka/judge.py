@@ -12,7 +12,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
-from srm_common.kafka.groups.other_groups import other_groups
+from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import mirror_maker_jars
 from tests.kafka.records import eventually

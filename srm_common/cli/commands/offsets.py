@@ -22,7 +22,7 @@ from srm_common.domain.patterns.name_filter import split_list
 from srm_common.errors import AirflowError, ConfigError
 
 if TYPE_CHECKING:
-    from srm_common.usecases.groups.export_offsets import ExportedOffsets
+    from srm_common.usecases.groups.explain_offsets import ExportedOffsets
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -110,7 +110,7 @@ def _of_file(file: Path, wanted: Sequence[str]) -> list[GroupOffset]:
 
 
 def _of_checkpoints(flow: FlowSettings, wanted: Sequence[str] | None) -> list[GroupOffset]:
-    from srm_common.usecases.groups.export_offsets import export_offsets
+    from srm_common.usecases.groups.explain_offsets import export_offsets
 
     found = [one.checkpoint for one in export_offsets(flow, wanted).offsets]
     known = {one.group for one in found}
@@ -215,7 +215,7 @@ offsets_command.add_command(offsets_apply_command)
 def _exported(
     invocation: Invocation, chosen: ChosenFlow, wanted: Sequence[str], all_groups: bool, to: Path | None
 ) -> Answer:
-    from srm_common.usecases.groups.export_offsets import export_offsets
+    from srm_common.usecases.groups.explain_offsets import export_offsets
 
     settings = chosen.settings
     exported = export_offsets(settings, None if all_groups else wanted)
@@ -255,8 +255,7 @@ def _exported(
 
 
 def _explained(invocation: Invocation, chosen: ChosenFlow, wanted: Sequence[str], all_groups: bool) -> Answer:
-    from srm_common.usecases.groups.explain_offsets import ExplainedOffsets, explain_offsets
-    from srm_common.usecases.groups.export_offsets import export_offsets
+    from srm_common.usecases.groups.explain_offsets import ExplainedOffsets, explain_offsets, export_offsets
 
     settings = chosen.settings
     groups = None if all_groups else wanted

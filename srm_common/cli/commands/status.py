@@ -107,7 +107,7 @@ def status_command(invocation: Invocation, flow: str | None, watching: bool, int
     copied record. The exit code is 1 if the last run or a partition failed, or no heartbeat of the source has arrived
     for four times the flow's interval.
     """
-    from srm_common.usecases.monitoring.status import status
+    from srm_common.usecases.monitoring.list_flows import status
 
     settings = invocation.flow(flow)
 

@@ -4,14 +4,28 @@ principals.
 The words are Kafka's (``org.apache.kafka.common.acl``, ``org.apache.kafka.common.resource``); how bindings match is
 that of ``org.apache.kafka.metadata.authorizer.StandardAuthorizer``: a DENY wins over every ALLOW, and what nothing
 allows is refused.
+
+The desired bindings of a flow's copies are derived from the bindings of its source. Readers of the source may read the
+copy, and only the replicator writes. What MirrorMaker 2 does (``MirrorSourceConnector.updateTopicAcls``) is kept for
+literal patterns, ALLOW READ, ALLOW DESCRIBE, ALLOW ALL and named DENYs; docs/acls.md lists where this goes further and
+why. Invariant, tested as such:
+
+* for every copied topic, these bindings permit no principal to do with the copy what it may not do with the topic;
+* none of them gives a right to change a copy;
+* no DENY among them can be about the replicator itself.
+
+Where a DENY cannot be carried over, the ALLOWs that it would limit are left out as well, with a notice.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Self
+
+from srm_common.domain.flow import FlowSettings
 
 EVERYONE = "User:*"
 ANY_HOST = "*"
@@ -148,3 +162,199 @@ def beginning(names: Sequence[str], prefix: str) -> Sequence[str]:
     """Those of the sorted ``names`` that begin with ``prefix``."""
     start = bisect_left(names, prefix)
     return names[start : bisect_left(names, True, lo=start, key=lambda name: not name.startswith(prefix))]
+
+
+#: What an ALLOW of the source becomes. The others change a topic: WRITE its records, DELETE these and the topic,
+#: ALTER and ALTER_CONFIGS its partitions and settings, CREATE takes the copy's name. Only the replicator does that.
+CARRIED_ALLOWS: Mapping[Operation, Operation] = {
+    Operation.ALL: Operation.READ,
+    Operation.READ: Operation.READ,
+    Operation.DESCRIBE: Operation.DESCRIBE,
+    Operation.DESCRIBE_CONFIGS: Operation.DESCRIBE_CONFIGS,
+}
+#: How many bindings one of the source may become where no single pattern covers its copies.
+MOST_LITERALS = 5000
+
+
+@dataclass(frozen=True)
+class Copies:
+    """``topics``: what is copied, upstream name to downstream name. ``others``: all other topics of the target that
+    a pattern for copies must not cover."""
+
+    topics: Mapping[str, str]
+    others: Collection[str] = ()
+
+    @classmethod
+    def of(cls, flow: FlowSettings, topics: Mapping[str, str], on_target: Iterable[str]) -> Self:
+        """``on_target`` are all topics there. One whose name alone says that it is a copy of the source, as names under
+        the default policy do, is not among the others, even if the flow does not copy it (any more)."""
+        policy, source, copies = flow.policy, flow.name.source, set(topics.values())
+
+        def is_copy(topic: str) -> bool:
+            upstream = policy.upstream_topic(topic)
+            return upstream is not None and upstream != topic and policy.format_remote_topic(source, upstream) == topic
+
+        return cls(topics, frozenset(one for one in on_target if one not in copies and not is_copy(one)))
+
+
+@dataclass(frozen=True)
+class WantedAcls:
+    """What the copies are to have, each binding with the reason, and what could not be carried over."""
+
+    bindings: Mapping[AclBinding, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+class _TooMany(Exception):
+    """No single pattern covers the copies, and there are too many for a binding each."""
+
+
+class _PatternMap:
+    """Topic patterns of the source in terms of the target."""
+
+    def __init__(self, copies: Copies) -> None:
+        self._topics = copies.topics
+        self._upstream = sorted(copies.topics)
+        self._downstream = sorted(copies.topics.values())
+        self._others = sorted(copies.others)
+        self._taken = {*self._downstream, *self._others}
+        self._front = _common_front(copies.topics.items())
+        self._found: dict[TopicPattern, tuple[TopicPattern, ...]] = {}
+
+    def of(self, pattern: TopicPattern) -> tuple[TopicPattern, ...]:
+        """The patterns that cover the copies of what ``pattern`` covers and no other topic; none without copies.
+
+        Raises:
+            _TooMany: it would take a pattern for each of too many copies.
+        """
+        if pattern not in self._found:
+            self._found[pattern] = self._map(pattern)
+        return self._found[pattern]
+
+    def ahead(self, pattern: TopicPattern) -> tuple[TopicPattern, ...]:
+        """Where the copies of what ``pattern`` covers would be, had it any; none where names do not tell."""
+        if not self._front:
+            return ()
+        mapped = replace(pattern, name=self._front + pattern.name)
+        if pattern.prefix == "":
+            mapped = prefixed(self._front)
+        if mapped.prefix is None:
+            return () if mapped.name in self._taken else (mapped,)
+        return (mapped,) if self._copies_only(mapped.name, 0) else ()
+
+    def _map(self, pattern: TopicPattern) -> tuple[TopicPattern, ...]:
+        prefix = pattern.prefix
+        if prefix is None:
+            copy = self._topics.get(pattern.name)
+            return () if copy is None else (literal(copy),)
+        covered = beginning(self._upstream, prefix)
+        if not covered:
+            return ()
+        front = _common_front((topic, self._topics[topic]) for topic in covered)
+        if front is not None and front + prefix and self._copies_only(front + prefix, len(covered)):
+            return (prefixed(front + prefix),)
+        if len(covered) > MOST_LITERALS:
+            raise _TooMany
+        return tuple(literal(self._topics[topic]) for topic in covered)
+
+    def _copies_only(self, prefix: str, copies: int) -> bool:
+        """Whether of the target's topics exactly so many copies begin with ``prefix``, and no other topic."""
+        return not beginning(self._others, prefix) and len(beginning(self._downstream, prefix)) == copies
+
+
+def wanted_acls(
+    bindings: Iterable[AclBinding], copies: Copies, replicators: Collection[str], *, source: str
+) -> WantedAcls:
+    """The bindings that the copies are to have.
+
+    Args:
+        bindings: all bindings on topics of the source.
+        replicators: the principals of the replicator on the target; no DENY is made for them.
+        source: alias of the source, for reasons.
+    """
+    return _Rules(copies, replicators, source).apply(sorted(bindings))
+
+
+@dataclass(frozen=True)
+class _Allow:
+    """An ALLOW of the source: what is left of it, in terms of the source, and the patterns on the target."""
+
+    origin: AclBinding
+    carried: AclBinding
+    patterns: tuple[TopicPattern, ...]
+
+
+class _Rules:
+    def __init__(self, copies: Copies, replicators: Collection[str], source: str) -> None:
+        self._map = _PatternMap(copies)
+        self._replicators = frozenset(replicators)
+        self._source = source
+        self._wanted: dict[AclBinding, str] = {}
+        self._notices: list[str] = []
+
+    def apply(self, bindings: list[AclBinding]) -> WantedAcls:
+        allows = self._allows(bindings)
+        limits: dict[AclBinding, AclBinding] = {}  # origin of an ALLOW -> a DENY that the target cannot have
+        for deny in bindings:
+            if deny.permission is Permission.DENY and deny.principal not in self._replicators:
+                for allow in self._carry_deny(deny, [one for one in allows if deny.limits(one.carried)]):
+                    limits.setdefault(allow.origin, deny)
+        for allow in allows:
+            if allow.origin in limits:
+                self._notices.append(
+                    f"'{allow.origin}' of {self._source} is not carried over, because "
+                    f"'{limits[allow.origin]}', which limits it, cannot be"
+                )
+            else:
+                self._want(allow.carried, allow.patterns, allow.origin)
+        return WantedAcls(dict(sorted(self._wanted.items())), tuple(self._notices))
+
+    def _allows(self, bindings: Iterable[AclBinding]) -> list[_Allow]:
+        found = []
+        for binding in bindings:
+            if binding.permission is not Permission.ALLOW or binding.operation not in CARRIED_ALLOWS:
+                continue
+            try:
+                patterns = self._map.of(binding.topics)
+            except _TooMany:
+                self._notices.append(self._too_many(binding))
+                continue
+            if patterns:
+                carried = replace(binding, operation=CARRIED_ALLOWS[binding.operation])
+                found.append(_Allow(binding, carried, patterns))
+        return found
+
+    def _carry_deny(self, deny: AclBinding, limited: list[_Allow]) -> list[_Allow]:
+        """Returns those of ``limited`` that would have no such limit on the target."""
+        try:
+            patterns = self._map.of(deny.topics)
+        except _TooMany:
+            self._notices.append(self._too_many(deny))
+            return limited
+        covered = bool(patterns)
+        if not covered and any(pattern.prefix is not None for allow in limited for pattern in allow.patterns):
+            # A copy that is made later may come under a prefix that is allowed now: the DENY is there before it.
+            patterns = self._map.ahead(deny.topics)
+        if deny.principal != EVERYONE:
+            self._want(deny, patterns, deny)
+            return []
+        # A DENY for everyone would include the replicator, so there is one for each principal with an ALLOW.
+        for principal in {allow.carried.principal for allow in limited} - self._replicators - {EVERYONE}:
+            self._want(replace(deny, principal=principal), patterns, deny)
+        return [allow for allow in limited if allow.carried.principal == EVERYONE] if covered else []
+
+    def _want(self, binding: AclBinding, patterns: Iterable[TopicPattern], origin: AclBinding) -> None:
+        for pattern in patterns:
+            self._wanted.setdefault(replace(binding, topics=pattern), f"'{origin}' of {self._source}")
+
+    def _too_many(self, binding: AclBinding) -> str:
+        return (
+            f"'{binding}' of {self._source} is not carried over: no single pattern covers its copies alone, and "
+            f"there are more than {MOST_LITERALS}"
+        )
+
+
+def _common_front(pairs: Iterable[tuple[str, str]]) -> str | None:
+    """What stands in front of each name on the target, None when it is not the same for all, or not just in front."""
+    fronts = {copy[: -len(topic)] if copy.endswith(topic) else None for topic, copy in pairs}
+    return fronts.pop() if len(fronts) == 1 else None

@@ -14,8 +14,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.start_position import TopicStart
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.transforms.chain import Chain
-from srm_common.domain.transforms.python_transform import PythonTransform
-from srm_common.domain.transforms.statements import Statement
+from srm_common.domain.transforms.statements import PythonTransform, Statement
 from srm_common.errors import ConfigError
 
 # The notifiers of alarms: any of Airflow or of one of its providers, named in the configuration file.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.health.alarms import NotifiedAlarms, raised
 from srm_common.domain.health.health import Alarm, AlarmKind, Observation
-from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.health.judge import observe
 from srm_common.domain.monitoring.flow_history import FlowHistory
 
 #: What the watch sends, and runs do not.

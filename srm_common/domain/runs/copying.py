@@ -17,9 +17,8 @@ from srm_common.domain.flow.settings import Provenance
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
-from srm_common.domain.transforms.failed_records import ErrorHandling
-from srm_common.domain.transforms.python_transform import PythonTransform
-from srm_common.domain.transforms.statements import Statement
+from srm_common.domain.transforms.faults import ErrorHandling
+from srm_common.domain.transforms.statements import PythonTransform, Statement
 
 N = TypeVar("N", int, float)
 

@@ -84,3 +84,11 @@ def _statement(key: str, values: Mapping[str, str]) -> Statement:
     except RegexError as error:
         raise TransformFault(topics_key, f"cannot be used: {error}") from None
     return Statement(key, text, topics)
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTransform:
+    """``path``: ``package.module:function``; ``timeout_seconds``: how long a call may take."""
+
+    path: str
+    timeout_seconds: float

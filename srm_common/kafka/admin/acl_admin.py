@@ -16,7 +16,6 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka.client import codes
-from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.client.faults import cluster_error, kafka_error
 from srm_common.kafka.client.library import (
     ACLOperation,
@@ -35,6 +34,7 @@ from srm_common.kafka.client.librdkafka import (
     KafkaException,
     ResourcePatternType,
     ResourceType,
+    SharedAdmin,
 )
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 

@@ -16,7 +16,6 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError
-from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error
 from srm_common.kafka.client.librdkafka import (
     AlterConfigOpType,
@@ -30,6 +29,7 @@ from srm_common.kafka.client.librdkafka import (
     NewTopic,
     OffsetSpec,
     ResourceType,
+    SharedAdmin,
     TopicCollection,
 )
 from srm_common.kafka.client.librdkafka import TopicPartition as LibraryPartition

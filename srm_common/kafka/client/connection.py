@@ -10,7 +10,7 @@ from srm_common.kafka.client.connection_faults import explained
 from srm_common.kafka.client.event_loop import EventLoop, in_thread
 from srm_common.kafka.client.frames import FrameProtocol
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
-from srm_common.kafka.client.oauth_tokens import ClientCredentials, FetchedToken
+from srm_common.kafka.client.security import ClientCredentials, FetchedToken
 
 _tuple = tuple.__new__  # as in srm_common/wire/batch.py
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.admin_client import SharedAdmin
+from srm_common.kafka.client.librdkafka import SharedAdmin
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import WRITE_SECONDS, StateWriter
 

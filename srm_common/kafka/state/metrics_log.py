@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.metrics.metrics_records import ReportAssembly, report_parts
+from srm_common.domain.metrics.samples import ReportAssembly, report_parts
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.topics.state_topics import metrics_topic
 from srm_common.errors import CorruptRecord

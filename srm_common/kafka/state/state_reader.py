@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.admin_client import SharedAdmin, silent_logger
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error, transient
 from srm_common.kafka.client.librdkafka import (
@@ -27,7 +26,9 @@ from srm_common.kafka.client.librdkafka import (
     KafkaError,
     KafkaException,
     OffsetSpec,
+    SharedAdmin,
     TopicPartition,
+    silent_logger,
 )
 from srm_common.kafka.client.security import librdkafka_settings
 from srm_common.wire.batch import SourceBatch

@@ -20,7 +20,6 @@ from srm_common.domain.topics.state_topics import (
     state_topics,
 )
 from srm_common.errors import AccessDenied, ClusterError, StateTopicInvalid, UnreachableCluster
-from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import (
     EARLIEST,
@@ -31,6 +30,7 @@ from srm_common.kafka.client.librdkafka import (
     KafkaException,
     NewTopic,
     ResourceType,
+    SharedAdmin,
     TopicCollection,
     TopicDescription,
 )

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.admin_client import silent_logger
 from srm_common.kafka.client.faults import cluster_error
-from srm_common.kafka.client.librdkafka import KafkaError, KafkaException, Message, Producer
+from srm_common.kafka.client.librdkafka import KafkaError, KafkaException, Message, Producer, silent_logger
 from srm_common.kafka.client.security import librdkafka_settings
 from srm_common.wire.plain_records import Headers
 

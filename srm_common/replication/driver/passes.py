@@ -24,7 +24,7 @@ from srm_common.domain.runs.copying import (
 )
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
 from srm_common.replication.driver.starting_points import StartingPoints

@@ -17,9 +17,8 @@ from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
-from srm_common.replication.slots.answers import Answers
+from srm_common.replication.slots.answers import Answers, Proofs
 from srm_common.replication.slots.blocks import Block
-from srm_common.replication.slots.proofs import Proofs
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire import fetch
 

@@ -31,7 +31,7 @@ class FlowFigures:
     topics: Sequence[TopicRow] = ()
     partitions: Sequence[PartitionRow] = ()
     groups: Sequence[GroupRow] = ()
-    #: ``metric.names.formats``: keys of :data:`srm_common.rest.prometheus.mirror_maker_series.MIRROR_MAKER`.
+    #: ``metric.names.formats``: keys of :data:`srm_common.rest.prometheus.families.MIRROR_MAKER`.
     names_formats: Collection[str] = ("legacy",)
 
 

@@ -19,9 +19,8 @@ from srm_common.domain.policy import ReplicationPolicy
 from srm_common.rest.app_context import Alias, AppContext, AppContextDep, ReaderDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.overview import Overview, load_overview
-from srm_common.rest.query_parameters import Hours, Minutes, now_ms, time_range
+from srm_common.rest.query_parameters import Hours, Minutes, now_ms, time_range, topics_named, upstream_of
 from srm_common.rest.srm import schemas
-from srm_common.rest.topic_names import topics_named, upstream_of
 from srm_common.rest.v2.series import DownstreamTopic, Samples
 from srm_common.store.rows import TopicRow
 

@@ -11,7 +11,7 @@ from srm_common.rest import presenters
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import responses
 from srm_common.rest.flow_dependency import ExistingFlow
-from srm_common.rest.query_parameters import Limit, Offset, RangeDep, Search, now_ms, shown
+from srm_common.rest.query_parameters import Limit, Offset, RangeDep, Search, now_ms, shown, topic_row
 from srm_common.rest.schemas import (
     Decision,
     DecisionList,
@@ -23,7 +23,6 @@ from srm_common.rest.schemas import (
     TopicDetail,
     TopicList,
 )
-from srm_common.rest.topic_names import topic_row
 from srm_common.store.metrics_store import TopicOrder
 from srm_common.store.rows import Document
 

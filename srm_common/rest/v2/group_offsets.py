@@ -17,8 +17,7 @@ from srm_common.rest.live import CALLS, TAG, flow_now, hurried
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
 from srm_common.usecases.groups.apply_offsets import apply_offsets
-from srm_common.usecases.groups.explain_offsets import group_positions
-from srm_common.usecases.groups.export_offsets import export_offsets
+from srm_common.usecases.groups.explain_offsets import export_offsets, group_positions
 
 router = APIRouter(prefix="/api/v2", tags=["groups", TAG])
 

@@ -13,9 +13,8 @@ from srm_common.rest import presenters
 from srm_common.rest.app_context import AppContext, AppContextDep, ReaderDep, TargetAlias
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import ExistingFlow
-from srm_common.rest.query_parameters import RangeDep, now_ms, shown
+from srm_common.rest.query_parameters import RangeDep, now_ms, shown, topic_row, upstream_of
 from srm_common.rest.schemas import Series
-from srm_common.rest.topic_names import topic_row, upstream_of
 from srm_common.rest.v2.flow_details import TopicName
 
 router = APIRouter(prefix="/api/v2", tags=["metrics"])

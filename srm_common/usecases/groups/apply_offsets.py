@@ -20,9 +20,8 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
-from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
+from srm_common.kafka.groups.group_commits import Committed, GroupCommitter, other_groups
 from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.kafka.groups.other_groups import other_groups
 
 
 def apply_offsets(

@@ -9,8 +9,8 @@ from typing import Any
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import select_topics
+from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import Group, GroupFault
-from srm_common.kafka.groups.other_groups import other_groups
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 

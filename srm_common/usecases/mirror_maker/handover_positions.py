@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from srm_common.domain.moving.handover import ENOUGH, CopyEnd, HandoverPosition, SeenRecord, Verdict, judge_position
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.replication.driver.source_view import LISTING_SECONDS, SourceView
 from srm_common.usecases.flows.flow_clusters import FlowClusters

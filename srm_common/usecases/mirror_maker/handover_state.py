@@ -12,7 +12,7 @@ from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.moving.handover import HandoverPosition, counted_verdicts
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.errors import ConfigError
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, present_state_topics

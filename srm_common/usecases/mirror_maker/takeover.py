@@ -22,7 +22,7 @@ from srm_common.domain.moving.handover import (
 )
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import failed
-from srm_common.domain.topics.copied_topics import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowRunning
 from srm_common.kafka.state.segment_log import SegmentLog

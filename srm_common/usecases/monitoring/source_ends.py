@@ -12,7 +12,7 @@ from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink
-from srm_common.kafka.log.oldest_records import oldest_records
+from srm_common.kafka.log.log_facts import oldest_records
 from srm_common.kafka.state.flow_positions import Standing
 
 #: How long a broker may leave a request unanswered, and all of them leave partitions without a leader.

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopics
+from srm_common.domain.topics.selection import CopiedTopics
 from srm_common.errors import SrmError
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.usecases.flows.flow_clusters import FlowClusters

@@ -11,7 +11,7 @@ from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: Of one copy: how many gaps, the newest, and how many offsets of each are read.

@@ -20,12 +20,11 @@ from srm_common.domain.offsets.checkpoints import (
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopics
-from srm_common.domain.topics.selection import select_topics
+from srm_common.domain.topics.selection import CopiedTopics, select_topics
 from srm_common.domain.topics.topic_records import TopicRecords
 from srm_common.errors import CorruptRecord
+from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets
-from srm_common.kafka.groups.other_groups import other_groups
 from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, newest_checkpoints
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.usecases.flows.flow_clusters import FlowClusters

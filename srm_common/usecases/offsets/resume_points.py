@@ -14,11 +14,11 @@ from srm_common.domain.offsets.checkpoints import other_groups_from
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopics
+from srm_common.domain.topics.selection import CopiedTopics
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
+from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import CommittedOffset
-from srm_common.kafka.groups.other_groups import other_groups
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation

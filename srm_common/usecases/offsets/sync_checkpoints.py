@@ -1,13 +1,21 @@
-"""Write MirrorMaker 2's offset syncs and checkpoints, derived from the offset map, and sync idle groups."""
+"""Write MirrorMaker 2's offset syncs and checkpoints, derived from the offset map, and sync idle groups.
+
+The offset map is kept small: segments of records that have left the target's log are deleted, and small segments
+joined. Readers never miss a part of the map meanwhile. A joined segment is written before the first of those that it
+holds is dropped, and while both are there, they say the same. Its key is its own: two rounds at the same time may write
+different ones, and each drops only what it has read and holds in one of its own. A run that copies at the same time
+writes behind what was read here, and a joined segment belongs before that.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.groups.group_offsets import TargetGroup, sync_group
 from srm_common.domain.monitoring.run_report import CheckpointRound, groups_from, groups_record, topics_from
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
 from srm_common.domain.offsets.checkpoints import (
@@ -19,17 +27,20 @@ from srm_common.domain.offsets.checkpoints import (
 )
 from srm_common.domain.offsets.foreign_records import foreign_record
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import AccessDenied, CorruptRecord
+from srm_common.kafka.client.librdkafka import EARLIEST
+from srm_common.kafka.groups.group_offsets import GroupFault
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentBatch, SegmentLog
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
-from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters, clusters_of
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
-from srm_common.usecases.offsets.prune_segments import Pruned, prune_segments
-from srm_common.usecases.offsets.sync_groups import GroupsSynced, sync_groups
 from srm_common.wire.mm2 import encode_checkpoint, encode_offset_sync
+from srm_common.wire.segment_map import map_changes
+from srm_common.wire.segments import segment_partition
 
 #: Where a flow's state has the :class:`CheckpointMemory`.
 #: With so many new segments the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
@@ -224,3 +235,125 @@ def write_checkpoints(flow: FlowSettings, checkpoints: Iterable[Checkpoint], wri
     topic = names.checkpoints_topic(flow)
     records = (NewRecord(topic, 0, *encode_checkpoint(checkpoint)) for checkpoint in checkpoints)
     writer.write(f"write checkpoints of flow {flow.name}", records)
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """``dropped`` segments said nothing of the target's log any more; of ``joined`` others ``written`` were made."""
+
+    dropped: int = 0
+    joined: int = 0
+    written: int = 0
+
+
+def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, read_up_to: Mapping[int, int]) -> Pruned:
+    """Write joined segments, and tombstones for those that they hold, for replaced ones, and for those whose records
+    have left the target.
+
+    A copy whose log cannot be queried (its topic is gone, a right is missing) keeps its map.
+
+    Args:
+        topic: the segments topic.
+        read_up_to: for each of its partitions, the offset up to which incremental readers have read; later segments
+            are not joined.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    dropped = held = written = 0
+    flow, admin = clusters.flow, clusters.target.admin
+    for batch, ends in log.pieces():
+        found = batch.segments
+        remote: dict[TopicPartition, TopicPartition] = {
+            place: TopicPartition(flow.policy.format_remote_topic(flow.name.source, place[0]), place[1])
+            for place in found
+        }
+        starts = admin.offsets(remote.values(), EARLIEST)
+        made: list[NewRecord] = []
+        dead: list[tuple[int, bytes]] = []
+        for place, committed in found.items():
+            log_start = starts[remote[place]]
+            if not isinstance(log_start, int):
+                continue
+            home = segment_partition(*place, len(read_up_to))
+            changes = map_changes(committed, log_start, read_up_to[home])
+            made += [NewRecord(topic, home, key, value) for key, value in changes.written]
+            dead += [(home, key) for key in changes.dropped]
+            dropped += changes.replaced
+            held += changes.joined
+        if made:
+            written += clusters.target.writer().write(f"join segments in state topic {topic}", made)
+        if dead:
+            # A start that was committed again has its old key. What cannot be decided now is dropped next time.
+            later = log.keys_since(ends)
+            tombstones = [NewRecord(topic, home, key, None) for home, key in dead if key not in later.get(home, {key})]
+            clusters.target.writer().write(f"drop old records of state topic {topic}", tombstones)
+    return Pruned(dropped, held, written)
+
+
+@dataclass(frozen=True)
+class GroupsSynced:
+    """``positions`` were committed, for ``groups`` groups; ``kept`` are the groups whose offsets are now as translated,
+    or further; ``in_use`` are groups that were left alone, with their states; ``beyond`` are groups that have passed
+    their translated place on so many partitions, and are not moved back; ``faults`` what failed, group by group."""
+
+    positions: int = 0
+    groups: int = 0
+    kept: frozenset[str] = frozenset()
+    in_use: tuple[tuple[str, str], ...] = ()
+    beyond: tuple[tuple[str, int], ...] = ()
+    faults: tuple[GroupFault, ...] = ()
+
+
+def sync_groups(
+    target: FlowCluster, checkpoints: Mapping[str, Iterable[Checkpoint]], shared: Container[str] = frozenset()
+) -> GroupsSynced:
+    """One round on ``target``.
+
+    Args:
+        checkpoints: the newest of each group.
+        shared: remote topics that other flows write to as well. A place that skips nothing of one source skips records
+            of the others, so nothing is committed there.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    chosen = {group: [one for one in wanted if one.topic not in shared] for group, wanted in checkpoints.items()}
+    checkpoints = {group: wanted for group, wanted in chosen.items() if wanted}
+    if not checkpoints:
+        return GroupsSynced()
+    reader = target.groups()
+    listed, unlisted = reader.groups()
+    states = {group.name: group.state for group in listed if group.name in checkpoints}
+    found, unread = reader.offsets(states)
+    committed = {one.group: {place: at.offset for place, at in one.offsets.items()} for one in found}
+    faults = [*unlisted, *unread]
+    unknown = {fault.group for fault in unread}
+    in_use: list[tuple[str, str]] = []
+    beyond: list[tuple[str, int]] = []
+    kept: set[str] = set()
+    todo: dict[str, tuple[Checkpoint, ...]] = {}
+    for group, wanted in sorted(checkpoints.items()):
+        # A broker that could not list its groups may have any of them.
+        if group in unknown or (unlisted and group not in states):
+            continue
+        found_there = TargetGroup(states[group], committed.get(group, {})) if group in states else TargetGroup()
+        decided = sync_group(group, found_there, wanted)
+        if decided.in_use is not None:
+            in_use.append((group, decided.in_use))
+        if decided.beyond:
+            beyond.append((group, decided.beyond))
+        if decided.commit:
+            todo[group] = decided.commit
+        if decided.in_use is None:
+            kept.add(group)
+    positions = groups = 0
+    for group, done in target.group_offsets.commit_all(todo).items() if todo else ():
+        positions += done.positions
+        groups += bool(done.positions)
+        faults += done.faults
+        if done.forbidden is not None:
+            in_use.append((group, done.forbidden))
+        if done.forbidden is not None or done.faults:
+            kept.discard(group)
+    return GroupsSynced(positions, groups, frozenset(kept), tuple(sorted(in_use)), tuple(beyond), tuple(faults))

@@ -12,9 +12,9 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import Installation, other_installation
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.state_topics import state_topics
-from srm_common.domain.transforms.failed_records import DeadLetterTopic, ErrorHandling
+from srm_common.domain.transforms.faults import DeadLetterTopic, ErrorHandling
 from srm_common.errors import ClusterError, ConfigError, SrmError, StateTopicInvalid, StateUnavailable
 from srm_common.kafka.state.sync_log import offset_syncs
 from srm_common.kafka.transactions.active_writers import mirror_maker_workers

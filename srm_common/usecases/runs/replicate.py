@@ -18,7 +18,7 @@ from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
 from srm_common.kafka.state.driver_presence import DriverPresence, drivers
@@ -31,7 +31,7 @@ from srm_common.replication.driver.passes import Passes, PassRunner
 from srm_common.replication.driver.source_view import SourceView
 from srm_common.replication.driver.starting_points import Committed, StartingPoints
 from srm_common.replication.spark.driver_pass import NeedsSpark
-from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints

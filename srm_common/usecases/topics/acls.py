@@ -21,8 +21,7 @@ from srm_common.domain.access.acl_changes import (
     other_writers,
     reconcile,
 )
-from srm_common.domain.access.acl_rules import Copies, wanted_acls
-from srm_common.domain.access.acls import AclBinding, Permission
+from srm_common.domain.access.acls import AclBinding, Copies, Permission, wanted_acls
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.principals import login_principal

@@ -15,7 +15,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.flow.start_position import StartKind, StartPosition
 from srm_common.domain.plans.plan import Plan, PlanFile
-from srm_common.domain.schemas.schema_actions import (
+from srm_common.domain.schemas.planning import (
     DeleteSchemaVersion,
     RegisterSchema,
     RestoreMode,

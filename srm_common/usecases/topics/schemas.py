@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.schemas.planning import plan_schemas, subject_naming
-from srm_common.domain.schemas.schema_actions import (
+from srm_common.domain.schemas.planning import (
     DeleteSchemaVersion,
     RegisterSchema,
     RestoreMode,
     SetCompatibility,
     UncopiedSchema,
+    plan_schemas,
+    subject_naming,
 )
 from srm_common.domain.schemas.schemas import RegistryView, SubjectNaming, qualified
 from srm_common.domain.topics.actions import Action, ActionResult

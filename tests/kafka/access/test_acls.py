@@ -42,7 +42,7 @@ from tests.flow_settings import small_flow
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, grow
-from tests.unit.domain.access.test_acl_rules import binding
+from tests.unit.domain.access.test_acls import binding
 
 pytestmark = pytest.mark.kafka
 

@@ -15,8 +15,8 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.dialing import SILENT
+from srm_common.kafka.client.librdkafka import admin_client
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.log.log_facts import compaction
 from srm_common.kafka.log.topic_ids import topic_ids

@@ -12,7 +12,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.kafka.client import admin_client
+from srm_common.kafka.client import librdkafka
 from srm_common.kafka.state import state_reader, state_writer
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
@@ -39,13 +39,13 @@ class Made(Counter[str]):
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Made:
-    found, genuine = Made(), admin_client.admin_client
+    found, genuine = Made(), librdkafka.admin_client
 
     def admin(cluster: ClusterSettings, **more: Any) -> Any:
         found[f"admin {cluster.alias}"] += 1
         return genuine(cluster, **more)
 
-    monkeypatch.setattr(admin_client, "admin_client", admin)
+    monkeypatch.setattr(librdkafka, "admin_client", admin)
     for module, kind in ((state_reader, "Consumer"), (state_writer, "Producer")):
         client = getattr(module, kind)
 

@@ -23,7 +23,7 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report, heartbeats_by_hop
-from srm_common.usecases.monitoring.status import status
+from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics

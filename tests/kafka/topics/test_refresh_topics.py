@@ -18,7 +18,7 @@ from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, Source
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.testing import LocalKafka
-from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.kafka.records import eventually

@@ -14,7 +14,7 @@ from srm_common.domain.flow.settings import PROVENANCE_HEADERS, Provenance
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind, parse_chain
-from srm_common.domain.transforms.failed_records import DeadLetterTopic, ErrorHandling
+from srm_common.domain.transforms.faults import DeadLetterTopic, ErrorHandling
 from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.records import transform as module
 from srm_common.records import transformed as batches_of

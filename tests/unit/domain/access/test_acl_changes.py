@@ -14,7 +14,7 @@ from srm_common.domain.access.acl_changes import (
     reconcile,
 )
 from srm_common.domain.access.acls import AclBinding, Permission
-from tests.unit.domain.access.test_acl_rules import binding, bindings
+from tests.unit.domain.access.test_acls import binding, bindings
 
 sets = st.frozensets(bindings, max_size=6)
 

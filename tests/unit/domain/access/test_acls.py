@@ -1,12 +1,251 @@
 from __future__ import annotations
 
-import pytest
-from hypothesis import given
+from collections.abc import Callable, Collection, Iterable, Mapping
 
-from srm_common.domain.access.acls import AclBinding, TopicPattern, beginning, literal, prefixed
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srm_common.domain.access import acls
+from srm_common.domain.access.acls import (
+    EVERYONE,
+    AclBinding,
+    Copies,
+    Operation,
+    Pattern,
+    Permission,
+    TopicPattern,
+    WantedAcls,
+    beginning,
+    literal,
+    prefixed,
+    wanted_acls,
+)
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import ANONYMOUS, login_principal
-from tests.unit.domain.access.test_acl_rules import TOPICS, bindings, patterns
+from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from tests.examples import examples
+
+REPLICATOR = "User:srm"
+PRINCIPALS = ("User:bob", "User:eve", REPLICATOR, EVERYONE)
+HOSTS = ("*", "10.0.0.1")
+TOPICS = ("a", "ab", "abc", "b", "b.c", "heartbeats", "b.heartbeats")
+LOCAL = ("abx", "z", "x.abz", "x.y")
+CHANGES = (Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS)
+READS = (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
+
+
+def allowed(bindings: Iterable[AclBinding], principal: str, host: str, topic: str, operation: Operation) -> bool:
+    """``StandardAuthorizer``, written a second time and in another way."""
+    verdict = False
+    for one in bindings:
+        name = one.topics.name
+        by_prefix = one.topics.pattern is Pattern.PREFIXED
+        if not (topic.startswith(name) if by_prefix else name in ("*", topic)):
+            continue
+        if one.principal not in (principal, "User:*") or one.host not in (host, "*"):
+            continue
+        gives = {one.operation}
+        if one.permission is Permission.ALLOW:
+            if one.operation in (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER):
+                gives.add(Operation.DESCRIBE)
+            if one.operation is Operation.ALTER_CONFIGS:
+                gives.add(Operation.DESCRIBE_CONFIGS)
+        if operation in gives or one.operation is Operation.ALL:
+            if one.permission is Permission.DENY:
+                return False
+            verdict = True
+    return verdict
+
+
+patterns = st.one_of(
+    st.sampled_from([literal("*"), *map(literal, TOPICS)]),
+    st.sampled_from(["a", "ab", "b", "b.", "h", "c", "ax"]).map(prefixed),
+)
+bindings = st.builds(
+    AclBinding,
+    patterns,
+    st.sampled_from(PRINCIPALS),
+    st.sampled_from(HOSTS),
+    st.sampled_from(Operation),
+    st.sampled_from(Permission),
+)
+#: Bindings that have much to do with each other.
+close = st.builds(
+    AclBinding,
+    st.sampled_from([literal("*"), literal("ab"), literal("b"), prefixed("a"), prefixed("ab")]),
+    st.sampled_from(("User:bob", REPLICATOR, EVERYONE)),
+    st.sampled_from(HOSTS),
+    st.sampled_from((Operation.ALL, Operation.READ, Operation.DESCRIBE, Operation.WRITE)),
+    st.sampled_from(Permission),
+)
+sources = st.lists(bindings, max_size=8) | st.lists(close, max_size=5)
+
+
+def _odd(topic: str) -> str:
+    return topic.upper() if topic.startswith("ab") else f"x.{topic}"
+
+
+NAMINGS: Mapping[str, Callable[[str], str]] = {
+    "default": lambda topic: DefaultReplicationPolicy().format_remote_topic("x", topic),
+    "identity": lambda topic: IdentityReplicationPolicy().format_remote_topic("x", topic),
+    "odd": _odd,
+    "behind": lambda topic: f"{topic}.x",
+    "crossed": lambda topic: f"x.ab{topic}" if topic.startswith("b") else f"x.{topic}",
+}
+
+
+@st.composite
+def copies_of(draw: st.DrawFn) -> Copies:
+    naming = NAMINGS[draw(st.sampled_from(sorted(NAMINGS)))]
+    topics = {topic: naming(topic) for topic in draw(st.sets(st.sampled_from(TOPICS)))}
+    others = draw(st.sets(st.sampled_from(LOCAL))) - set(topics.values())
+    return Copies(topics, others)
+
+
+def wanted(found: Iterable[AclBinding], copies: Copies, replicators: Collection[str] = (REPLICATOR,)) -> WantedAcls:
+    return wanted_acls(found, copies, replicators, source="x")
+
+
+@settings(max_examples=examples(300))
+@given(sources, copies_of())
+def test_nobody_may_do_more_with_a_copy_than_with_the_topic(found: list[AclBinding], copies: Copies) -> None:
+    there = wanted(found, copies).bindings
+    for topic, copy in copies.topics.items():
+        for principal in ("User:bob", "User:eve", "User:stranger"):
+            for host in ("10.0.0.1", "10.0.0.2"):
+                for operation in READS:
+                    if allowed(there, principal, host, copy, operation):
+                        assert allowed(found, principal, host, topic, operation)
+
+
+@settings(max_examples=examples(300))
+@given(sources, copies_of())
+def test_nothing_gives_a_right_to_change_a_copy_and_nothing_denies_the_replicator(
+    found: list[AclBinding], copies: Copies
+) -> None:
+    for one in wanted(found, copies).bindings:
+        if one.permission is Permission.ALLOW:
+            assert one.operation in READS
+        else:
+            assert one.principal not in (EVERYONE, REPLICATOR)
+
+
+@settings(max_examples=examples(300))
+@given(sources, copies_of())
+def test_topics_that_are_no_copies_are_left_alone(found: list[AclBinding], copies: Copies) -> None:
+    for one in wanted(found, copies).bindings:
+        assert not any(one.topics.covers(other) for other in copies.others)
+
+
+@settings(max_examples=examples(300))
+@given(sources, copies_of())
+def test_readers_of_a_topic_may_read_its_copy(found: list[AclBinding], copies: Copies) -> None:
+    result = wanted(found, copies)
+    if result.notices:  # something could not be carried over, and that is said
+        return
+    for topic, copy in copies.topics.items():
+        for principal in ("User:bob", "User:stranger"):
+            for host in ("10.0.0.1", "10.0.0.2"):
+                assert allowed(result.bindings, principal, host, copy, Operation.READ) == allowed(
+                    found, principal, host, topic, Operation.READ
+                )
+
+
+def binding(text: str) -> AclBinding:
+    """``ALLOW READ bob ord*`` or ``DENY ALL * orders 10.0.0.1``; a pattern that ends in ``*`` is a prefix."""
+    permission, operation, user, name, *host = text.split()
+    pattern = prefixed(name[:-1]) if name.endswith("*") and name != "*" else literal(name)
+    return AclBinding(pattern, f"User:{user}", host[0] if host else "*", Operation(operation), Permission(permission))
+
+
+DEFAULT = {topic: f"x.{topic}" for topic in ("orders", "orders.eu", "payments")}
+IDENTITY = {topic: topic for topic in DEFAULT}
+
+
+@pytest.mark.parametrize(
+    ("copies", "source", "copy"),
+    [
+        (DEFAULT, "ALLOW READ bob orders", ["ALLOW READ bob x.orders"]),
+        (DEFAULT, "ALLOW ALL bob orders", ["ALLOW READ bob x.orders"]),
+        (DEFAULT, "ALLOW DESCRIBE bob orders 10.0.0.1", ["ALLOW DESCRIBE bob x.orders 10.0.0.1"]),
+        (DEFAULT, "ALLOW DESCRIBE_CONFIGS bob orders", ["ALLOW DESCRIBE_CONFIGS bob x.orders"]),
+        *((DEFAULT, f"ALLOW {change} bob orders", []) for change in CHANGES),
+        (DEFAULT, "ALLOW READ bob elsewhere", []),
+        (DEFAULT, "DENY ALL bob orders", ["DENY ALL bob x.orders"]),
+        (DEFAULT, "DENY WRITE bob orders", ["DENY WRITE bob x.orders"]),
+        (DEFAULT, "DENY WRITE * orders", []),
+        (DEFAULT, "DENY WRITE srm orders", []),
+        (DEFAULT, "ALLOW READ bob ord*", ["ALLOW READ bob x.ord*"]),
+        (DEFAULT, "ALLOW READ bob nothing*", []),
+        (DEFAULT, "ALLOW READ bob *", ["ALLOW READ bob x.*"]),
+        (IDENTITY, "ALLOW READ bob orders", ["ALLOW READ bob orders"]),
+        (IDENTITY, "ALLOW READ bob ord*", ["ALLOW READ bob ord*"]),
+        (IDENTITY, "ALLOW READ bob *", [f"ALLOW READ bob {topic}" for topic in IDENTITY]),
+    ],
+)
+def test_the_table(copies: Mapping[str, str], source: str, copy: list[str]) -> None:
+    result = wanted([binding(source)], Copies(copies, {"local"}))
+    assert sorted(result.bindings) == sorted(map(binding, copy))
+    assert result.notices == ()
+
+
+def test_an_identity_prefix_becomes_single_topics_where_it_would_cover_others() -> None:
+    result = wanted([binding("ALLOW READ bob ord*")], Copies(IDENTITY, {"orders.local"}))
+    assert sorted(result.bindings) == [binding("ALLOW READ bob orders"), binding("ALLOW READ bob orders.eu")]
+
+
+def test_what_is_denied_to_everybody_is_denied_to_each_reader() -> None:
+    source = [binding("ALLOW READ bob *"), binding("ALLOW READ srm *"), binding("DENY ALL * payments")]
+    result = wanted(source, Copies(DEFAULT))
+    assert sorted(result.bindings) == sorted(
+        map(binding, ["ALLOW READ bob x.*", "ALLOW READ srm x.*", "DENY ALL bob x.payments"])
+    )
+    assert result.bindings[binding("DENY ALL bob x.payments")] == "'DENY User:* ALL on payments' of x"
+
+
+def test_what_is_allowed_and_denied_to_everybody_is_left_out() -> None:
+    source = [binding("ALLOW READ * *"), binding("DENY READ * payments")]
+    result = wanted(source, Copies(DEFAULT))
+    assert result.bindings == {}
+    assert result.notices == (
+        "'ALLOW User:* READ on *' of x is not carried over, because 'DENY User:* READ on payments', which limits it, "
+        "cannot be",
+    )
+
+
+def test_a_right_that_another_one_brings_is_limited_too() -> None:
+    source = [binding("ALLOW READ bob orders"), binding("ALLOW READ * payments"), binding("DENY DESCRIBE * *")]
+    result = wanted(source, Copies(DEFAULT))
+    assert sorted(result.bindings) == sorted(map(binding, ["ALLOW READ bob x.orders", "DENY DESCRIBE bob x.*"]))
+
+
+def test_a_prefix_that_would_cover_the_copy_of_another_topic() -> None:
+    copies = Copies({"orders": "x.orders", "z": "x.orders-z"})
+    assert list(wanted([binding("ALLOW READ bob ord*")], copies).bindings) == [binding("ALLOW READ bob x.orders")]
+
+
+def test_a_frozen_source_does_not_stop_its_readers() -> None:
+    source = [binding("ALLOW ALL * *"), binding("DENY WRITE * *")]
+    assert list(wanted(source, Copies(DEFAULT)).bindings) == [binding("ALLOW READ * x.*")]
+
+
+def test_a_deny_is_there_before_the_copy_that_it_is_about() -> None:
+    source = [binding("ALLOW READ bob *"), binding("DENY READ bob secret"), binding("DENY READ eve secret")]
+    result = wanted(source, Copies(DEFAULT))
+    assert sorted(result.bindings) == sorted(map(binding, ["ALLOW READ bob x.*", "DENY READ bob x.secret"]))
+
+
+def test_too_many_copies_without_a_common_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acls, "MOST_LITERALS", 2)
+    source = [binding("ALLOW READ bob *"), binding("ALLOW READ eve orders"), binding("DENY READ eve *")]
+    result = wanted(source, Copies(IDENTITY))
+    assert result.bindings == {}
+    assert [notice.split(" of x ")[0] for notice in result.notices] == [
+        "'ALLOW User:bob READ on *'",
+        "'DENY User:eve READ on *'",
+        "'ALLOW User:eve READ on orders'",
+    ]
 
 
 @given(bindings)

@@ -16,8 +16,7 @@ from srm_common.cli.main import cli
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.health.alarms import AlarmMemory, help_with
 from srm_common.domain.health.health import AlarmKind, HealthState
-from srm_common.domain.health.judge import judge
-from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.monitoring.run_report import GroupSample, untranslated
 from srm_common.errors import ConfigError
 from tests.unit.domain.monitoring.reports import START, flow_of, report

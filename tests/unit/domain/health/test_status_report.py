@@ -15,7 +15,7 @@ from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import make_heartbeat_report
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.usecases.monitoring.status import observe_status
+from srm_common.usecases.monitoring.list_flows import observe_status
 
 RUN = RunRecord(
     "a->b",

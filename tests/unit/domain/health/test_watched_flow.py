@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.health.alarms import AlarmMemory
 from srm_common.domain.health.health import AlarmKind
-from srm_common.domain.health.judge import judge
-from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.health.watched_flow import (
     WATCHED,
     FlowActivity,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.metrics.metrics_records import MAX_PART_BYTES, ReportAssembly, report_parts
+from srm_common.domain.metrics.samples import MAX_PART_BYTES, ReportAssembly, report_parts
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.errors import CorruptRecord

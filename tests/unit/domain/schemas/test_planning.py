@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.patterns.name_filter import NameFilter
-from srm_common.domain.schemas.planning import plan_schemas
-from srm_common.domain.schemas.schema_actions import (
+from srm_common.domain.schemas.planning import (
     DeleteSchemaVersion,
     RegisterSchema,
     SetCompatibility,
     UncopiedSchema,
+    plan_schemas,
 )
 from srm_common.domain.schemas.schemas import Reference, RegistryView, SchemaVersion, SubjectNaming
 from srm_common.domain.topics.actions import Action

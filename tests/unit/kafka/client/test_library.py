@@ -21,9 +21,8 @@ from kafka.structs import TopicPartition as LibraryPartition
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client import library
-from srm_common.kafka.client.cluster_metadata import LinkMetadata
 from srm_common.kafka.client.connection import FrameConnection
-from srm_common.kafka.client.connections import FrameConnectionManager
+from srm_common.kafka.client.connections import FrameConnectionManager, LinkMetadata
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import FrameProtocol
 from srm_common.kafka.client.library import (
@@ -41,7 +40,7 @@ from srm_common.kafka.client.library import (
     Task,
     TaskState,
 )
-from srm_common.kafka.client.oauth_tokens import ClientCredentials, FetchedToken
+from srm_common.kafka.client.security import ClientCredentials, FetchedToken
 from srm_common.kafka.client.transport import FrameTlsTransport, FrameTransport
 
 ROOT = Path(__file__).parents[4]

@@ -15,10 +15,9 @@ from confluent_kafka.admin import AdminClient
 from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster
-from srm_common.kafka.client.admin_client import silent_logger
 from srm_common.kafka.client.library import KafkaConnectionManager, KafkaSSLTransport, NetworkSelector
-from srm_common.kafka.client.oauth_tokens import ClientCredentials
-from srm_common.kafka.client.security import connection_arguments, tls_context
+from srm_common.kafka.client.librdkafka import silent_logger
+from srm_common.kafka.client.security import ClientCredentials, connection_arguments, tls_context
 from srm_common.settings_files.client_keys import cluster_settings
 from tests.token_endpoint import TokenEndpoint, serving
 

@@ -15,7 +15,7 @@ from srm_common.domain.flow.start_position import StartPosition, StartRules, par
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.copied_topics import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.driver.passes import Passes

@@ -20,8 +20,8 @@ from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.testing import FakeCluster
 from srm_common.usecases.monitoring.lag_watch import LagWatch, lag_now
+from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.report_run import make_report
-from srm_common.usecases.monitoring.status import status
 from tests.kafka.checkpoint_rounds import copy, values
 from tests.kafka.flows import flow_between, write
 

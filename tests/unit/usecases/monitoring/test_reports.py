@@ -24,9 +24,9 @@ from srm_common.domain.topics.actions import failed
 from srm_common.kafka.state.metrics_log import MetricsLog
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import FakeCluster
+from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.raw_metrics import follow_metrics_topic, publish_report
 from srm_common.usecases.monitoring.report_run import keep_report, make_report
-from srm_common.usecases.monitoring.status import status
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.checkpoint_rounds import copy, values

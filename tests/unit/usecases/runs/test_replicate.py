@@ -14,7 +14,7 @@ from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import present_state_topics
-from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat

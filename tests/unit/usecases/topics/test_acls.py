@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from srm_common.domain.access.acl_rules import Copies
+from srm_common.domain.access.acls import Copies
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.usecases.topics.acls import OPEN_UNTIL_FIRST, AclView, copies_of, plan_acls, replicator_principals
-from tests.unit.domain.access.test_acl_rules import binding
+from tests.unit.domain.access.test_acls import binding
 
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}
 FLOW = FlowSettings(

@@ -22,7 +22,7 @@ from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import FakeCluster
-from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics

@@ -17,7 +17,7 @@ from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import FakeCluster
-from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics

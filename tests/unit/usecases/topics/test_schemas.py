@@ -13,7 +13,7 @@ from srm_common.domain.cluster import RegistrySettings
 from srm_common.domain.flow import FlowName, GraphFlow
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
-from srm_common.domain.schemas.schema_actions import RegisterSchema
+from srm_common.domain.schemas.planning import RegisterSchema
 from srm_common.domain.topics.refresh_memory import Job
 from srm_common.testing import FakeCluster, LocalRegistry
 from srm_common.usecases.topics.apply import apply_printed

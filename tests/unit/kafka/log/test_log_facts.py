@@ -5,7 +5,7 @@ from bisect import bisect_left
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from srm_common.kafka.log.oldest_records import MOST_QUESTIONS, TimestampSearch
+from srm_common.kafka.log.log_facts import MOST_QUESTIONS, TimestampSearch
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000

@@ -16,8 +16,8 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
+from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.report_run import make_report
-from srm_common.usecases.monitoring.status import status
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
