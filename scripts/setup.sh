@@ -5,8 +5,8 @@
 # named with the command that installs it; as root on Debian or Ubuntu it is installed.
 #
 #   scripts/setup.sh --check  changes nothing; exit code 1 when there is something to do
-#   scripts/setup.sh --tests  what only tests need, too: Chromium, a PostgreSQL server, Prometheus, a Java compiler and
-#                             Docker Compose. No service is started, and tests are skipped where one is missing
+#   scripts/setup.sh --tests  what only tests need, too: Chromium, a PostgreSQL server, Prometheus, a Java compiler, a
+#                             Kerberos KDC and Docker Compose. No service is started, and tests are skipped where one is missing
 #
 #   PYTHON=/path/to/python3   the interpreter to build the environment with (3.11 to 3.13)
 #   VENV=.venv                where the environment goes
@@ -184,6 +184,10 @@ have_prometheus() {
     case $(prometheus --version 2>&1) in 'prometheus, version '*) ;; *) return 1 ;; esac
 }
 have_compiler() { command -v javac > /dev/null; }
+have_kerberos() {
+    PATH=$PATH:/usr/sbin:/sbin command -v krb5kdc > /dev/null && PATH=$PATH:/usr/sbin:/sbin command -v kadmin.local > /dev/null &&
+        command -v kinit > /dev/null && command -v krb5-config > /dev/null
+}
 
 # Version 1 of Compose does not know the file's keys.
 have_compose() {
@@ -198,6 +202,7 @@ packages_of() {
         postgresql) echo postgresql ;;
         prometheus) echo prometheus ;;
         compiler) available openjdk-17-jdk-headless openjdk-21-jdk-headless default-jdk-headless ;;
+        kerberos) echo krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc libc6-dev python3-dev ;;
         compose) compose_package ;;
     esac
 }
@@ -208,6 +213,7 @@ name_of() {
         postgresql) echo "PostgreSQL server" ;;
         prometheus) echo "Prometheus with promtool" ;;
         compiler) echo "Java compiler" ;;
+        kerberos) echo "Kerberos KDC with the headers of MIT Kerberos" ;;
         compose) echo "Docker Compose 2" ;;
     esac
 }
@@ -218,6 +224,7 @@ elsewhere() {
         postgresql) echo "Fedora: sudo dnf install postgresql-server   macOS: brew install postgresql" ;;
         prometheus) echo "promtool and prometheus of https://prometheus.io/download/ on the PATH   macOS: brew install prometheus" ;;
         compiler) echo "Fedora: sudo dnf install java-17-openjdk-devel   macOS: brew install openjdk@17" ;;
+        kerberos) echo "Fedora: sudo dnf install krb5-server krb5-workstation krb5-devel gcc python3-devel" ;;
         compose) echo "https://docs.docker.com/compose/install/" ;;
     esac
 }
@@ -236,7 +243,7 @@ tests_tools() {
     if [ -n "${SRM_CHROMIUM:-}" ] && ! have_browser; then
         say "SRM_CHROMIUM is $SRM_CHROMIUM, and no program; the browser tests will be skipped"
     fi
-    for what in browser postgresql prometheus compiler compose; do
+    for what in browser postgresql prometheus compiler kerberos compose; do
         if "have_$what" || { [ "$what" = browser ] && [ -n "${SRM_CHROMIUM:-}" ]; }; then continue; fi
         packages=
         if command -v apt-get > /dev/null; then
@@ -276,8 +283,27 @@ install_for_tests() { # what, package...
             rm -f "$no_cluster"
             return "$code"
             ;;
+        kerberos)
+            # Its KDC and its admin server are started by tests alone, on ports of their own.
+            without_services apt-get install -y -q --no-install-recommends "$@"
+            ;;
         *) retry apt-get install -y -q --no-install-recommends "$@" ;;
     esac
+}
+
+# Debian asks this file whether a package may start its services; a service is not started at the next boot either.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d mine= code=0 unit
+    if [ ! -e "$policy" ]; then
+        mine=1
+        printf '#!/bin/sh\nexit 101\n' > "$policy" && chmod 755 "$policy" || return 1
+    fi
+    retry "$@" || code=1
+    if [ -n "$mine" ]; then rm -f "$policy"; fi
+    if command -v systemctl > /dev/null; then
+        for unit in krb5-kdc krb5-admin-server; do systemctl disable -q "$unit" 2> /dev/null || true; done
+    fi
+    return "$code"
 }
 
 apt_updated() {
@@ -321,6 +347,11 @@ fi
 
 environment_is_current || make_environment
 java_fits
+if [ "${1:-}" = --tests ] && have_kerberos && ! "$VENV/bin/python" -c 'import gssapi' 2> /dev/null; then
+    say "building the Python package gssapi for the tests"
+    retry "$VENV/bin/python" -m pip install -q -c constraints.txt gssapi ||
+        say "gssapi could not be built; the lines above say why, and tests that need it are skipped"
+fi
 
 if [ "${SRM_SETUP_KAFKA:-1}" != 0 ]; then
     # The marker is checked here without starting Python; what it lists is checked when the jars are used.

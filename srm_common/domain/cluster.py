@@ -45,7 +45,7 @@ class ClusterSettings:
     ``bootstrap_servers`` is a comma separated list of ``host:port``. ``confluent`` holds librdkafka settings
     (``bootstrap.servers`` and security included, and :data:`NO_AUTO_CREATION`). ``kafka_python`` holds keyword
     arguments of ``kafka.net.manager.KafkaConnectionManager`` (``bootstrap_servers`` as a list); a value of
-    :class:`PemTexts` or :class:`OauthClient` in it becomes a live object in
+    :class:`PemTexts`, :class:`OauthClient` or :class:`KerberosLogin` in it becomes a live object in
     :func:`srm_common.kafka.client.security.connection_arguments`. ``rack`` is where the readers of the cluster are
     (KIP-392).
 
@@ -76,6 +76,15 @@ class ClusterSettings:
     def __post_init__(self) -> None:
         named = {"client.id": self.client_id or self.owner}
         object.__setattr__(self, "confluent", {**self.confluent, **named, **NO_AUTO_CREATION})
+
+    @property
+    def kerberos(self) -> KerberosLogin | None:
+        """The login by Kerberos (GSSAPI), None where another one is used.
+
+        kafka-python serves such a cluster alone: librdkafka is distributed without Kerberos.
+        """
+        found = self.kafka_python.get("sasl_oauth_token_provider")
+        return found if isinstance(found, KerberosLogin) else None
 
     def of_client(self, client: Client) -> ClusterSettings:
         """The settings that count for one kind of client."""
@@ -146,6 +155,23 @@ class RegistrySettings:
     tls: PemTexts | None = None
     truststore: JavaStore | None = None
     keystore: JavaStore | None = None
+
+
+@dataclass(frozen=True)
+class KerberosLogin:
+    """Where the tickets of a client come from, as ``Krb5LoginModule`` is told; the realm and its KDCs are in the
+    system's ``krb5.conf``.
+
+    ``service_name`` is the first part of the brokers' principals. ``principal`` is the client's own, ``keytab`` the
+    file with its keys; without one, tickets are taken from ``ticket_cache``, which somebody else fills and renews.
+    Where that is None, it is the one that Kerberos uses by itself (``KRB5CCNAME``). The files are read where the client
+    is: on the workers, too.
+    """
+
+    service_name: str
+    principal: str | None = None
+    keytab: str | None = None
+    ticket_cache: str | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, JavaStore, OauthClient
+from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, JavaStore, KerberosLogin, OauthClient
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.registry_keys import REGISTRY_KEYS, registry_settings
@@ -72,7 +72,7 @@ _PASSED_ON = {  # same meaning and unit in all three libraries
 NO_EFFECT = frozenset({
     "ssl.protocol", "ssl.enabled.protocols", "ssl.provider", "ssl.secure.random.implementation",
     "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.engine.factory.class",
-    "sasl.kerberos.service.name", "sasl.login.class", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
+    "sasl.login.class", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
     "sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms", "sasl.login.refresh.buffer.seconds",
     "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
     "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
@@ -106,11 +106,16 @@ _READ = frozenset({
     "ssl.cipher.suites", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location",
     "sasl.mechanism", "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.token.endpoint.url",
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.scope", "https.ca.location",
+    "sasl.oauthbearer.scope", "sasl.kerberos.service.name", "https.ca.location",
 })  # fmt: skip
 CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ | REGISTRY_KEYS | REFUSED.keys()
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_LOGIN_MODULES = {
+    "PLAIN": "PlainLoginModule",
+    "OAUTHBEARER": "OAuthBearerLoginModule",
+    "GSSAPI": "Krb5LoginModule",
+}
 #: Kafka's own for the client-credentials grant (KIP-768, KIP-1139), and for the extensions of a login.
 _OURS = (
     "OAuthBearerLoginCallbackHandler",
@@ -218,11 +223,10 @@ def _why_unused(client: Connection, key: str, protocol: str) -> str:
 
 def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
     mechanism = (client.get("sasl.mechanism") or "GSSAPI").upper()
-    if mechanism not in ("PLAIN", *_SCRAM, "OAUTHBEARER"):
-        hint = "" if client.get("sasl.mechanism") else " (Java's default, as sasl.mechanism is not set)"
+    if mechanism not in ("PLAIN", *_SCRAM, "OAUTHBEARER", "GSSAPI"):
         raise client.fault(
-            "sasl.mechanism" if client.get("sasl.mechanism") else "security.protocol",
-            f"login by {mechanism}{hint} is not available; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+            "sasl.mechanism",
+            f"login by {mechanism} is not available; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI",
         )
     _refuse_handlers(client, mechanism)
     options = _jaas_options(client, mechanism)
@@ -230,6 +234,9 @@ def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str
     kafka_python["sasl_mechanism"] = mechanism
     if mechanism == "OAUTHBEARER":
         _oauth(client, options, confluent, kafka_python)
+        return
+    if mechanism == "GSSAPI":
+        kafka_python["sasl_oauth_token_provider"] = _kerberos(client, options)
         return
     username = options.get("username") or client.get("sasl.username")
     password = options.get("password") if "password" in options else client.get("sasl.password")
@@ -263,10 +270,50 @@ def _jaas_options(client: Connection, mechanism: str) -> Mapping[str, str]:
         module = parse_jaas(text)
     except ValueError as error:
         raise client.fault("sasl.jaas.config", str(error)) from None
-    wanted = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}.get(mechanism, "ScramLoginModule")
+    wanted = _LOGIN_MODULES.get(mechanism, "ScramLoginModule")
     if module.name != wanted:
         raise client.fault("sasl.jaas.config", f"names {module.name}, but sasl.mechanism={mechanism} takes {wanted}")
     return module.options
+
+
+def _kerberos(client: Connection, options: Mapping[str, str]) -> KerberosLogin:
+    """Options of ``com.sun.security.auth.module.Krb5LoginModule``; those that only Java has (storeKey, debug, ...) have
+    no effect. Where both a keytab and a ticket cache are named, the keytab is used."""
+
+    def on(name: str) -> bool:
+        return options.get(name, "false").lower() in ("true", "yes")
+
+    if not options:
+        why = "" if client.get("sasl.mechanism") else ", and is Java's default, as sasl.mechanism is not set"
+        raise client.fault(
+            "sasl.mechanism" if client.get("sasl.mechanism") else "security.protocol",
+            f"login by GSSAPI needs sasl.jaas.config with Krb5LoginModule{why}; it is what the section KafkaClient of "
+            "a JAAS file has",
+        )
+    names = [name for name in (client.get("sasl.kerberos.service.name"), options.get("serviceName")) if name]
+    if not names:
+        raise client.fault(
+            "sasl.jaas.config",
+            "GSSAPI needs sasl.kerberos.service.name, the first part of the brokers' principals, such as kafka",
+        )
+    if len(set(names)) > 1:
+        raise client.fault(
+            "sasl.kerberos.service.name", f"is '{names[0]}', but sasl.jaas.config has serviceName=\"{names[1]}\""
+        )
+    principal = options.get("principal")
+    if on("useKeyTab"):
+        keytab = (options.get("keyTab") or "").removeprefix("file://").removeprefix("file:")
+        for name, value in (("keyTab", keytab), ("principal", principal)):
+            if not value:
+                raise client.fault("sasl.jaas.config", f"useKeyTab=true needs {name}")
+        return KerberosLogin(names[0], principal, keytab)
+    if on("useTicketCache"):
+        return KerberosLogin(names[0], principal, None, options.get("ticketCache"))
+    raise client.fault(
+        "sasl.jaas.config",
+        "names neither a keytab nor a ticket cache, so that Java would ask for a password; set useKeyTab=true with "
+        "keyTab and principal, or useTicketCache=true",
+    )
 
 
 def _oauth(

@@ -219,8 +219,12 @@ own way by `<source>-><target>.source.cluster.<key>` and `<source>-><target>.tar
 wherever the flow runs: on the Airflow worker and on every Spark executor.
 
 JKS and PKCS12 stores are read when a client is created, whatever `ssl.*.type` says; their keys are never written to
-disk without a password. Other store types, Kerberos (`GSSAPI`) and login handlers that are Java classes are rejected;
-the message has the replacement.
+disk without a password. Other store types and login handlers that are Java classes are rejected; the message has the
+replacement.
+
+`sasl.mechanism = GSSAPI` (Kerberos, Java's default) takes `sasl.kerberos.service.name` and the options of
+`Krb5LoginModule` in `sasl.jaas.config`: `useKeyTab` with `keyTab` and `principal`, or `useTicketCache` with
+`ticketCache`; see [security.md](security.md#kerberos).
 
 ## Airflow connections
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from srm_common.errors import CorruptBatch
@@ -10,6 +11,7 @@ from srm_common.wire import codec
 from srm_common.wire.batch import (
     CODEC_MASK,
     HEADER_SIZE,
+    LOG_APPEND_TIME,
     Buffer,
     SourceBatch,
     read_varint,
@@ -25,6 +27,19 @@ Entry = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, Headers]
 """Key, value and headers of a record to be written."""
 
 _NULL = write_varint(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to be written to a state topic; ``value`` None is a tombstone, ``timestamp_ms`` None the time of
+    writing."""
+
+    topic: str
+    partition: int
+    key: bytes
+    value: bytes | None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
 
 
 class PlainRecord(NamedTuple):
@@ -77,21 +92,47 @@ def read_plain_records(batch: SourceBatch) -> Iterator[PlainRecord]:
     Raises:
         CorruptBatch: another magic, or the checksum or the compressed body is wrong.
     """
+    magic = batch.header.magic
+    if magic != 2:
+        raise CorruptBatch(f"batch at offset {batch.header.base_offset} of a state topic has the magic {magic}, not 2")
+    for (offset, key, value), _ in _decoded(batch):
+        yield PlainRecord(offset, key or b"", value)
+
+
+def _decoded(batch: SourceBatch) -> Iterator[tuple[tuple[int, bytes | None, bytes | None], int]]:
+    """Of magic 2: offset, key and value of each record, and how long after the batch's base it was made (ms)."""
     verify(batch)
     header = batch.header
-    if header.magic != 2:
-        raise CorruptBatch(f"batch at offset {header.base_offset} of a state topic has the magic {header.magic}, not 2")
     body = codec.decompress(header.attributes & CODEC_MASK, batch.data[HEADER_SIZE:])
     at = 0
     for _ in range(header.record_count):
         size, at = read_varint(body, at)
         end = at + size
-        _, at = read_varint(body, at + 1)  # attributes, then the time
+        later, at = read_varint(body, at + 1)  # after the attributes
         delta, at = read_varint(body, at)
         key, at = _bytes(body, at)
         value, at = _bytes(body, at)
-        yield PlainRecord(header.base_offset + delta, key or b"", value)
+        yield (header.base_offset + delta, key, value), later
         at = end
+
+
+def timed_records(batch: SourceBatch) -> Iterator[tuple[int, bytes | None, bytes | None, int]]:
+    """Offset, key, value and timestamp (ms) of the records of a data batch of any magic, in order.
+
+    Raises:
+        CorruptBatch: the checksum or the body is wrong.
+    """
+    header = batch.header
+    if header.magic < 2:
+        verify(batch)
+        for one in legacy_records(batch):
+            key, at = _bytes(one.tail, 0)
+            yield one.offset, key, _bytes(one.tail, at)[0], one.timestamp
+        return
+    appended = bool(header.attributes & LOG_APPEND_TIME)
+    for record, delta in _decoded(batch):
+        stamp = header.max_timestamp if appended else header.base_timestamp + delta
+        yield record[0], record[1], record[2], stamp
 
 
 def _written(headers: Headers) -> bytes:

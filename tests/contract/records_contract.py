@@ -22,12 +22,12 @@ from srm_common.kafka.log.cluster_clock import clock_offset
 from srm_common.kafka.log.log_facts import LogFacts, epoch_ends, log_facts
 from srm_common.kafka.log.log_windows import LogWindows, Window
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer as LinkProducer
 from srm_common.kafka.transactions.producer import UncertainCommit, init_producer
 from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.plain_records import plain_records
+from srm_common.wire.plain_records import NewRecord, plain_records
 from srm_common.wire.produce import StoredPartition
 from tests.contract.parts import PATIENCE_SECONDS, Cluster, settings, shown
 

@@ -16,7 +16,6 @@ from srm_common.errors import FlowRunning
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
-from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import rewritten_offsets, write_transaction
@@ -30,6 +29,7 @@ from srm_common.wire.mm2 import (
     source_offset_key,
     source_offset_value,
 )
+from srm_common.wire.plain_records import NewRecord
 from tests.faults.scenario import LONG, PATIENCE, SOURCE, TARGET, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]

@@ -22,12 +22,13 @@ from srm_common.domain.flow.names import SERVICES_TOPIC
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import SrmError
 from srm_common.kafka.state.service_log import read_services
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.testing.ports import ReservedPort
 from srm_common.usecases.monitoring.report_run import report_by_hand
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.wire.plain_records import NewRecord
 from tests.contract.parts import Cluster
 from tests.kafka.authority import Authority
 from tests.kafka.flows import prepare

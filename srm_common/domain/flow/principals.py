@@ -18,6 +18,10 @@ def login_principal(cluster: ClusterSettings) -> str | None:
     """
     settings = cluster.confluent
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+    if cluster.kerberos is not None:
+        # The DEFAULT of sasl.kerberos.principal.to.local.rules: neither host nor realm.
+        principal = cluster.kerberos.principal
+        return f"User:{principal.partition('@')[0].partition('/')[0]}" if principal else None
     if protocol.startswith("SASL"):
         mechanism = settings.get("sasl.mechanism") or settings.get("sasl.mechanisms", "")
         name = settings.get("sasl.username")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from srm_common.errors import AccessDenied, SrmError
 from srm_common.kafka.client.connection_faults import explained
 from srm_common.kafka.client.event_loop import EventLoop, in_thread
 from srm_common.kafka.client.frames import FrameProtocol
+from srm_common.kafka.client.kerberos import KerberosTickets, Ticket
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
 from srm_common.kafka.client.security import ClientCredentials, FetchedToken
+
+T = TypeVar("T")
 
 _tuple = tuple.__new__  # as in srm_common/wire/batch.py
 
@@ -59,6 +63,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         super().__init__(net, **options)
         tokens = self.config["sasl_oauth_token_provider"]
         self._tokens = tokens if isinstance(tokens, ClientCredentials) else None
+        self._tickets = tokens if isinstance(tokens, KerberosTickets) else None
         self._usual_seconds = float(self.config["request_timeout_ms"]) / 1000
 
     def connection_made(self, transport: Any) -> None:
@@ -231,10 +236,11 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         self.step = "the login"
         if self._tokens is not None:
             self.config["sasl_oauth_token_provider"] = await self._token(timeout_at or self._timeout_at())
+        if self._tickets is not None:
+            self.config["sasl_oauth_token_provider"] = await self._ticket(timeout_at or self._timeout_at())
         await super()._sasl_authenticate(timeout_at)
 
     async def _token(self, timeout_at: float) -> FetchedToken:
-        """Fetched beside the loop: the endpoint may take its time, and fail for a while."""
         tokens = self._tokens
         assert tokens is not None
         seconds = max(timeout_at - time.monotonic(), 0.0)
@@ -243,6 +249,17 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             # A little less, so that the reason comes before the end of the wait.
             return FetchedToken(tokens.token(0.9 * seconds), tokens.extensions())
 
+        return await self._beside(fetch, timeout_at, "the OAuth server returned no token")
+
+    async def _ticket(self, timeout_at: float) -> Ticket:
+        tickets = self._tickets
+        assert tickets is not None
+        host = self.transport.host or self.transport.getPeer()[0]
+        return await self._beside(lambda: tickets.ticket(host), timeout_at, "Kerberos returned no ticket")
+
+    async def _beside(self, fetch: Callable[[], T], timeout_at: float, nothing: str) -> T:
+        """What a login needs, fetched beside the loop: who gives it may take its time, and fail for a while."""
+        seconds = max(timeout_at - time.monotonic(), 0.0)
         try:
             return await in_thread(self.net, fetch, timeout_at)
         except AccessDenied as error:
@@ -250,7 +267,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         except SrmError as error:
             raise Errors.KafkaConnectionError(str(error)) from error
         except Errors.KafkaTimeoutError as error:
-            raise Errors.KafkaConnectionError(f"the OAuth server returned no token within {seconds:g} s") from error
+            raise Errors.KafkaConnectionError(f"{nothing} within {seconds:g} s") from error
 
     def connection_lost(self, exc: Exception | None) -> None:
         """As the library does; why it could not be made is one sentence."""

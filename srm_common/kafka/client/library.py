@@ -18,6 +18,8 @@ from kafka.cluster import ClusterMetadata
 from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
@@ -26,14 +28,25 @@ from kafka.protocol.admin import (
     ACLPermissionType,
     ACLResourcePatternType,
     ACLResourceType,
+    CreateAclsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeConfigsRequest,
     DescribeProducersRequest,
     DescribeQuorumRequest,
+    IncrementalAlterConfigsRequest,
     ListGroupsRequest,
     ListTransactionsRequest,
 )
-from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetchRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+)
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
@@ -48,6 +61,10 @@ __all__ = [
     "AddPartitionsToTxnRequest",
     "ApiVersionsRequest",
     "ClusterMetadata",
+    "CreateAclsRequest",
+    "CreatePartitionsRequest",
+    "CreateTopicsRequest",
+    "DeleteAclsRequest",
     "DescribeAclsRequest",
     "DescribeConfigsRequest",
     "DescribeProducersRequest",
@@ -57,6 +74,7 @@ __all__ = [
     "FetchRequest",
     "FindCoordinatorRequest",
     "Future",
+    "IncrementalAlterConfigsRequest",
     "InitProducerIdRequest",
     "KafkaConnection",
     "KafkaConnectionManager",
@@ -69,11 +87,14 @@ __all__ = [
     "ListTransactionsRequest",
     "MetadataRequest",
     "NetworkSelector",
+    "OffsetCommitRequest",
     "OffsetFetchRequest",
     "OffsetForLeaderEpochRequest",
+    "SaslMechanismGSSAPI",
     "Task",
     "TaskState",
     "messages",
+    "register_sasl_mechanism",
 ]
 
 

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import (
     Consumer,
@@ -87,11 +87,17 @@ silent_logger.propagate = False
 
 
 def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None] = lambda error: None) -> AdminClient:
-    """librdkafka's admin client, quiet; ``error_cb`` is called with errors of connections.
+    """librdkafka's admin client, quiet; ``error_cb`` is called with errors of connections. For a cluster with a login
+    that librdkafka lacks it is one of the same methods by kafka-python.
 
     KRaft brokers name any of themselves as the controller that requests go to. Where that one is gone, librdkafka waits
     for it until it hears of another; so it asks each second, and not each five minutes.
     """
+    if cluster.of_client(Client.ADMIN).kerberos is not None:
+        # Not at the top: few have such clusters, and most readers do without kafka-python.
+        from srm_common.kafka.client.link_admin import LinkAdmin
+
+        return cast(AdminClient, LinkAdmin(cluster))
     config: dict[str, Any] = {
         "topic.metadata.refresh.interval.ms": "1000",
         **librdkafka_settings(cluster, Client.ADMIN),
@@ -120,6 +126,11 @@ class SharedAdmin:
             if self._client is None:
                 self._client = admin_client(self._cluster, error_cb=self._remember)
             return self._client
+
+    def fresh(self) -> SharedAdmin:
+        """A client that knows no coordinators from before, which librdkafka may ask in vain; kafka-python forgets those
+        that have moved."""
+        return self if self._cluster.of_client(Client.ADMIN).kerberos is not None else SharedAdmin(self._cluster)
 
     def list_offsets(
         self, places: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel, timeout_seconds: float

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from srm_common.domain.cluster import Client, ClusterSettings, JavaStore, OauthClient, PemTexts
+from srm_common.domain.cluster import Client, ClusterSettings, JavaStore, KerberosLogin, OauthClient, PemTexts
 from srm_common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ import urllib.parse
 import urllib.request
 
 from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.client.kerberos import KerberosTickets, require_gssapi
 from srm_common.kafka.client.library import AbstractTokenProvider
 
 #: One request to the token endpoint.
@@ -142,7 +143,7 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     """Keyword arguments for ``kafka.net.manager.KafkaConnectionManager``.
 
     Raises:
-        ConfigError: a certificate or key cannot be read.
+        ConfigError: a certificate or key cannot be read, or a library for the login is missing.
     """
     arguments = dict(cluster.kafka_python)
     texts = arguments.get("ssl_context")
@@ -156,9 +157,12 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
             arguments["ssl_context"] = tls_context(texts)
         except (OSError, ssl.SSLError, ValueError) as error:
             raise ConfigError(f"the certificates of cluster '{cluster.alias}' cannot be used: {error}") from error
-    oauth = arguments.get("sasl_oauth_token_provider")
-    if isinstance(oauth, OauthClient):
-        arguments["sasl_oauth_token_provider"] = ClientCredentials(oauth)
+    login = arguments.get("sasl_oauth_token_provider")
+    if isinstance(login, OauthClient):
+        arguments["sasl_oauth_token_provider"] = ClientCredentials(login)
+    elif isinstance(login, KerberosLogin):
+        require_gssapi(cluster.alias)
+        arguments["sasl_oauth_token_provider"] = KerberosTickets(login, cluster.alias)
     return arguments
 
 

@@ -70,7 +70,7 @@ class GroupReader:
         self._timeout = timeout_seconds
         self._shared = admin or SharedAdmin(cluster)
         self._admin = self._shared.client
-        self._fresh = SharedAdmin(cluster)
+        self._fresh = self._shared.fresh()
 
     def groups(self) -> tuple[list[Group], list[GroupFault]]:
         """Consumer groups of every state, by name; what some broker could not list is a fault without a name.
@@ -158,7 +158,7 @@ class GroupReader:
         By a new client: one that knows coordinators from before may ask a broker that is none any more, and where that
         refuses, librdkafka ends the process (``rd_kafka_handle_OffsetFetch`` tells a group that admin clients lack).
         """
-        self._fresh = SharedAdmin(self._cluster)
+        self._fresh = self._shared.fresh()
         out = []
         for group in groups:
             request = [ConsumerGroupTopicPartitions(group)]

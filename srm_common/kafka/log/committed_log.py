@@ -22,7 +22,7 @@ from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.transaction_markers import decide_by_markers
 from srm_common.wire import fetch
-from srm_common.wire.batch import SourceBatch, split
+from srm_common.wire.batch import CONTROL, SourceBatch, split
 from srm_common.wire.plain_records import Newest, newest_of_each_key
 from srm_common.wire.visibility import visible
 
@@ -85,12 +85,14 @@ async def read_committed(
     *,
     patience_seconds: float = 30.0,
     starts: Mapping[int, int] | None = None,
+    committed: bool = True,
 ) -> None:
     """Show ``take`` every batch with committed records from the start of each partition to its end, in log order.
 
     Args:
         ends: partition -> end, as :func:`log_ends` lists them; it lies at a batch's end.
         starts: partition -> the end of an earlier read, to continue from there; else the start of the log.
+        committed: False also shows batches of aborted and of open transactions.
         patience_seconds: so long may all partitions bring nothing, as while their leaders move.
 
     Raises:
@@ -101,7 +103,7 @@ async def read_committed(
     first = await _offsets(link, topic, list(ends), EARLIEST, True, patience_seconds)
     if starts is not None:
         first = {partition: max(offset, starts.get(partition, 0)) for partition, offset in first.items()}
-    await _Reading(link, topic, first, ends, take, patience_seconds).go()
+    await _Reading(link, topic, first, ends, take, patience_seconds, committed).go()
 
 
 async def _offsets(
@@ -131,12 +133,14 @@ class _Reading:
         ends: Mapping[int, int],
         take: Take,
         patience_seconds: float,
+        committed: bool,
     ) -> None:
         self._link = link
         self._topic = topic
         self._ends = ends
         self._take = take
         self._patience = patience_seconds
+        self._committed = committed
         self._at = {partition: starts[partition] for partition in ends if starts[partition] < ends[partition]}
         self._leases: dict[int, Lease] = {}
         self._fault = ""
@@ -147,7 +151,7 @@ class _Reading:
         while self._at:
             before = dict(self._at)
             self._fault = "nothing came"
-            await self._round(committed=not quiet)
+            await self._round(committed=self._committed and not quiet)
             moved = [partition for partition, at in before.items() if self._at.get(partition) != at]
             if moved:
                 deadline, quiet = time.monotonic() + self._patience, False
@@ -217,7 +221,12 @@ class _Reading:
         if at is None:
             return
         try:
-            if committed:
+            if not self._committed:
+                for batch in split(part.records):
+                    if not batch.header.attributes & CONTROL:
+                        self._take(part.partition, batch)
+                    at = max(at, batch.header.next_offset)
+            elif committed:
                 seen = visible(split(part.records), part.aborted)
                 await decide_by_markers(self._link, TopicPartition(part.topic, part.partition), seen, self._patience)
                 for batch, data in seen.batches:

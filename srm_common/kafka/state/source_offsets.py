@@ -12,7 +12,6 @@ from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, held_by_transaction
 from srm_common.kafka.state.state_topics import StateTopics
-from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.wire.mm2 import (
     SOURCE_CONNECTOR,
     epoch_headers,
@@ -24,6 +23,7 @@ from srm_common.wire.mm2 import (
     source_offset_key,
     source_offset_value,
 )
+from srm_common.wire.plain_records import NewRecord
 
 STABLE_WITHIN_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05

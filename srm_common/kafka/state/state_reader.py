@@ -32,7 +32,7 @@ from srm_common.kafka.client.librdkafka import (
 )
 from srm_common.kafka.client.security import librdkafka_settings
 from srm_common.wire.batch import SourceBatch
-from srm_common.wire.plain_records import read_plain_records
+from srm_common.wire.plain_records import read_plain_records, timed_records
 
 if TYPE_CHECKING:
     from srm_common.kafka.client.link import ClusterLink
@@ -67,14 +67,19 @@ class _Connection:
         self.lock = threading.RLock()
         self.link: ClusterLink | None = None
         self.last_fault: KafkaError | None = None
-        self.consumer = Consumer(
+        self.committed = committed
+        # librdkafka has no Kerberos: there the link reads.
+        self.consumer = None if cluster.of_client(Client.CONSUMER).kerberos is not None else self._consumer(cluster)
+
+    def _consumer(self, cluster: ClusterSettings) -> Consumer:
+        return Consumer(
             {
                 **librdkafka_settings(cluster, Client.CONSUMER),
                 # Never joins a group and never commits; the client wants a name all the same.
                 "group.id": "srm-state-reader",
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
-                "isolation.level": "read_committed" if committed else "read_uncommitted",
+                "isolation.level": "read_committed" if self.committed else "read_uncommitted",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
                 # An empty response marks the end of a partition: do not let the broker wait for more data.
@@ -86,7 +91,8 @@ class _Connection:
         )
 
     def close(self) -> None:
-        self.consumer.close()
+        if self.consumer is not None:
+            self.consumer.close()
         if self.link is not None:
             self.link.close()
 
@@ -153,7 +159,8 @@ class StateReader(Closing):
         while True:
             try:
                 patience = min(_ANSWER_SECONDS, self._timeout)
-                metadata = self._connection.consumer.list_topics(topic, timeout=patience).topics[topic]
+                asked = self._connection.consumer or self._admin.client
+                metadata = asked.list_topics(topic, timeout=patience).topics[topic]
                 break
             except KafkaException as error:
                 refused = self._connection.last_fault is not None and is_final(self._connection.last_fault)
@@ -249,9 +256,6 @@ class StateReader(Closing):
             starts: as :meth:`read` takes them.
             ends: as :meth:`offsets` or :meth:`stable_ends` lists them; only these partitions are read.
         """
-        # Not at the top: most readers do without kafka-python.
-        from srm_common.kafka.client.link import ClusterLink
-        from srm_common.kafka.log.committed_log import read_committed
 
         def look(partition: int, batch: SourceBatch) -> None:
             first, end = starts.get(partition, 0), ends[partition]
@@ -259,17 +263,32 @@ class StateReader(Closing):
                 if key and first <= offset < end:
                     take(LogRecord(partition, offset, key, value, -1))
 
-        if not ends:
-            return
+        if ends:
+            self._read_batches(topic, starts, ends, look)
+
+    def _read_batches(
+        self,
+        topic: str,
+        starts: Mapping[int, int],
+        ends: Mapping[int, int],
+        look: Callable[[int, SourceBatch], None],
+        committed: bool = True,
+    ) -> None:
+        # Not at the top: most readers do without kafka-python.
+        from srm_common.kafka.client.link import ClusterLink
+        from srm_common.kafka.log.committed_log import read_committed
+
         connection = self._connection
         with connection.lock:
             if connection.link is None:
-                connection.link = ClusterLink(self._cluster, part="state")
+                connection.link = ClusterLink(self._cluster.of_client(Client.CONSUMER), part="state")
             link = connection.link
 
             async def work() -> None:
                 await link.open([topic], self._timeout)
-                await read_committed(link, topic, ends, look, patience_seconds=self._timeout, starts=starts)
+                await read_committed(
+                    link, topic, ends, look, patience_seconds=self._timeout, starts=starts, committed=committed
+                )
 
             link.run(work)
 
@@ -282,6 +301,17 @@ class StateReader(Closing):
     ) -> None:
         if ends is None:
             ends = self.offsets(topic, range(self.partitions(topic)), LATEST)
+        consumer = self._connection.consumer
+        if consumer is None:
+
+            def look(partition: int, batch: SourceBatch) -> None:
+                first, end = (starts or {}).get(partition, 0), ends[partition]
+                for offset, key, value, timestamp_ms in timed_records(batch):
+                    if first <= offset < end:
+                        take(LogRecord(partition, offset, key, value, timestamp_ms))
+
+            self._read_batches(topic, starts or {}, ends, look, self._connection.committed)
+            return
         earliest = self.offsets(topic, ends, EARLIEST)
         open_ends: dict[int, int] = {}
         places = []
@@ -292,19 +322,24 @@ class StateReader(Closing):
                 places.append(TopicPartition(topic, partition, start))
         if places:
             with self._connection.lock:
-                self._consume(topic, places, open_ends, take)
+                self._consume(consumer, topic, places, open_ends, take)
 
     def _consume(
-        self, topic: str, places: list[TopicPartition], open_ends: dict[int, int], take: Callable[[LogRecord], None]
+        self,
+        consumer: Consumer,
+        topic: str,
+        places: list[TopicPartition],
+        open_ends: dict[int, int],
+        take: Callable[[LogRecord], None],
     ) -> None:
         doing = f"read topic {topic}"
         positions = {one.partition: one.offset for one in places}
         again = _TIMES_AGAIN
         try:
-            self._connection.consumer.assign(places)
+            consumer.assign(places)
             heard = time.monotonic()
             while open_ends:
-                messages = self._connection.consumer.consume(_BATCH, _POLL_SECONDS)
+                messages = consumer.consume(_BATCH, _POLL_SECONDS)
                 if messages:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > self._timeout:
@@ -322,9 +357,7 @@ class StateReader(Closing):
                         earliest = self.offsets(topic, open_ends, EARLIEST)
                         positions = {one: max(positions[one], earliest[one]) for one in open_ends}
                         open_ends = {one: end for one, end in open_ends.items() if positions[one] < end}
-                        self._connection.consumer.assign(
-                            [TopicPartition(topic, one, positions[one]) for one in open_ends]
-                        )
+                        consumer.assign([TopicPartition(topic, one, positions[one]) for one in open_ends])
                         break
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise cluster_error(self._cluster, doing, error, Right("Read", "topic", topic))
@@ -344,7 +377,7 @@ class StateReader(Closing):
                     positions[partition] = offset + 1
                     if offset + 1 == open_ends[partition]:
                         del open_ends[partition]
-            self._connection.consumer.unassign()
+            consumer.unassign()
         except KafkaException as error:
             raise self._fault(doing, error) from error
 

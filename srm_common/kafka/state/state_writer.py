@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
@@ -12,7 +12,8 @@ from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error
 from srm_common.kafka.client.librdkafka import KafkaError, KafkaException, Message, Producer, silent_logger
 from srm_common.kafka.client.security import librdkafka_settings
-from srm_common.wire.plain_records import Headers
+from srm_common.kafka.state.link_writer import LinkWriter
+from srm_common.wire.plain_records import NewRecord
 
 WRITE_SECONDS = 30.0
 
@@ -20,18 +21,6 @@ WRITE_SECONDS = 30.0
 #: ends the bootstrap connection that it came through, when no other is up yet: a second response, through a broker's
 #: own connection, spares the wait (``rd_kafka_idemp_pid_fsm``, ``rd_kafka_parse_Metadata``).
 PRODUCER_ID_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class NewRecord:
-    """``value`` None is a tombstone; ``timestamp_ms`` None the time of writing."""
-
-    topic: str
-    partition: int
-    key: bytes
-    value: bytes | None
-    timestamp_ms: int | None = None
-    headers: Headers = ()
 
 
 class StateWriter:
@@ -55,9 +44,18 @@ class StateWriter:
         self._timeout = timeout_seconds = timeout_seconds if patience_seconds is None else patience_seconds
         self._last_fault: KafkaError | None = None
         self._needs_producer_id = repeats_matter
-        self._producer = Producer(
+        self._lock = threading.Lock()
+        # librdkafka has no Kerberos.
+        by_link = cluster.of_client(Client.PRODUCER).kerberos is not None
+        self._by_link = (
+            LinkWriter(cluster, timeout_seconds=timeout_seconds, repeats_matter=repeats_matter) if by_link else None
+        )
+        self._producer = None if by_link else self._made(timeout_seconds, repeats_matter)
+
+    def _made(self, timeout_seconds: float, repeats_matter: bool) -> Producer:
+        return Producer(
             {
-                **librdkafka_settings(cluster, Client.PRODUCER),
+                **librdkafka_settings(self._cluster, Client.PRODUCER),
                 "acks": "all",
                 "enable.idempotence": repeats_matter,
                 **({} if repeats_matter else {"max.in.flight.requests.per.connection": 1}),
@@ -85,6 +83,10 @@ class StateWriter:
         Raises:
             UnreachableCluster, AccessDenied, ClusterError: at least one was not confirmed.
         """
+        if self._by_link is not None:
+            with self._lock:
+                return self._by_link.write(doing, records)
+        assert self._producer is not None
         failures: list[tuple[KafkaError, str]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -94,11 +96,11 @@ class StateWriter:
         count = 0
         try:
             for record in records:
-                self._produce(record, delivered)
+                self._produce(self._producer, record, delivered)
                 count += 1
             if count and self._needs_producer_id:
                 self._needs_producer_id = False
-                self._obtain_producer_id(record.topic)
+                self._obtain_producer_id(self._producer, record.topic)
             left = self._producer.flush(self._timeout + 5) if count else 0
         except KafkaException as error:
             raise cluster_error(self._cluster, doing, error) from error
@@ -112,11 +114,13 @@ class StateWriter:
             raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not acknowledge in time: {doing}")
         return count
 
-    def _produce(self, record: NewRecord, delivered: Callable[[KafkaError | None, Message], None]) -> None:
+    def _produce(
+        self, producer: Producer, record: NewRecord, delivered: Callable[[KafkaError | None, Message], None]
+    ) -> None:
         deadline = time.monotonic() + self._timeout
         while True:
             try:
-                self._producer.produce(
+                producer.produce(
                     record.topic,
                     key=record.key,
                     value=record.value,
@@ -132,17 +136,17 @@ class StateWriter:
                     raise UnreachableCluster(
                         f"cluster '{self._cluster.alias}' did not accept records for {record.topic}-{record.partition}"
                     ) from None
-                self._producer.poll(0.1)
+                producer.poll(0.1)
 
-    def _obtain_producer_id(self, topic: str) -> None:
+    def _obtain_producer_id(self, producer: Producer, topic: str) -> None:
         """Request metadata until records are confirmed, but no longer than librdkafka needs without that."""
         deadline = time.monotonic() + PRODUCER_ID_SECONDS
         while (left := deadline - time.monotonic()) > 0:
             try:
-                self._producer.list_topics(topic, timeout=left)
+                producer.list_topics(topic, timeout=left)
             except KafkaException:
                 return  # no broker responds: what becomes of the records tells why
-            if not self._producer.flush(0.02):
+            if not producer.flush(0.02):
                 return
 
     def _remember(self, error: KafkaError) -> None:

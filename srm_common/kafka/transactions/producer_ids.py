@@ -83,10 +83,8 @@ async def init_producer(
                 if transactional_id is None
                 else Right("Write", "transactional-id", transactional_id)
             )
-            raise AccessDenied(
-                f"cluster {link.alias} does not allow the transactional id {transactional_id}: {fault}; "
-                f"{needs.missing(link.settings)}"
-            )
+            what = "an idempotent producer" if transactional_id is None else f"the transactional id {transactional_id}"
+            raise AccessDenied(f"cluster {link.alias} does not allow {what}: {fault}; {needs.missing(link.settings)}")
         if code == codes.INVALID_TRANSACTION_TIMEOUT:
             raise ConfigError(
                 f"transaction.timeout.ms = {transaction_timeout_ms} is above transaction.max.timeout.ms "

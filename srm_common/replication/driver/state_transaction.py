@@ -14,12 +14,11 @@ from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import StateTopics
-from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.state_batches import denied, produce_state
 from srm_common.wire.mm2 import SOURCE_CONNECTOR, epoch_headers, parse_source_offset_key, partition_for
-from srm_common.wire.plain_records import Entry
+from srm_common.wire.plain_records import Entry, NewRecord
 
 
 def write_transaction(flow: FlowSettings, owner: Ownership, records: Iterable[NewRecord]) -> None:

@@ -12,6 +12,8 @@ from srm_common.errors import ConfigError
 
 #: Distributions that slots import, with all that these import; the last two only where a key is given.
 NEEDED = ("kafka-python", "crc32c", "cramjam", "cryptography", "cffi")
+#: For logins by Kerberos, where it is installed here; the workers need the system's library (libgssapi_krb5), too.
+KERBEROS = ("gssapi", "decorator")
 #: What flows with transforms need, and what makes them quick where it is installed here.
 NEEDED_TO_TRANSFORM, QUICK = ("numpy", "pyarrow", "fastavro"), ("numba", "llvmlite")
 #: Packages that no slot imports, and that are large: web pages.
@@ -44,11 +46,11 @@ def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
         within = origin.relative_to(package).parts
         if origin.is_file() and "__pycache__" not in within and within[0] not in _LEFT_OUT:
             yield origin, str(origin.relative_to(package.parent))
-    for needed in (*NEEDED, *((*NEEDED_TO_TRANSFORM, *QUICK) if transforms else ())):
+    for needed in (*NEEDED, *KERBEROS, *((*NEEDED_TO_TRANSFORM, *QUICK) if transforms else ())):
         try:
             distribution = importlib.metadata.distribution(needed)
         except importlib.metadata.PackageNotFoundError as error:
-            if needed in QUICK:
+            if needed in (*QUICK, *KERBEROS):
                 continue
             raise ConfigError(f"{needed} is not installed here; install srm-kafka with its dependencies") from error
         for file in distribution.files or ():

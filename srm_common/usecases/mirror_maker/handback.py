@@ -16,7 +16,6 @@ from srm_common.domain.moving.handover import Handback, HandoverPosition, Verdic
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, offset_record
-from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import rewritten_offsets, write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -31,6 +30,7 @@ from srm_common.usecases.mirror_maker.handover_state import (
 )
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.plan_topics import plan_topics
+from srm_common.wire.plain_records import NewRecord
 
 
 @dataclass(frozen=True)

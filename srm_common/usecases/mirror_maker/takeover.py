@@ -28,7 +28,6 @@ from srm_common.errors import FlowRunning
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import offset_record
 from srm_common.kafka.state.state_topics import StateTopics
-from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -37,6 +36,7 @@ from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handov
 from srm_common.usecases.mirror_maker.handover_state import growing, handover_topics, record_handover, stored_offsets
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
+from srm_common.wire.plain_records import NewRecord
 from srm_common.wire.segments import encode_segment, segment_partition
 
 _COPIED_BEFORE = "copied by MirrorMaker 2 before"

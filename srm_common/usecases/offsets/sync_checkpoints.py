@@ -34,11 +34,12 @@ from srm_common.kafka.client.librdkafka import EARLIEST
 from srm_common.kafka.groups.group_offsets import GroupFault
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentBatch, SegmentLog
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters, clusters_of
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
 from srm_common.wire.mm2 import encode_checkpoint, encode_offset_sync
+from srm_common.wire.plain_records import NewRecord
 from srm_common.wire.segment_map import map_changes
 from srm_common.wire.segments import segment_partition
 

@@ -10,9 +10,10 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds
 from srm_common.domain.topics.state_topics import Location, StateTopic, written_heartbeats
 from srm_common.errors import AccessDenied, SrmError
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.wire.mm2 import encode_heartbeat
+from srm_common.wire.plain_records import NewRecord
 
 _LOG = logging.getLogger(__name__)
 

@@ -15,10 +15,11 @@ from srm_common.errors import ConfigError
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.security import connection_arguments
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.wire.java_stores import read_java_store
+from srm_common.wire.plain_records import NewRecord
 from tests.kafka.authority import Authority
 
 pytestmark = pytest.mark.kafka

@@ -90,7 +90,8 @@ def test_the_file_goes_before_the_connection_and_the_connection_before_what_coun
         ({"extra": {}}, "srm.properties: cluster A has no address; set A.bootstrap.servers"),
         ({"host": "h:x"}, "Airflow connection kafka_east: bootstrap.servers: 'h:x:9092' is not host:port"),
         ({**SECRET, "extra": {"security.protocol": "SASL_SSL"}}, "Airflow connection kafka_east: security.protocol: "
-         "login by GSSAPI (Java's default, as sasl.mechanism is not set) is not available"),
+         "login by GSSAPI needs sasl.jaas.config with Krb5LoginModule, and is Java's default, as sasl.mechanism "
+         "is not set"),
         ({"host": "h", "extra": {"enable.ssl.certificate.verification": False}},
          "Airflow connection kafka_east: enable.ssl.certificate.verification=false is not available"),
     ],

@@ -4,7 +4,8 @@ import pickle
 
 import pytest
 
-from srm_common.domain.cluster import NO_AUTO_CREATION, ClusterSettings, OauthClient, PemTexts
+from srm_common.domain.cluster import NO_AUTO_CREATION, ClusterSettings, KerberosLogin, OauthClient, PemTexts
+from srm_common.domain.flow.principals import login_principal
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import cluster_settings, parse_jaas
@@ -119,6 +120,39 @@ def test_oauth() -> None:
     assert "hush" not in repr(provider)
 
 
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
+KERBEROS = {
+    "security_protocol": "SASL_SSL",
+    "sasl_mechanism": "GSSAPI",
+    "sasl_jaas_config": f'{KRB5} useKeyTab=true storeKey=true keyTab="/etc/srm.keytab" principal="srm/h@R" '
+    'serviceName="kafka";',
+}
+
+
+@pytest.mark.parametrize(
+    ("jaas", "login"),
+    [
+        (KERBEROS["sasl_jaas_config"], KerberosLogin("kafka", "srm/h@R", "/etc/srm.keytab")),
+        (f'{KRB5} useKeyTab=true keyTab="file:///k" principal="p@R" serviceName="s";', KerberosLogin("s", "p@R", "/k")),
+        (f'{KRB5} useTicketCache=true serviceName="s";', KerberosLogin("s")),
+        (
+            f'{KRB5} useTicketCache=true ticketCache="/tmp/cc" principal="p@R" serviceName="s";',
+            KerberosLogin("s", "p@R", None, "/tmp/cc"),
+        ),
+        (
+            f'{KRB5} useTicketCache=true useKeyTab=yes keyTab="/k" principal="p@R" serviceName="s";',
+            KerberosLogin("s", "p@R", "/k"),
+        ),
+    ],
+)
+def test_kerberos(jaas: str, login: KerberosLogin) -> None:
+    found = translate(**{**KERBEROS, "sasl_jaas_config": jaas})
+    assert found.kerberos == login
+    assert found.kafka_python["sasl_mechanism"] == "GSSAPI"
+    who = login_principal(found)
+    assert who == (None if login.principal is None else f"User:{login.principal.split('@')[0].split('/')[0]}")
+
+
 @pytest.mark.parametrize(
     ("options", "key", "confluent", "trusted"),
     [
@@ -167,7 +201,16 @@ def test_whom_to_trust_at_the_token_endpoint(
             },
             "sasl.login.callback.handler.class: a login that a Java class supplies is not available",
         ),
-        ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI \(Java's default.*use PLAIN"),
+        ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI needs sasl.jaas.config.*Java's default"),
+        (
+            {**KERBEROS, "sasl_kerberos_service_name": "hdfs"},
+            "'hdfs', but sasl.jaas.config has serviceName=\"kafka\"",
+        ),
+        ({**KERBEROS, "sasl_jaas_config": f'{KRB5} useKeyTab=true principal="p" serviceName="k";'}, "needs keyTab"),
+        ({**KERBEROS, "sasl_jaas_config": f'{KRB5} useKeyTab=true keyTab="/k" serviceName="k";'}, "needs principal"),
+        ({**KERBEROS, "sasl_jaas_config": f'{KRB5} serviceName="k";'}, "neither a keytab nor a ticket cache"),
+        ({**KERBEROS, "sasl_jaas_config": f"{KRB5} useTicketCache=true;"}, "needs sasl.kerberos.service.name"),
+        ({**KERBEROS, "sasl_jaas_config": SCRAM}, "sasl.mechanism=GSSAPI takes Krb5LoginModule"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"}, "login by AWS_MSK_IAM is not available"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "needs username and password"),
         (

@@ -40,6 +40,7 @@ from srm_common.kafka.client.library import (
     Task,
     TaskState,
 )
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST, OffsetSpec
 from srm_common.kafka.client.security import ClientCredentials, FetchedToken
 from srm_common.kafka.client.transport import FrameTlsTransport, FrameTransport
 
@@ -230,6 +231,10 @@ SETTINGS: dict[type, tuple[str, ...]] = {
 VERSIONS = {
     "ApiVersionsRequest": (3,),
     "AddPartitionsToTxnRequest": (3,),
+    "CreateAclsRequest": (2,),
+    "CreatePartitionsRequest": (3,),
+    "CreateTopicsRequest": (5,),
+    "DeleteAclsRequest": (2,),
     "DescribeAclsRequest": (1,),
     "DescribeConfigsRequest": (1, 4),
     "DescribeProducersRequest": (0,),
@@ -237,12 +242,14 @@ VERSIONS = {
     "EndTxnRequest": (3, 5),
     "FetchRequest": (12,),
     "FindCoordinatorRequest": (3, 4),
+    "IncrementalAlterConfigsRequest": (1,),
     "InitProducerIdRequest": (4,),
-    "ListGroupsRequest": (4,),
+    "ListGroupsRequest": (4, 5),
     "ListOffsetsRequest": (6, 8),
     "ListTransactionsRequest": (0,),
     "MetadataRequest": (10,),
-    "OffsetFetchRequest": (8,),
+    "OffsetCommitRequest": (8,),
+    "OffsetFetchRequest": (7, 8),
     "OffsetForLeaderEpochRequest": (4,),
 }
 DERIVED: dict[type, type] = {
@@ -374,6 +381,8 @@ def test_what_is_replaced_takes_what_the_library_gives() -> None:
 def test_each_private_member_that_is_used_is_in_the_table() -> None:
     known = {name_of(member) for members in MEMBERS.values() for member in members}
     of_pyspark = {"_gateway", "_ensure_initialized", "_jvm", "_jsparkSession", "_jdf", "_jc"}
+    of_confluent_kafka = {"_value"}  # the offset that a specification asks for
+    assert [one._value for one in (EARLIEST, LATEST, OffsetSpec.for_timestamp(7))] == [-2, -1, 7]
     strangers = set()
     for path, tree in trees().items():
         defined: set[str] = set()
@@ -391,7 +400,7 @@ def test_each_private_member_that_is_used_is_in_the_table() -> None:
                     used.add(name)
         strangers |= {
             f"{path}: {name}"
-            for name in used - defined - known - of_pyspark
+            for name in used - defined - known - of_pyspark - of_confluent_kafka
             # Names in capitals are confluent-kafka's codes.
             if name.startswith("_") and not name.startswith("__") and name != name.upper()
         }

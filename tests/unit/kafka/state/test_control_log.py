@@ -9,8 +9,9 @@ from srm_common.domain.flow.control_record import FILTERS, SOURCE_OFFSETS
 from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.state.control_log import ControlLog
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
+from srm_common.wire.plain_records import NewRecord
 from tests.kafka.flows import flow_between
 
 

@@ -4,8 +4,9 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.state import state_writer
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
+from srm_common.wire.plain_records import NewRecord
 
 
 def test_a_producer_id_is_asked_for_as_soon_as_a_broker_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:

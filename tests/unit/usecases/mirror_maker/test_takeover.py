@@ -25,7 +25,7 @@ from srm_common.errors import StateTopicInvalid
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import ensure_state_topics
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
@@ -38,6 +38,7 @@ from srm_common.wire.mm2 import (
     source_offset_key,
     source_offset_value,
 )
+from srm_common.wire.plain_records import NewRecord
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 
 #: Nothing writes: there is no need to wait for it.

@@ -13,11 +13,12 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.mm2 import encode_checkpoint
+from srm_common.wire.plain_records import NewRecord
 from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit

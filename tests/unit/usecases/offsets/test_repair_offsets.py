@@ -7,11 +7,12 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.repair_offsets import repair_offsets
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.wire.plain_records import NewRecord
 from srm_common.wire.segments import VALUE_HEAD, decode_segment
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.markers import wait_for_markers

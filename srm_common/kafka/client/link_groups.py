@@ -1,0 +1,289 @@
+"""Offsets and consumer groups of one cluster by kafka-python, as librdkafka's admin client has them (link_admin.py)."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, Client, ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import ClusterError
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.broker_versions import ApiKey
+from srm_common.kafka.client.library import (
+    Errors,
+    FindCoordinatorRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from srm_common.kafka.client.librdkafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    OffsetSpec,
+)
+from srm_common.kafka.client.librdkafka import TopicPartition as Place
+from srm_common.kafka.client.link import ClusterLink, RetriableFault, list_offsets_request
+
+T = TypeVar("T")
+
+_REACH_SECONDS = 15.0
+#: The newest that name topics, as all brokers here do; version 10 has their ids instead.
+_OFFSET_COMMIT_VERSION, _OFFSET_FETCH_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 8, 7
+_FIND_COORDINATOR_VERSION, _OLD_FIND_COORDINATOR_VERSION, _GROUP = 4, 3, 0
+_LIST_GROUPS_VERSION = 4
+#: Connect's workers, share groups and the like are no consumer groups.
+_PROTOCOL_TYPES = ("consumer", "")
+
+
+#: Kafka's words for the states of groups that librdkafka has others for.
+_STATES = {"PreparingRebalance": "preparing_rebalancing", "CompletingRebalance": "completing_rebalancing"}
+
+
+class LinkGroups:
+    """The part of :class:`~srm_common.kafka.client.link_admin.LinkAdmin` about offsets and groups, and its connections.
+
+    Threads may share it: one request waits for the other. Connections are made when they are first needed.
+    """
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self._cluster = cluster.of_client(Client.ADMIN)
+        self._lock = threading.RLock()
+        self._link: ClusterLink | None = None
+        self._coordinators: dict[str, int] = {}
+
+    def list_offsets(
+        self,
+        topic_partition_offsets: Mapping[Place, OffsetSpec],
+        *,
+        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        request_timeout: float = -1,
+    ) -> dict[Place, Future[Any]]:
+        """By partition: ``offset`` of the answer."""
+        committed = isolation_level is IsolationLevel.READ_COMMITTED
+        wanted = {TopicPartition(one.topic, one.partition): one for one in topic_partition_offsets}
+
+        async def work(link: ClusterLink) -> dict[TopicPartition, Future[Any]]:
+            found: dict[TopicPartition, Future[Any]] = {}
+            await link.know({topic for topic, _ in wanted})
+            by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+            for one in wanted:
+                leader = link.leader(*one)
+                if leader is None:
+                    found[one] = _failed(_leaderless(link, one), str(link.leaderless(*one)))
+                else:
+                    by_leader[leader].append(one)
+            for leader, ones in by_leader.items():
+                at = {one: topic_partition_offsets[wanted[one]]._value for one in ones}
+                answer = await link.send(leader, list_offsets_request(at, committed))
+                for topic in answer.topics:
+                    for part in topic.partitions:
+                        one = TopicPartition(topic.name, part.partition_index)
+                        listed = SimpleNamespace(offset=part.offset, timestamp=part.timestamp)
+                        found[one] = answered(part.error_code, None, lambda listed=listed: listed)  # type: ignore[misc]
+            return found
+
+        answers = self.ask(work, request_timeout)
+        return {place: answers[one] for one, place in wanted.items()}
+
+    def list_consumer_groups(self, *, request_timeout: float = -1) -> Future[Any]:
+        """``valid`` are groups, ``errors`` what a broker could not list."""
+
+        async def work(link: ClusterLink) -> Any:
+            newest = min(link.newest_version(ApiKey.LIST_GROUPS), _LIST_GROUPS_VERSION + 1)
+
+            def request() -> Any:
+                return ListGroupsRequest(version=max(newest, _LIST_GROUPS_VERSION), states_filter=[], types_filter=[])
+
+            groups, errors = [], []
+            for answer in (await link.ask_each(request)).values():
+                if isinstance(answer, (RetriableFault, ClusterError)):
+                    errors.append(KafkaException(KafkaError(KafkaError._TRANSPORT, str(answer))))
+                elif answer.error_code:
+                    errors.append(_exception(answer.error_code, None))
+                else:
+                    groups += [_listing(one) for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES]
+            return SimpleNamespace(valid=groups, errors=errors)
+
+        return done(self.ask(work, request_timeout))
+
+    def list_consumer_group_offsets(
+        self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
+    ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
+        """All offsets of each group, by its name."""
+        return {
+            one.group_id: self._of_group(one.group_id, self._group_offsets, one.group_id, request_timeout)
+            for one in requests
+        }
+
+    def alter_consumer_group_offsets(
+        self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
+    ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
+        """By group: its partitions, each with what was wrong with it."""
+        return {one.group_id: self._of_group(one.group_id, self._commit, one, request_timeout) for one in requests}
+
+    async def _group_offsets(self, link: ClusterLink, node: int, group: str) -> tuple[int, Any]:
+        kind = OffsetFetchRequest
+        if link.newest_version(ApiKey.OFFSET_FETCH) >= _OFFSET_FETCH_VERSION:
+            groups = [kind.OffsetFetchRequestGroup(group_id=group, topics=None)]
+            answer = await link.send(
+                node, OffsetFetchRequest(version=_OFFSET_FETCH_VERSION, groups=groups, require_stable=False)
+            )
+            found = answer.groups[0]
+        else:
+            request = OffsetFetchRequest(
+                version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False
+            )
+            found = await link.send(node, request)
+        places = [
+            _place(topic.name, one.partition_index, one.committed_offset, one.metadata or "", one.error_code)
+            for topic in found.topics
+            for one in topic.partitions
+        ]
+        return found.error_code, SimpleNamespace(group_id=group, topic_partitions=places)
+
+    async def _commit(self, link: ClusterLink, node: int, wanted: ConsumerGroupTopicPartitions) -> tuple[int, Any]:
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic
+        by_topic: dict[str, list[Any]] = defaultdict(list)
+        for place in wanted.topic_partitions or ():
+            part = topic.OffsetCommitRequestPartition(
+                partition_index=place.partition,
+                committed_offset=place.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=place.metadata or "",
+            )
+            by_topic[place.topic].append(part)
+        answer = await link.send(
+            node,
+            OffsetCommitRequest(
+                version=_OFFSET_COMMIT_VERSION,
+                group_id=wanted.group_id,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[topic(name=name, partitions=ones) for name, ones in by_topic.items()],
+            ),
+        )
+        results = [
+            (topic.name, one.partition_index, one.error_code) for topic in answer.topics for one in topic.partitions
+        ]
+        moved = next((code for _, _, code in results if code in codes.COORDINATOR_MOVES), codes.NONE)
+        places = [_place(topic, partition, -1, "", code) for topic, partition, code in results]
+        return moved, SimpleNamespace(group_id=wanted.group_id, topic_partitions=places)
+
+    def _of_group(
+        self,
+        group: str,
+        ask: Callable[[ClusterLink, int, Any], Awaitable[tuple[int, Any]]],
+        what: Any,
+        seconds: float,
+    ) -> Future[Any]:
+        async def work(link: ClusterLink) -> tuple[int, Any]:
+            node = self._coordinators.get(group)
+            if node is None:
+                code, node = await _coordinator(link, group)
+                if code:
+                    return code, None
+                self._coordinators[group] = node
+            return await ask(link, node, what)
+
+        try:
+            code, found = self.ask(work, seconds)
+        except KafkaException as error:
+            self._coordinators.pop(group, None)
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
+        if code in codes.COORDINATOR_MOVES:
+            self._coordinators.pop(group, None)
+        return answered(code, None, lambda: found)
+
+    # ---- inside
+
+    def ask(self, work: Callable[[ClusterLink], Awaitable[T]], seconds: float) -> T:
+        wait = REQUEST_TIMEOUT_MS / 1000 if seconds <= 0 else seconds
+
+        async def opened(link: ClusterLink) -> T:
+            await link.open(timeout_seconds=min(wait, _REACH_SECONDS))
+            return await work(link)
+
+        with self._lock:
+            link = self._link = self._link or ClusterLink(self._cluster, part="admin")
+            try:
+                return link.run(lambda: opened(link))
+            except RetriableFault as error:
+                raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from error
+
+    def __del__(self) -> None:
+        # As librdkafka's: its connections end with the last reference.
+        if self._link is not None:
+            self._link.close()
+
+
+async def _coordinator(link: ClusterLink, group: str) -> tuple[int, int]:
+    """Error code and node id."""
+    batched = link.newest_version(ApiKey.FIND_COORDINATOR) >= _FIND_COORDINATOR_VERSION
+    answer = await link.ask_any(
+        lambda: FindCoordinatorRequest(
+            version=_FIND_COORDINATOR_VERSION if batched else _OLD_FIND_COORDINATOR_VERSION,
+            key=group,
+            key_type=_GROUP,
+            coordinator_keys=[group] if batched else [],
+        )
+    )
+    found = answer.coordinators[0] if batched else answer
+    return found.error_code, found.node_id
+
+
+def _leaderless(link: ClusterLink, one: TopicPartition) -> int:
+    cluster = link.manager.cluster
+    if one.topic in cluster.unauthorized_topics:
+        return codes.TOPIC_AUTHORIZATION_FAILED
+    known = cluster.partitions_for_topic(one.topic)
+    if known is None or one.partition not in known:
+        return codes.UNKNOWN_TOPIC_OR_PARTITION
+    return Errors.LeaderNotAvailableError.errno  # type: ignore[no-any-return]
+
+
+def _listing(answer: Any) -> Any:
+    kind = getattr(answer, "group_type", None)
+    return SimpleNamespace(
+        group_id=answer.group_id,
+        state=SimpleNamespace(name=_STATES.get(answer.group_state, answer.group_state or "unknown")),
+        type=SimpleNamespace(name=kind) if kind else None,
+    )
+
+
+def _place(topic: str, partition: int, offset: int, metadata: str, code: int) -> Any:
+    error = error_of(code, None) if code else None
+    return SimpleNamespace(topic=topic, partition=partition, offset=offset, metadata=metadata, error=error)
+
+
+def error_of(code: int, message: str | None) -> KafkaError:
+    return KafkaError(code, message or codes.name(code))
+
+
+def _exception(code: int, message: str | None) -> KafkaException:
+    return KafkaException(error_of(code, message))
+
+
+def done(value: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(value)
+    return future
+
+
+def _failed(code: int, message: str | None) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(_exception(code, message))
+    return future
+
+
+def answered(code: int, message: str | None, value: Callable[[], Any] = lambda: None) -> Future[Any]:
+    return _failed(code, message) if code else done(value())

@@ -1,0 +1,262 @@
+"""Clusters that take nobody without Kerberos: a real KDC, keytabs and ticket caches, on both sides of a flow."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from srm_common.cli.main import run
+from srm_common.domain.cluster import KerberosLogin
+from srm_common.domain.topic_partition import TopicPartition as Place
+from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.client.kerberos import KerberosTickets
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.testing import LocalKafka
+from tests.kafka.access.test_rights import EVERYTHING
+from tests.kafka.flows import Seen
+from tests.kafka.group_commits import commit
+from tests.kafka.records import produce, read_all
+from tests.kdc import REALM, LocalKdc, needs_kerberos
+
+pytestmark = needs_kerberos
+
+HOST = "127.0.0.1"
+_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+#: How long a broker believes a login; afterwards it must be done again over the same connection (KIP-368).
+REAUTHENTICATION_MS = 3_000
+
+
+@pytest.fixture(scope="module")
+def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKdc]:
+    with LocalKdc(tmp_path_factory.mktemp("kdc")) as kdc, pytest.MonkeyPatch.context() as patch:
+        for name, value in kdc.environment.items():
+            patch.setenv(name, value)
+        # Whoever runs the tests may have tickets.
+        patch.setenv("KRB5CCNAME", f"FILE:{kdc.folder}/nothing-here")
+        yield kdc
+
+
+def _broker(kdc: LocalKdc, name: str, service: str) -> LocalKafka:
+    keytab = kdc.keytab(f"{service}/{HOST}")
+    jaas = f'{_MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{service}/{HOST}@{REALM}";'
+    return LocalKafka(
+        name=name,
+        client_protocol="SASL_PLAINTEXT",
+        java_options=[kdc.java_option],
+        settings={
+            "listener.name.client.sasl.enabled.mechanisms": "GSSAPI",
+            "listener.name.client.sasl.kerberos.service.name": service,
+            "listener.name.client.gssapi.sasl.jaas.config": jaas,
+            "listener.name.client.connections.max.reauth.ms": str(REAUTHENTICATION_MS),
+            "authorizer.class.name": _AUTHORIZER,
+            # Principals without realm, by the DEFAULT rule; kafka/127.0.0.1 of the open listener is ANONYMOUS.
+            "super.users": "User:ANONYMOUS;User:copier;User:reader",
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def kafkas(kdc: LocalKdc) -> Iterator[dict[str, LocalKafka]]:
+    both = {"source": _broker(kdc, "source", "kafka"), "target": _broker(kdc, "target", "otherkafka")}
+    try:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(LocalKafka.start, both.values()))
+        yield both
+    finally:
+        for kafka in both.values():
+            kafka.close()
+
+
+@pytest.fixture(scope="module")
+def keytabs(kdc: LocalKdc) -> dict[str, Path]:
+    return {name: kdc.keytab(name) for name in ("copier", "reader", "stranger")}
+
+
+def by_keytab(principal: str, keytab: Path) -> dict[str, str]:
+    """What a properties file of MirrorMaker 2 or of SRM has."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "GSSAPI",
+        "sasl.kerberos.service.name": "kafka",
+        "sasl.jaas.config": f'{_MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" '
+        f'principal="{principal}@{REALM}";',
+    }
+
+
+def by_ticket_cache(cache: Path, service: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        # Java's default mechanism is GSSAPI.
+        "sasl.jaas.config": f'{_MODULE} required useTicketCache=true ticketCache="{cache}" serviceName="{service}";',
+    }
+
+
+@pytest.fixture
+def written(tmp_path: Path, kafkas: dict[str, LocalKafka]) -> Callable[..., Path]:
+    """Writes a file for a flow a->b of ``topic``."""
+
+    def write(topic: str, source: Mapping[str, str], target: Mapping[str, str], **more: str) -> Path:
+        properties: dict[str, object] = {
+            "clusters": "a, b",
+            "a->b.enabled": "true",
+            "a->b.topics": topic,
+            "a->b.groups": f"{topic}-group",
+            "tasks.max": 2,
+            "replication.factor": -1,
+            "retry.timeout.seconds": 20,
+            "sync.group.offsets.enabled": "true",
+            "emit.checkpoints.interval.seconds": 1,
+            "sync.topic.acls.enabled": "true",
+            **{key.replace("_", "."): value for key, value in more.items()},
+        }
+        for alias, side, login in (("a", "source", source), ("b", "target", target)):
+            properties |= {f"{alias}.bootstrap.servers": kafkas[side].bootstrap_servers}
+            properties |= {f"{alias}.{key}": value for key, value in login.items()}
+        path = tmp_path / "srm.properties"
+        path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    # Slots are copied here, not in Spark.
+    monkeypatch.setattr(
+        "srm_common.cli.commands.run.pass_runner",
+        lambda settings, master: lambda job, tasks: [copy_slot(job, task) for task in tasks],
+    )
+
+    def call(file: Path, *words: str) -> tuple[int, str]:
+        code = run(["--config", str(file), *words, "--flow", "a->b"])
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return call
+
+
+def _records(count: int) -> list[Seen]:
+    return [Seen(b"k%d" % number, b"value" * 20, (), int(time.time() * 1000)) for number in range(count)]
+
+
+def test_a_pair_of_clusters_with_kerberos_alone_is_replicated(
+    kdc: LocalKdc,
+    kafkas: dict[str, LocalKafka],
+    keytabs: dict[str, Path],
+    written: Callable[..., Path],
+    command: Callable[..., tuple[int, str]],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    """Another principal, service name and kind of login on either side, in one process."""
+    source, target = kafkas["source"], kafkas["target"]
+    source.create_topic(name, partitions=2)
+    for partition in (0, 1):
+        produce(source, name, partition, _records(500))
+    commit(source, f"{name}-group", TopicPartition(name, 0, 123))
+    cache = kdc.ticket_cache("copier", keytabs["copier"], tmp_path / "cache")
+    file = written(name, by_keytab("reader", keytabs["reader"]), by_ticket_cache(cache, "otherkafka"))
+    code, printed = command(file, "run")
+    assert code == 0, printed
+    time.sleep(REAUTHENTICATION_MS / 1000 + 1)
+    produce(source, name, 1, _records(10))
+    code, printed = command(file, "run")
+    assert code == 0, printed
+    seen = [
+        {one: [record.seen for record in records] for one, records in read_all(kafka, topic).items()}
+        for kafka, topic in ((source, name), (target, f"a.{name}"))
+    ]
+    assert seen[0] == seen[1]
+    assert sum(map(len, seen[0].values())) == 1010
+    for words in EVERYTHING:
+        code, printed = command(file, *words.format(topic=name).split())
+        assert code == 0, f"{words}: {printed}"
+    offsets = target.admin().list_consumer_groups().result().valid
+    assert f"{name}-group" in {one.group_id for one in offsets}
+
+
+def test_a_connection_outlives_the_login(
+    kdc: LocalKdc, kafkas: dict[str, LocalKafka], keytabs: dict[str, Path], written: Callable[..., Path], name: str
+) -> None:
+    """The broker wants the login again over the same connection, and ends it otherwise."""
+    kafkas["source"].create_topic(name)
+    login = by_keytab("copier", keytabs["copier"])
+    cluster = load_configuration(written(name, login, login)).flow("a->b").source
+    with ClusterLink(cluster) as link:
+
+        async def work() -> int:
+            await link.open([name])
+            leader = link.leader(name, 0)
+            answers, end = 0, time.monotonic() + 3 * REAUTHENTICATION_MS / 1000
+            first = await link.ready(leader)
+            while time.monotonic() < end:
+                found, faults = await link.offsets([Place(name, 0)], -1)
+                assert not faults
+                answers += len(found)
+                await link.loop.sleep(0.3)
+            assert await link.ready(leader) is first
+            return answers
+
+        assert link.run(work) > 10
+
+
+def test_what_is_wrong_is_one_sentence(
+    kdc: LocalKdc,
+    kafkas: dict[str, LocalKafka],
+    keytabs: dict[str, Path],
+    written: Callable[..., Path],
+    command: Callable[..., tuple[int, str]],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    good = by_keytab("copier", keytabs["copier"]) | {"sasl.kerberos.service.name": "otherkafka"}
+    kafkas["source"].create_topic(name)
+    for wrong, sentence in (
+        (by_keytab("copier", tmp_path / "nowhere"), f"the keytab {tmp_path}/nowhere cannot be read on this host"),
+        (by_keytab("reader", keytabs["copier"]), "has no key for this principal"),
+        (
+            by_keytab("copier", keytabs["copier"]) | {"sasl.kerberos.service.name": "hdfs"},
+            "check sasl.kerberos.service",
+        ),
+        (by_ticket_cache(tmp_path / "no-cache", "kafka"), "was filled here (kinit)"),
+        (by_keytab("stranger", keytabs["stranger"]), "User:stranger needs the permission"),
+    ):
+        code, printed = command(written(name, wrong, good), "run")
+        assert code != 0
+        assert sentence in printed, printed
+        assert "Traceback" not in printed
+
+
+def test_tickets(kdc: LocalKdc, keytabs: dict[str, Path], tmp_path: Path) -> None:
+    """A ticket cache is read each time; a keytab with new keys is, too; a KDC that is away is told from a refusal."""
+    cache = tmp_path / "cache"
+    tickets = KerberosTickets(KerberosLogin("service", None, None, str(cache)), "a")
+    kdc.keytab(f"service/{HOST}")
+    with pytest.raises(AccessDenied):
+        tickets.ticket(HOST)
+    kdc.ticket_cache("copier", keytabs["copier"], cache, lifetime="2s")
+    assert tickets.ticket(HOST).token
+    time.sleep(3)
+    with pytest.raises(AccessDenied, match="expired"):
+        tickets.ticket(HOST)
+    kdc.ticket_cache("copier", keytabs["copier"], cache)
+    assert tickets.ticket(HOST).token
+    passing = kdc.keytab("passing")
+    keyed = KerberosTickets(KerberosLogin("service", f"passing@{REALM}", str(passing)), "a")
+    kdc.stop()
+    try:
+        with pytest.raises(UnreachableCluster, match=r"Cannot contact any KDC.*check krb5.conf and the KDC"):
+            keyed.ticket(HOST)
+    finally:
+        kdc.start()
+    assert keyed.ticket(HOST).token
+    assert os.environ["KRB5CCNAME"].endswith("nothing-here")

@@ -1,0 +1,255 @@
+"""The admin calls, readers and writers by kafka-python give what those by librdkafka give, on the same brokers."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition as Place
+
+from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
+from srm_common.domain.cluster import ClusterSettings, KerberosLogin
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions, SettingChange
+from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.admin.acl_admin import AclAdmin
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST, AdminClient, SharedAdmin
+from srm_common.kafka.client.link_admin import LinkAdmin
+from srm_common.kafka.groups.group_commits import GroupCommitter
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.state.state_reader import LogRecord, StateReader
+from srm_common.kafka.state.state_writer import StateWriter
+from srm_common.testing import LocalKafka
+from srm_common.testing.logins import client_properties
+from srm_common.wire.plain_records import NewRecord
+from tests.kafka.flows import write
+from tests.kafka.group_commits import commit
+from tests.silent_peers import peer
+
+KINDS = ("librdkafka", "kafka-python")
+
+
+class _ByLink(ClusterSettings):
+    """A cluster that counts as one with Kerberos, so that kafka-python serves it; it logs in as its settings say."""
+
+    @property
+    def kerberos(self) -> KerberosLogin | None:
+        return KerberosLogin("kafka")
+
+
+def settings(kafka: LocalKafka, kind: str) -> ClusterSettings:
+    """The cluster for either library."""
+    plain = ClusterSettings.plaintext("a", kafka.bootstrap_servers)
+    if kind == "librdkafka":
+        return plain
+    return _ByLink(**{field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)})
+
+
+@pytest.fixture(params=KINDS)
+def cluster(request: pytest.FixtureRequest, source_kafka: LocalKafka) -> ClusterSettings:
+    return settings(source_kafka, request.param)
+
+
+@pytest.fixture
+def both(source_kafka: LocalKafka) -> list[ClusterSettings]:
+    return [settings(source_kafka, kind) for kind in KINDS]
+
+
+def test_the_kind_of_client_follows_from_the_login(both: list[ClusterSettings]) -> None:
+    kinds = [type(SharedAdmin(one).client) for one in both]
+    assert kinds == [AdminClient, LinkAdmin]
+
+
+def test_both_see_the_same_cluster(source_kafka: LocalKafka, both: list[ClusterSettings], name: str) -> None:
+    source_kafka.create_topic(name, partitions=3, config={"retention.ms": "1234567"})
+    write(source_kafka, name, [b"v"] * 5, partition=1)
+    admins = [ClusterAdmin(one) for one in both]
+    places = [TopicPartition(name, one) for one in (0, 1, 2, 7)]
+    seen: list[list[Any]] = []
+    for admin in admins:
+        topics, missing = admin.topics(), f"{name}-missing"
+        offsets = [
+            admin.offsets(places, which, committed=done) for which in (EARLIEST, LATEST) for done in (False, True)
+        ]
+        seen.append(
+            [
+                (topics.brokers, topics.cluster_id, topics.partitions[name]),
+                admin.cluster_id(),
+                admin.describe_topics([name, missing]),
+                admin.topic_settings([name, missing]),
+                {key: one for key, one in admin.broker_settings(topics.brokers[0]).items() if "id" in key},
+                [[one if isinstance(one, int) else type(one) for one in found.values()] for found in offsets],
+            ]
+        )
+    assert seen[0] == seen[1]
+    assert seen[0][2].keys() == {name}
+    assert seen[0][3][name]["retention.ms"].value == "1234567"
+
+
+def test_topics_are_changed(source_kafka: LocalKafka, cluster: ClusterSettings, name: str) -> None:
+    admin = ClusterAdmin(cluster)
+    create = CreateTopic("a", name, 2, 1, (("cleanup.policy", "compact"),), "")
+    assert admin.create_topics([create]) == [None]
+    (again,) = admin.create_topics([create])
+    assert again is not None
+    assert again.name() == "TOPIC_ALREADY_EXISTS"
+    assert not admin.await_leaders({name: 2}, seconds=60)
+    assert admin.grow_partitions([GrowPartitions("a", name, 2, 4, "")]) == [None]
+    (fewer,) = admin.grow_partitions([GrowPartitions("a", name, 4, 1, "")])
+    assert fewer is not None
+    assert fewer.name() == "INVALID_PARTITIONS"
+    changes = (SettingChange("retention.ms", None, "77777", ""), SettingChange("cleanup.policy", "compact", None, ""))
+    assert admin.alter_configs([AlterConfigs("a", name, changes, "")]) == [None]
+    assert not admin.await_leaders({name: 4}, seconds=60)
+    deadline = time.monotonic() + 60
+    while not (
+        (found := admin.topic_settings([name])[name])["retention.ms"].value == "77777"
+        and found["cleanup.policy"].value == "delete"
+    ):
+        # The controller has taken it; a broker may not know yet.
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+    wrong = AlterConfigs("a", name, (SettingChange("retention.ms", "77777", "never", ""),), "")
+    (refused,) = admin.alter_configs([wrong])
+    assert refused is not None
+    assert refused.name() == "INVALID_CONFIG"
+
+
+def test_groups_are_read_and_written(source_kafka: LocalKafka, both: list[ClusterSettings], name: str) -> None:
+    source_kafka.create_topic(name, partitions=2)
+    commit(source_kafka, f"{name}-read", Place(name, 0, 4, "a note"), Place(name, 1, 5))
+    listed, read = [], []
+    for number, one in enumerate(both):
+        reader = GroupReader(one)
+        groups, faults = reader.groups()
+        assert not faults
+        listed.append([group for group in groups if group.name == f"{name}-read"])
+        offsets, faults = reader.offsets([f"{name}-read", f"{name}-none"])
+        assert not faults
+        read.append(offsets)
+        wanted = {f"{name}-{number}": [Checkpoint(f"{name}-{number}", name, 1, 9, 7, "noted")]}
+        (done,) = GroupCommitter(one).commit_all(wanted).values()
+        assert (done.positions, done.forbidden, done.faults) == (1, None, ())
+        (written,), _ = reader.offsets(wanted)
+        assert written.offsets[TopicPartition(name, 1)].offset == 7
+        assert written.offsets[TopicPartition(name, 1)].metadata == "noted"
+    assert listed[0] == listed[1] != []
+    assert read[0] == read[1]
+
+
+def test_state_is_written_and_read(source_kafka: LocalKafka, cluster: ClusterSettings, name: str) -> None:
+    source_kafka.create_topic(name, partitions=2, config={"cleanup.policy": "compact"})
+    large = b"{" + b'"a": 1, ' * 300_000 + b"}"
+    records = [
+        NewRecord(name, 0, b"k", b"one", headers=((b"h", b"x"),)),
+        NewRecord(name, 1, b"k", b"other"),
+        NewRecord(name, 0, b"k", b"two", timestamp_ms=1_600_000_000_000),
+        NewRecord(name, 0, b"gone", None, timestamp_ms=1_600_000_000_000),
+        NewRecord(name, 0, b"large", large),
+    ]
+    writer = StateWriter(cluster)
+    assert writer.write("write", records) == 5
+    assert writer.write("write", [NewRecord(name, 1, b"later", b"3")]) == 1
+    with StateReader(cluster) as reader:
+        assert (reader.partitions(name), reader.partitions(f"{name}-missing")) == (2, 0)
+        seen = reader.read(name)
+        assert [(one.offset, one.key, one.value) for one in seen if one.partition == 0] == [
+            (number, one.key, one.value) for number, one in enumerate(one for one in records if one.partition == 0)
+        ]
+        assert [one.timestamp_ms for one in seen if one.partition == 0][1:3] == [1_600_000_000_000] * 2
+        assert [(one.key, one.value) for one in seen if one.partition == 1] == [(b"k", b"other"), (b"later", b"3")]
+        middle = reader.read(name, {0: 1, 1: 1}, {0: 3, 1: 2})
+        assert sorted((one.partition, one.offset) for one in middle) == [(0, 1), (0, 2), (1, 1)]
+        assert reader.newest(name, {0: 4, 1: 2}).keys() == {b"k", b"gone", b"large", b"later"}
+        # What was asked first was beyond the end when it was asked.
+        assert reader.read(name, {0: 4}, {0: 4}) == []
+
+
+def test_aborted_records_are_seen_by_who_asks_for_them(
+    source_kafka: LocalKafka, both: list[ClusterSettings], name: str
+) -> None:
+    source_kafka.create_topic(name)
+    _aborted(source_kafka, name)
+    seen: list[list[list[LogRecord]]] = []
+    for one in both:
+        with StateReader(one) as committed, StateReader(one, committed=False) as everything:
+            ends = everything.offsets(name, [0], LATEST, committed=False)
+            seen.append([committed.read(name), everything.read(name, ends=ends)])
+    assert seen[0] == seen[1]
+    assert [[one.value for one in records] for records in seen[0]] == [[b"2"], [b"1", b"2"]]
+
+
+def _aborted(kafka: LocalKafka, topic: str) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic})
+    producer.init_transactions()
+    for value, end in ((b"1", producer.abort_transaction), (b"2", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, key=b"k", value=value)
+        producer.flush()
+        end()
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[LocalKafka]:
+    with LocalKafka(name="guarded", logins={"srm": "srm-pw"}) as kafka:
+        yield kafka
+
+
+def _logged_in(kafka: LocalKafka, kind: str) -> ClusterSettings:
+    from srm_common.domain.settings.layers import Entry
+    from srm_common.settings_files.client_keys import cluster_settings
+
+    written = {"bootstrap.servers": kafka.bootstrap_servers, **client_properties("srm", "srm-pw")}
+    entries = {key: Entry(key, value, "here", 1) for key, value in written.items()}
+    plain = cluster_settings("a", entries, lambda entry: entry.value)
+    if kind == "librdkafka":
+        return plain
+    return _ByLink(**{field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_rights_are_told_alike(guarded: LocalKafka, kind: str, name: str) -> None:
+    guarded.create_topic(name)
+    cluster = _logged_in(guarded, kind)
+    with pytest.raises(AccessDenied, match=f"Describe on topic '{name}'"):
+        ClusterAdmin(cluster).describe_topics([name])
+    (refused,) = ClusterAdmin(cluster).create_topics([CreateTopic("a", f"{name}-new", 1, 1, (), "")])
+    assert refused is not None
+    assert refused.name() == "TOPIC_AUTHORIZATION_FAILED"
+    _, (fault,) = GroupReader(cluster).offsets([f"{name}-group"])
+    assert "needs the permission Describe on group" in str(fault)
+    writer = StateWriter(cluster, timeout_seconds=20, repeats_matter=False)
+    with pytest.raises(AccessDenied, match=f"needs the permission (Write|Describe) on topic '{name}'"):
+        writer.write("write", [NewRecord(name, 0, b"k", b"v")])
+    binding = AclBinding(TopicPattern(Pattern.LITERAL, name), "User:x", "*", Operation.READ, Permission.ALLOW)
+    (told,) = AclAdmin(cluster).create([binding])
+    assert isinstance(told, AccessDenied)
+    assert "Alter on the cluster" in str(told)
+
+
+def test_bindings_are_made_and_removed(guarded: LocalKafka, name: str) -> None:
+    open_listener = ClusterSettings.plaintext("a", guarded.internal_servers)
+    cluster = _ByLink(**{field.name: getattr(open_listener, field.name) for field in dataclasses.fields(open_listener)})
+    admin = AclAdmin(cluster)
+    binding = AclBinding(TopicPattern(Pattern.PREFIXED, name), "User:x", "*", Operation.READ, Permission.ALLOW)
+    assert admin.create([binding]) == [None]
+    assert binding in (admin.topic_bindings() or ())
+    assert admin.delete([binding]) == [None]
+    assert binding not in (admin.topic_bindings() or ())
+
+
+def test_a_silent_cluster_is_given_up(name: str) -> None:
+    with peer() as address:
+        plain = ClusterSettings.plaintext("a", address)
+        cluster = _ByLink(**{field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)})
+        with pytest.raises(UnreachableCluster, match="cluster a is not reachable"):
+            ClusterAdmin(cluster, timeout_seconds=1).topics()
+        with pytest.raises(UnreachableCluster):
+            StateWriter(cluster, timeout_seconds=1).write("write", [NewRecord(name, 0, b"k", b"v")])
