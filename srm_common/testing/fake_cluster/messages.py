@@ -1,4 +1,4 @@
-"""Decodes requests and encodes responses with kafka-python's schemas; the API versions that the brokers offer.
+"""Decodes requests and encodes responses by kafka-python's schemas; the API versions that the brokers offer.
 
 Handlers answer with plain mappings, in the snake case of Kafka's field names; what one leaves out has the default of
 the schema.
@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.kafka.client.library import messages
+from srm_common.testing.fake_cluster.encoding import response_encoder
 
 Answer = dict[str, Any]
 
 _HEAD = struct.Struct(">hhi")
+_SIZE, _CORRELATION = struct.Struct(">i"), struct.Struct(">i")
 _API_VERSIONS, UNSUPPORTED_VERSION = "ApiVersions", 35
 
 #: Newest versions that differ from the library's: Fetch, Produce and commits that name topics instead of their ids, no
@@ -120,21 +122,15 @@ class Protocol:
         return Call(name, version, node, body.header.client_id or "", body), correlation_id
 
     def write(self, call: Call, correlation_id: int, answer: Answer) -> bytes:
-        """The frame of an answer."""
+        """The frame of an answer.
+
+        Raises:
+            ValueError: names fields that the schema does not have.
+        """
         kind = messages()[call.api][1]
-        response = kind(version=call.version, **_fields(kind, answer))
-        response.with_header(correlation_id=correlation_id)
-        return bytes(response.encode(header=True, framed=True))
-
-
-def _fields(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """``values`` with mappings turned into the classes that the schema has for them."""
-    out: dict[str, Any] = {}
-    for name, value in values.items():
-        field = kind.fields[name]
-        if value is not None and field.is_struct_array():
-            value = [field.data_class(**_fields(field.data_class, one)) for one in value]
-        elif value is not None and field.is_struct():
-            value = field.data_class(**_fields(field.data_class, value))
-        out[name] = value
-    return out
+        # The header of ApiVersions is never flexible: who asks does not know yet what the broker can (KIP-511).
+        flexible = call.api != _API_VERSIONS and kind.flexible_version_q(call.version)
+        pieces = [_CORRELATION.pack(correlation_id) + b"\0" * flexible]
+        response_encoder(kind, call.version)(answer, pieces.append)
+        content = b"".join(pieces)
+        return _SIZE.pack(len(content)) + content
