@@ -112,6 +112,8 @@ class Faults:
         return 0.0 if fault is None else fault.seconds
 
     def silent(self, api: str) -> bool:
+        if not self._faults:
+            return False
         with self._lock:
             return any(fault.kind == "silence" and fault.concerns(api) for fault in self._faults)
 
@@ -121,7 +123,9 @@ class Faults:
 
     def answered(self, api: str) -> list[Callable[[], object]]:
         """What is to happen now that one more request has been answered."""
-        due = []
+        due: list[Callable[[], object]] = []
+        if not self._steps:
+            return due
         with self._lock:
             for step in list(self._steps):
                 if step.api == api:
@@ -132,6 +136,8 @@ class Faults:
         return due
 
     def _take(self, kind: str, api: str, name: str = "") -> Fault | None:
+        if not self._faults:
+            return None
         with self._lock:
             for fault in self._faults:
                 if fault.kind == kind and fault.concerns(api, name):

@@ -16,7 +16,7 @@ from srm_common.testing.fake_cluster.encoding import response_encoder
 
 Answer = dict[str, Any]
 
-_HEAD = struct.Struct(">hhi")
+_HEAD, _LENGTH = struct.Struct(">hhi"), struct.Struct(">h")
 _SIZE, _CORRELATION = struct.Struct(">i"), struct.Struct(">i")
 _API_VERSIONS, UNSUPPORTED_VERSION = "ApiVersions", 35
 
@@ -93,16 +93,16 @@ class Protocol:
             latest = newest.get(name, min(latest, _NEWEST.get(name, latest)))
             if latest >= 0:
                 self.versions[name] = min(oldest, latest), latest
-
-    def offered(self) -> list[Answer]:
-        """The list in an answer to ApiVersions."""
-        known = messages()
-        return [
+        self._offered: list[Answer] = [
             {"api_key": int(known[name][0].API_KEY), "min_version": oldest, "max_version": newest}
             for name, (oldest, newest) in self.versions.items()
         ]
 
-    def read(self, payload: bytes, node: int) -> tuple[Call, int]:
+    def offered(self) -> list[Answer]:
+        """The list in an answer to ApiVersions."""
+        return self._offered
+
+    def read(self, payload: memoryview, node: int) -> tuple[Call, int]:
         """The request in a frame and its correlation id.
 
         A version of ApiVersions that is too new comes as version 0, which every client understands the answer to.
@@ -118,8 +118,12 @@ class Protocol:
         if not oldest <= version <= newest:
             raise UnknownApi(f"the fake cluster does not answer {name} in version {version}")
         request = messages()[name][0]
-        body = request.decode(payload, version=version, header=True)
-        return Call(name, version, node, body.header.client_id or "", body), correlation_id
+        client_id, at = _client_id(payload)
+        if request.flexible_version_q(version):
+            if payload[at]:
+                raise UnknownApi(f"the fake cluster knows no tagged fields of request headers, as {name} has")
+            at += 1
+        return Call(name, version, node, client_id, request.decode(payload[at:], version=version)), correlation_id
 
     def write(self, call: Call, correlation_id: int, answer: Answer) -> bytes:
         """The frame of an answer.
@@ -134,3 +138,11 @@ class Protocol:
         response_encoder(kind, call.version)(answer, pieces.append)
         content = b"".join(pieces)
         return _SIZE.pack(len(content)) + content
+
+
+def _client_id(payload: memoryview) -> tuple[str, int]:
+    """The client's id, empty for none, and where it ends; its length has two bytes in every version of the header."""
+    (length,) = _LENGTH.unpack_from(payload, _HEAD.size)
+    begin = _HEAD.size + _LENGTH.size
+    end = begin + max(length, 0)
+    return str(payload[begin:end], "utf-8"), end

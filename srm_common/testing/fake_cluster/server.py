@@ -6,22 +6,19 @@ As brokers do, it answers the requests of a connection one after another.
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from srm_common.errors import LocalKafkaError
+from srm_common.testing.fake_cluster.connection import Connection, Pause
 from srm_common.testing.fake_cluster.faults import Faults
 from srm_common.testing.fake_cluster.messages import Answer, Call, Protocol, UnknownApi
 from srm_common.testing.ports import ReservedPort
 
 _HOST = "127.0.0.1"
-_SIZE = struct.Struct(">i")
 _BACKLOG = 128
 
 
@@ -61,11 +58,13 @@ class Server:
         #: Why the fake could not answer: APIs it does not know, and faults of its own.
         self.failures: list[str] = []
         self._loop = asyncio.new_event_loop()
-        self._changed: asyncio.Event | None = None
+        #: Connections whose request waits for a change.
+        self._parked: dict[Connection, None] = {}
+        self._announced = False
         self._listeners: dict[int, asyncio.Server] = {}
         #: Nodes that take connections, from just before their listener is there.
         self._open: set[int] = set()
-        self._connections: dict[int, set[asyncio.StreamWriter]] = {node: set() for node in self.ports}
+        self._connections: dict[int, set[Connection]] = {node: set() for node in self.ports}
         self._background: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
 
@@ -108,32 +107,58 @@ class Server:
 
     def wake(self) -> None:
         """Something changed that an answer may wait for. From any thread."""
-        if self._thread is not None and not self._loop.is_closed():
+        if threading.current_thread() is self._thread:
+            # What is being answered now has seen the change, or made it.
+            if self._parked and not self._announced:
+                self._announced = True
+                self._loop.call_soon(self._announce)
+        elif self._thread is not None and not self._loop.is_closed():
             with suppress(RuntimeError):  # closed in between
                 self._loop.call_soon_threadsafe(self._announce)
 
     # ---- inside, all in the thread
 
     def _announce(self) -> None:
-        changed, self._changed = self._changed, None
-        if changed is not None:
-            changed.set()
+        self._announced = False
+        for connection in list(self._parked):
+            self._resume(connection)
+
+    def _park(self, connection: Connection, pause: Pause) -> None:
+        if pause.until_change:
+            self._parked[connection] = None
+        if pause.seconds is not None:
+            connection.timer = self._loop.call_later(pause.seconds, self._resume, connection)
+
+    def _resume(self, connection: Connection) -> None:
+        self._parked.pop(connection, None)
+        if connection.timer is not None:
+            connection.timer.cancel()
+            connection.timer = None
+        connection.go_on()
 
     async def _listen(self, node: int | None) -> None:
         for number, port in self.ports.items():
             if number in self._listeners or node not in (None, number):
                 continue
 
-            def connected(reader: Any, writer: Any, number: int = number) -> Any:
-                return self._serve(number, reader, writer)
+            def connection(number: int = number) -> Connection:
+                return Connection(
+                    lambda frame, client: self._respond(number, frame, client),
+                    self._park,
+                    lambda connection: self._connected(number, connection),
+                    self._connections[number].discard,
+                )
 
             self._open.add(number)
-            self._listeners[number] = await asyncio.start_server(
-                connected, _HOST, port.number, backlog=_BACKLOG, reuse_address=True
+            self._listeners[number] = await self._loop.create_server(
+                connection, _HOST, port.number, backlog=_BACKLOG, reuse_address=True
             )
 
     async def _end(self) -> None:
         self._close_node(None)
+        for connections in self._connections.values():
+            for connection in list(connections):
+                connection.abort()
         me = asyncio.current_task()
         tasks = [task for task in asyncio.all_tasks() if task is not me]
         for task in tasks:
@@ -150,32 +175,16 @@ class Server:
             if node in (None, number):
                 self._open.discard(number)
                 self._listeners.pop(number).close()
-                for writer in list(self._connections[number]):
-                    writer.close()
+                for connection in list(self._connections[number]):
+                    connection.close()
 
-    async def _serve(self, node: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connections = self._connections[node]
-        connections.add(writer)
+    def _connected(self, node: int, connection: Connection) -> None:
+        self._connections[node].add(connection)
         if node not in self._open:  # came in just before the port was closed
-            writer.close()
-        sock = writer.get_extra_info("socket")
-        if sock is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            while not writer.is_closing():
-                (size,) = _SIZE.unpack(await reader.readexactly(_SIZE.size))
-                if not await self._respond(node, await reader.readexactly(size), writer):
-                    break
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
-        except asyncio.CancelledError:
-            pass
-        finally:
-            connections.discard(writer)
-            writer.close()
+            connection.close()
 
-    async def _respond(self, node: int, payload: bytes, writer: asyncio.StreamWriter) -> bool:
-        """False ends the connection."""
+    def _respond(self, node: int, payload: memoryview, connection: Connection) -> Generator[Pause, None, bool]:
+        """Carries a request out and answers it; False ends the connection."""
         try:
             call, number = self.protocol.read(payload, node)
         except UnknownApi as error:
@@ -186,31 +195,30 @@ class Server:
             return False
         call.refusal = self.faults.refusal
         self.requests.append(call)
-        pause = self.faults.delay(call.api)
-        if pause:
-            await asyncio.sleep(pause)
-        await self._silence(call.api)
+        seconds = self.faults.delay(call.api)
+        if seconds:
+            yield Pause(seconds, until_change=False)
+        yield from self._silence(call.api)
         try:
-            answer = await self._answer(call)
+            answer = yield from self._answer(call)
             out = None if answer is None else self.protocol.write(call, number, answer)
         except Exception:
             self.failures.append(f"{call.api} failed in the fake cluster: {traceback.format_exc()}")
             return False
-        if writer.is_closing():
+        if connection.closing:
             return False
-        await self._silence(call.api)
+        yield from self._silence(call.api)
         if self.faults.drops(call.api):
-            writer.transport.abort()
+            connection.abort()
             return False
         if out is not None:
-            writer.write(out)
-        # Nothing is awaited in between: no request that follows this answer is seen before.
+            connection.write(out)
+        # Nothing is waited for in between: no request that follows this answer is seen before.
         for action in self.faults.answered(call.api):
             action()
-        await writer.drain()
         return True
 
-    async def _answer(self, call: Call) -> Answer | None:
+    def _answer(self, call: Call) -> Generator[Pause, None, Answer | None]:
         with self._lock:
             self._before()
             found = self._handlers[call.api](call)
@@ -218,32 +226,22 @@ class Server:
             return found
         deadline = self._loop.time() + found.seconds
         while True:
-            changed = self._change()
             with self._lock:
                 answer = found.attempt(False)
             if answer is not None:
                 return answer
             left = deadline - self._loop.time()
             if left > 0:
-                with suppress(asyncio.TimeoutError):
-                    await asyncio.wait_for(changed.wait(), left)
-                    continue
+                yield Pause(left, until_change=True)
+                continue
             with self._lock:
                 answer = found.attempt(True)
             assert answer is not None, f"{call.api} has no answer after its time"
             return answer
 
-    async def _silence(self, api: str) -> None:
-        while True:
-            changed = self._change()
-            if not self.faults.silent(api):
-                return
-            await changed.wait()
-
-    def _change(self) -> asyncio.Event:
-        if self._changed is None:
-            self._changed = asyncio.Event()
-        return self._changed
+    def _silence(self, api: str) -> Generator[Pause, None, None]:
+        while self.faults.silent(api):
+            yield Pause(None, until_change=True)
 
 
 def raise_failures(failures: list[str], name: str) -> None:
