@@ -18,7 +18,7 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.rest.app import AppContext, create_app
+from srm_common.rest.app import AppContext
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import FakeCluster
@@ -28,6 +28,7 @@ from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.group_commits import commit
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
+from tests.unit.rest.conftest import app_of
 from tests.unit.rest.people import HEADER, HeaderAccess
 
 
@@ -46,7 +47,7 @@ class Desk:
             HeaderAccess(), self.store, self.scheduler if airflow else None, WatchedConfiguration(lambda: self.file)
         )
         name = self.flow.name
-        client = TestClient(create_app(context), headers={HEADER: "op"})
+        client = TestClient(app_of(context), headers={HEADER: "op"})
         answer = client.request(method, f"/api/v2/flows/{name.source}/{name.target}{path}", json=body)
         assert answer.status_code == code, answer.text
         return answer.json()
