@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from dataclasses import field as dataclass_field
 from enum import Enum
 from typing import Any
 
@@ -30,6 +31,7 @@ class Level(Enum):
     FLOW_WORKER = "<source>-><target>.worker.key"
 
 
+STRONGEST_FIRST = tuple(reversed(Level))
 CONNECTOR_LEVELS = (Level.TOP, Level.CONNECTORS, Level.FLOW)
 WORKER_LEVELS = (Level.TOP, Level.WORKERS, Level.CLUSTER, Level.FLOW, Level.FLOW_WORKER)
 #: Of settings of connections, which clusters, sides and clients may have as well.
@@ -87,6 +89,16 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A level at which a key is looked up, by its number in :data:`STRONGEST_FIRST`; there each of ``also`` counts, and
+    of ``names`` the first one."""
+
+    number: int
+    also: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
     """One setting.
 
@@ -114,6 +126,18 @@ class Key:
     note: str = ""
     matters: bool = False
     anyway: tuple[str, ...] = ()
+    #: Where it is looked up, strongest first; made once, as each flow looks up each key.
+    places: tuple[Place, ...] = dataclass_field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        places = []
+        for number, level in enumerate(STRONGEST_FIRST):
+            prefix = "worker." if level is Level.FLOW_WORKER else ""
+            also = tuple(name for there, name in self.also if there is level)
+            names = tuple(prefix + name for name in (self.name, *self.legacy)) if level in self.levels else ()
+            if also or names:
+                places.append(Place(number, also, names))
+        object.__setattr__(self, "places", tuple(places))
 
     def means(self, doc: str, reason: str = "") -> Key:
         """With what it does, and the reason for its default."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import ARROW, FlowName
-from srm_common.domain.settings.key import Key, Level
+from srm_common.domain.settings.key import STRONGEST_FIRST, Key, Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class Layers:
     clusters: Mapping[str, Scope]
     flows: Mapping[FlowName, Scope]
     strangers: Mapping[FlowName, Scope]
+    _strongest_first: dict[FlowName, list[Scope]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, entries: Iterable[Entry], aliases: Iterable[str]) -> Layers:
@@ -116,16 +117,19 @@ class Layers:
 
     def find(self, key: Key, flow: FlowName) -> Found:
         """The value of ``key`` for ``flow``, with what it overrides. An older name yields to the key at its level."""
+        scopes = self._strongest_first.get(flow)
+        if scopes is None:
+            scopes = self._strongest_first[flow] = [self.scope(level, flow)[0] for level in STRONGEST_FIRST]
         hits: list[tuple[Level, Entry]] = []
-        for level in reversed(Level):
-            scope, prefix = self.scope(level, flow)
-            hits += [(level, scope[name]) for also, name in key.also if also is level and name in scope]
-            if level in key.levels:
-                for name in (key.name, *key.legacy):
-                    entry = scope.get(prefix + name)
-                    if entry is not None:
-                        hits.append((level, entry))
-                        break
+        for place in key.places:
+            scope = scopes[place.number]
+            if not scope:
+                continue
+            hits += [(STRONGEST_FIRST[place.number], scope[name]) for name in place.also if name in scope]
+            for name in place.names:
+                if name in scope:
+                    hits.append((STRONGEST_FIRST[place.number], scope[name]))
+                    break
         if not hits:
             return Found(key)
         return Found(key, hits[0][0], hits[0][1], tuple(hits[1:]))
