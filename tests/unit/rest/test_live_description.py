@@ -20,12 +20,13 @@ from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
+from tests.examples import examples
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.group_commits import commit
 from tests.unit.rest.descriptions import LIVE, check, description_of
 from tests.unit.rest.people import HeaderAccess
 
-EXAMPLES = 10
+EXAMPLES = examples(10)
 NAME = "described-live"
 
 
