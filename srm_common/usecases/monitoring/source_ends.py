@@ -36,6 +36,8 @@ class SourceEnds:
 
     def __init__(self, source: ClusterSettings, *, patience_seconds: float = 10.0) -> None:
         self._patience = patience_seconds
+        #: For the partitions of a leader that is gone.
+        self._listing = min(LISTING_SECONDS, patience_seconds)
         self._link = ClusterLink(source, part="lag", request_timeout_ms=int(patience_seconds * 1000))
         #: (partition, position) -> timestamp of the first record from there on; it is the same at the next look.
         self._oldest: dict[bool, dict[tuple[TopicPartition, int], int]] = {True: {}, False: {}}
@@ -76,11 +78,11 @@ class SourceEnds:
         """Of flows that read the source alike."""
         positions = {name: self._there(one.standing) for name, one in flows.items()}
         places = {place for ones in positions.values() for place in ones}
-        ends, faults = await self._link.offsets(places, LATEST, committed=committed, timeout_seconds=LISTING_SECONDS)
+        ends, faults = await self._link.offsets(places, LATEST, committed=committed, timeout_seconds=self._listing)
         if faults and not ends:
             raise UnreachableCluster(f"cluster {self._link.alias} does not respond: {next(iter(faults.values()))}")
         new = {place for ones in positions.values() for place, at in ones.items() if at is None and place in ends}
-        starts, _ = await self._link.offsets(new, EARLIEST, timeout_seconds=LISTING_SECONDS)
+        starts, _ = await self._link.offsets(new, EARLIEST, timeout_seconds=self._listing)
         now_ms = time.time_ns() // 1_000_000
         found = {}
         kept: dict[tuple[TopicPartition, int], int] = {}
@@ -126,5 +128,5 @@ class SourceEnds:
             flow.standing.newest_ms,
             now_ms,
             committed=committed,
-            timeout_seconds=LISTING_SECONDS,
+            timeout_seconds=self._listing,
         )

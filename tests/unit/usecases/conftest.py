@@ -53,7 +53,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         (SourceView.__init__, "patience_seconds", 1.0),
         (signs_of_life, "watch_seconds", 1.0),
         # Of clusters that answer, too: of them it may take a while on a slow machine.
-        (lag_now, "patience_seconds", 3.0),
+        (lag_now, "patience_seconds", 1.5),
     ):
         assert patient.__kwdefaults__ is not None
         monkeypatch.setitem(patient.__kwdefaults__, argument, seconds)

@@ -53,7 +53,7 @@ class Sides:
     def impatient(self) -> FlowSettings:
         """What is asked of a cluster that is gone fails after seconds from now on; whoever is there has
         that long to answer on a busy machine."""
-        return self.set(admin_timeout_ms=4000)
+        return self.set(admin_timeout_ms=2000)
 
     def clusters(self) -> FlowClusters:
         """The clusters with the flow as it is now. Its clients are the same for all steps of a test: each takes a

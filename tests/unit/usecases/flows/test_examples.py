@@ -197,7 +197,7 @@ def test_fan_out_with_one_dead_target(
         example = Example("fan-out", monkeypatch, studio=source_kafka, tokyo=target_kafka, sydney=port.address)
         example.write("studio", "releases", values(0, 20))
         with pytest.raises(UnreachableCluster, match="sydney"):
-            example.run("studio->sydney")
+            refresh_topics(replace(example.flow("studio->sydney"), admin_timeout_ms=2000))
         assert example.settle("studio->tokyo") == 20
         assert example.values("tokyo", "studio.releases") == values(0, 20)
     finally:

@@ -127,7 +127,7 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
 
     # With the source away, the ends are as somebody saw them last.
     request.getfixturevalue("impatient")
-    away = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, "127.0.0.1:1"), admin_timeout_ms=3000)
+    away = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, "127.0.0.1:1"), admin_timeout_ms=1500)
     blind = make_report(away, "r3")
     assert blind.clock.source_ms is None
     assert (lags(blind), len(blind.warnings)) == ({0: 0, 1: 0, 2: 0}, 1)
@@ -192,7 +192,7 @@ def test_raw_metrics_are_read_back_into_a_store(
 
 
 def test_metrics_that_cannot_be_written_are_told_and_harm_nobody(flow: FlowSettings, tmp_path: Path) -> None:
-    away = replace(flow, target=ClusterSettings.plaintext("target", "127.0.0.1:1"), admin_timeout_ms=3_000)
+    away = replace(flow, target=ClusterSettings.plaintext("target", "127.0.0.1:1"), admin_timeout_ms=1500)
     report = RunReport(str(flow.name), "r", 1, None, "nothing is known")
     assert "127.0.0.1:1" in str(publish_report(away, report))
     (tmp_path / "file").touch()

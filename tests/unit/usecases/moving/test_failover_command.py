@@ -17,6 +17,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.testing import FakeCluster, ReservedPort
+from srm_common.usecases.moving import move_steps
 from srm_common.usecases.moving.failover import Move
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.faults.live_groups import run_once
@@ -84,7 +85,7 @@ def test_there_and_back(
 
 
 def test_what_lies_beyond_the_copy_is_in_the_bound(
-    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The source is gone and its checkpoint stands 5 offsets ahead of the copy: a bound of 0 would be wrong."""
     flow = flow_between(source_kafka, target_kafka, name, topics=(name,))
@@ -94,9 +95,11 @@ def test_what_lies_beyond_the_copy_is_in_the_bound(
     write(source_kafka, name, [b"not copied"] * 10)
     commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 15))
     sync_checkpoints(flow, at_once=True)
+    monkeypatch.setattr(move_steps, "_PATIENCE_ON_A_BAD_DAY", 0.5)
     port = ReservedPort()
     try:
-        dead = replace(flow, source=ClusterSettings.plaintext(flow.name.source, port.address))
+        away = ClusterSettings.plaintext(flow.name.source, port.address)
+        dead = replace(flow, source=away, admin_timeout_ms=2000)
         move = Move(dead, MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, dry_run=True))
         assert [move.run(step).state for step in move.report.request.steps] == ["done", "done"]
     finally:
@@ -121,7 +124,7 @@ def test_a_cluster_that_is_gone_is_said(
     dead = flow.name.source if gone == "source" else flow.name.target
     port = ReservedPort()
     try:
-        settings = {f"{dead}.bootstrap.servers": port.address, "admin.timeout.ms": 3000}
+        settings = {f"{dead}.bootstrap.servers": port.address, "admin.timeout.ms": 1500}
         file = configuration_file(properties_of(flow) | settings)
         assert run(["failover", "--config", str(file), "--dry-run", "--flow", str(flow.name)]) == 3
     finally:

@@ -78,7 +78,7 @@ def test_a_repair_of_what_is_whole_changes_nothing(copied: Sides) -> None:
 
 
 def test_checkpoints_of_a_source_that_is_gone_come_when_it_is_back(copied: Sides) -> None:
-    copied.set(admin_timeout_ms=4000)
+    copied.set(admin_timeout_ms=2000)
     copied.source.go_away()
     with pytest.raises(UnreachableCluster, match="'a'"):
         sync_checkpoints(copied.flow)

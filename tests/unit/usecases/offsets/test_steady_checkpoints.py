@@ -114,7 +114,7 @@ def test_a_source_that_is_away_is_said_once_and_stops_nothing(flow: FlowSettings
             flow,
             source=ClusterSettings.plaintext(flow.name.source, port.address),
             emit_checkpoints_in_runs_interval_seconds=0.05,
-            admin_timeout_ms=4000,
+            admin_timeout_ms=2000,
         )
         with SteadyCheckpoints(away, note):
             assert told.wait(300)

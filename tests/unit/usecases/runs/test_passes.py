@@ -201,7 +201,7 @@ def test_an_unreachable_source_is_one_sentence(pair: Pair) -> None:
     try:
         nobody = ClusterSettings.plaintext(pair.flow.name.source, port.address)
         with pytest.raises(UnreachableCluster, match=pair.flow.name.source):
-            run(replace(pair.flow, source=nobody, admin_timeout_ms=4000, retry_timeout_seconds=1.0))
+            run(replace(pair.flow, source=nobody, admin_timeout_ms=2000, retry_timeout_seconds=1.0))
     finally:
         port.release()
 

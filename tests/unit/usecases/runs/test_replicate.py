@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
 
 import pytest
 
@@ -128,7 +129,7 @@ def test_a_run_that_begins_while_the_source_is_away_waits_for_it(sides: Sides) -
         try:
             for _ in range(2):
                 with pytest.raises(UnreachableCluster):
-                    replicated_topics(flow)
+                    replicated_topics(replace(flow, admin_timeout_ms=1000))
             assert not wait([running], 1.0).done
         finally:
             sides.source.come_back()

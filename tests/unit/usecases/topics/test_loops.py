@@ -155,7 +155,7 @@ def test_a_ring_with_one_cluster_down_keeps_the_other_flow_going(
         assert replicate(ring[0], RunOptions("late"), here).records == 2
         for flow in ring[1:]:
             with pytest.raises(UnreachableCluster, match="cluster 'g'"):
-                refresh(replace(flow, admin_timeout_ms=4000))
+                refresh(replace(flow, admin_timeout_ms=2000))
         assert counts(clusters[1], "ring-new") == Counter([b"new"])
         assert counts(clusters[1], "ring") == Counter([b"early", b"late"])
     finally:

@@ -325,7 +325,7 @@ def test_a_lost_answer_to_a_creation_is_no_fault(sides: Sides) -> None:
     sides.source.create_topic("orders-eu")
     sides.target.drop_answer("CreateTopics")
     plan = plan_topics(sides.flow)
-    apply_plan(replace(sides.flow, admin_timeout_ms=3000), plan)
+    apply_plan(replace(sides.flow, admin_timeout_ms=1500), plan)
     assert copies(sides) == {"a.orders": 1, "a.orders-eu": 1}
     assert errors(sides.refresh().results) == {}
     assert {mapping.upstream for mapping in replicated_topics(sides.flow)} == {"orders", "orders-eu"}
