@@ -23,6 +23,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.cluster_records import replicated_topics
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
@@ -46,7 +47,7 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
     return [copy_slot(job, task) for task in tasks]
 
 
-def refresh(flow: FlowSettings) -> int:
+def refresh(flow: FlowSettings | FlowClusters) -> int:
     """What the task does; the number of actions."""
     results = apply_plan(flow, plan_topics(flow))
     assert [str(result) for result in failed(results)] == []
@@ -55,13 +56,16 @@ def refresh(flow: FlowSettings) -> int:
 
 def rounds(flows: Sequence[FlowSettings]) -> int:
     """Refresh and run all flows until there is nothing left to do; returns how often."""
-    for number in range(1, 8):
-        busy = 0
-        for flow in flows:
-            busy += refresh(flow)
-            busy += replicate(flow, RunOptions(f"r{number}"), here).records
-        if not busy:
-            return number
+    with ExitStack() as stack:
+        # Each client takes a twentieth of a second to connect.
+        opened = [stack.enter_context(FlowClusters(flow)) for flow in flows]
+        for number in range(1, 8):
+            busy = 0
+            for clusters in opened:
+                busy += refresh(clusters)
+                busy += replicate(clusters, RunOptions(f"r{number}"), here).records
+            if not busy:
+                return number
     raise AssertionError("the flows go on copying for ever")
 
 
