@@ -372,4 +372,10 @@ if [ "${SRM_SETUP_KAFKA:-1}" != 0 ]; then
             "$VENV/bin/python" -m srm_common.testing archive "$version" > /dev/null || say "it goes on without them"
         fi
     done
+    # So do Spark's JVMs. Which file that is depends on Java and on this environment.
+    archive=$("$VENV/bin/python" -c 'from srm_common.replication.spark.spark_conf import class_archive; print(class_archive())')
+    if [ ! -f "$archive" ]; then
+        say "keeping the classes of Spark as Java has them in memory, once"
+        "$VENV/bin/srm-control" warmup > /dev/null || say "it goes on without them"
+    fi
 fi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,19 @@ def test_an_archive_elsewhere_has_to_be_named(tmp_path: Path) -> None:
     named.touch()
     environment = {"SRM_SPARK_ARCHIVE": str(named), "SRM_CACHE": "/nowhere"}
     assert str(named) in spark_settings("local[2]", 2, environment)["spark.driver.extraJavaOptions"]
+
+
+def test_each_spark_and_each_java_has_an_archive_of_its_own(tmp_path: Path) -> None:
+    """One that another environment made would be ignored by the JVM, and the one that fits never be made."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.touch()
+    cache = {"SRM_CACHE": str(tmp_path)}
+    places = {
+        class_archive({**cache, **more})
+        for more in ({}, {"SPARK_HOME": "/opt/spark"}, {"JAVA_HOME": str(tmp_path)}, {"JAVA_HOME": "/nowhere"})
+    }
+    assert len(places) == 4
+    before = class_archive({**cache, "JAVA_HOME": str(tmp_path)})
+    os.utime(java, (1, 1))
+    assert class_archive({**cache, "JAVA_HOME": str(tmp_path)}) != before, "another Java at the same place"

@@ -6,9 +6,11 @@ sets explicitly, on the command line, in ``spark-defaults.conf`` or in the Airfl
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import re
+import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -97,17 +99,30 @@ def spark_settings(
 
 def class_archive(environment: Mapping[str, str] | None = None) -> Path:
     """Where the JVM's class-data archive is looked for (``srm-control warmup`` makes it): ``SRM_SPARK_ARCHIVE``, or a
-    file in the cache folder, named after Spark's version. It need not exist."""
+    file in the cache folder, named after Spark's version, and after the Java and the folder of Spark that it fits,
+    since a JVM compares the paths of jars. It need not exist."""
     variables = os.environ if environment is None else environment
     named = variables.get("SRM_SPARK_ARCHIVE")
     if named:
         return Path(named)
     cache = variables.get("SRM_CACHE") or Path.home() / ".cache" / "srm-kafka"
     try:
-        version = importlib.metadata.version("pyspark")
+        spark = importlib.metadata.distribution("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        version = "none"
-    return Path(cache) / f"spark-{version}.jsa"
+        return Path(cache) / "spark-none.jsa"
+    home = variables.get("SPARK_HOME") or str(spark.locate_file("pyspark"))
+    fits = hashlib.sha256(f"{_java(variables)} {home}".encode()).hexdigest()[:12]
+    return Path(cache) / f"spark-{spark.version}-{fits}.jsa"
+
+
+def _java(environment: Mapping[str, str]) -> str:
+    """The Java that Spark's scripts start, and when it was installed; empty without one."""
+    home = environment.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
+    if not found or not Path(found).is_file():
+        return ""
+    java = Path(found).resolve()
+    return f"{java} {java.stat().st_mtime_ns}"
 
 
 def patient_master(master: str) -> str:
