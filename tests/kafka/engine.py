@@ -258,8 +258,10 @@ class Background:
         return self.outcome
 
 
-def wait_for_copies(engine: Engine, topic: str, partition: int, count: int) -> None:
-    """Until a reader of committed records has seen ``count`` of them."""
+def wait_for_copies(
+    engine: Engine, topic: str, partition: int, count: int, meanwhile: Callable[[], None] = lambda: None
+) -> None:
+    """Until a reader of committed records has seen ``count`` of them; ``meanwhile`` is called again and again."""
     consumer = Consumer(
         {
             "bootstrap.servers": engine.target.internal_servers,
@@ -273,6 +275,7 @@ def wait_for_copies(engine: Engine, topic: str, partition: int, count: int) -> N
         deadline, seen = time.monotonic() + _PATIENCE_SECONDS, 0
         while seen < count:
             assert time.monotonic() < deadline, f"{seen} of {count} records were copied"
+            meanwhile()
             seen += sum(message.error() is None for message in consumer.consume(count - seen, 0.2))
 
 

@@ -170,13 +170,17 @@ def test_a_replica_that_comes_back_does_not_stop_the_flow(
     finally:
         racks.restart(follower)
     count, asked[:] = 100, []
-    while follower not in asked:
-        if not run.running:  # the follower took longer than a pass
+
+    def go_on() -> None:
+        nonlocal run
+        if not run.running:  # the follower takes longer than a pass
             assert not run.result().errors
             run = Background(engine, name, tail_until=time.time() + 240, pass_seconds=10)
+
+    while follower not in asked:
         produce(racks, name, 0, mixed_records(20, seed=count))
         count += 20
-        wait_for_copies(engine, name, 0, count)
+        wait_for_copies(engine, name, 0, count, go_on)
     outcome = run.result()
     assert not outcome.errors
     engine.copy(name)

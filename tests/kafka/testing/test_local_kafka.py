@@ -70,10 +70,14 @@ def test_three_nodes_keep_three_copies_and_can_be_killed_paused_and_restarted_on
     with LocalKafka(nodes=3, settings={"message.max.bytes": "777777"}, name="life") as kafka:
         addresses = kafka.bootstrap_servers
         kafka.create_topic("kept", partitions=2)
-        assert {
-            len(one.replicas)
-            for one in kafka.admin().list_topics("kept", timeout=60).topics["kept"].partitions.values()
-        } == {3}
+
+        def copies() -> list[int]:
+            found = kafka.admin().list_topics("kept", timeout=60).topics["kept"].partitions.values()
+            return [len(one.replicas) for one in found]
+
+        # The node that is asked may not have heard of it yet.
+        eventually(lambda: len(copies()) == 2, 300, "the topic has no partitions")
+        assert copies() == [3, 3]
         kept = ConfigResource(ConfigResource.Type.TOPIC, "kept")
 
         def wanted_in_sync() -> bool:
