@@ -61,9 +61,10 @@ class LocalAirflow(AirflowClient, LocalServer):
     before anything runs: id to the fields of the REST API (``conn_type``, ``password``, ...). ``refresh_seconds`` is
     the time between two parses of a DAG file, each of which takes about 0.2 CPU-seconds; ``reparse`` asks for one at
     once.
-    ``idle_seconds`` is the scheduler's pause between two looks: small makes tests quick. ``directory`` is kept when it
-    is given. ``python`` is the interpreter of another environment that has Airflow, which then finds this package only
-    if it is installed there.
+    ``idle_seconds`` is the scheduler's pause between two looks, of 20 ms of CPU each: small makes tests quick, and less
+    than the default makes them slow where several Airflows share two cores. ``directory`` is kept when it is given.
+    ``python`` is the interpreter of another environment that has Airflow, which then finds this package only if it is
+    installed there.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class LocalAirflow(AirflowClient, LocalServer):
         users: Mapping[str, tuple[str, str]] | None = None,
         connections: Mapping[str, Mapping[str, str]] | None = None,
         refresh_seconds: int = 5,
-        idle_seconds: float = 0.2,
+        idle_seconds: float = 0.4,
         parallelism: int = 4,
     ) -> None:
         self._python = Path(sys.executable) if python is None else python
@@ -271,6 +272,9 @@ class LocalAirflow(AirflowClient, LocalServer):
             "_API__SECRET_KEY": secrets.token_hex(32),
             # Of one try of a task's request to the API server; a busy machine needs more than 5 seconds now and then.
             "_WORKERS__EXECUTION_API_TIMEOUT": "60",
+            # A worker that sees its task's pipes closed a moment before the task's end looks for it only when the next
+            # heartbeat is due: until then the worker takes no other task, and one that was skipped or failed goes on.
+            "_WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             "_API_AUTH__JWT_SECRET": secrets.token_hex(48),
             "_LOGGING__WORKER_LOG_SERVER_PORT": log_port,
             "_LOGGING__TRIGGER_LOG_SERVER_PORT": trigger_log_port,

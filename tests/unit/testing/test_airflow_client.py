@@ -78,7 +78,7 @@ class BusyServer(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         assert self.path.startswith("/api/v2/dags/srm.a.b/dagRuns/manual__2026%2B1")
-        if self.path.endswith("/wait?interval=0.2"):
+        if self.path.endswith("/wait?interval=0.5"):
             BusyServer.followed += 1
             if BusyServer.followed == 1:
                 self._answer(503, b"busy")
