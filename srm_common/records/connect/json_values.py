@@ -34,6 +34,8 @@ from srm_common.records.connect.schema import (
     type_of,
 )
 
+#: Longer decimals take seconds each: the time grows with the square of their length.
+MOST_DECIMAL_BITS = 1 << 17
 #: Names of fields are few.
 _name = lru_cache(maxsize=4096)(json_text.written)
 
@@ -150,8 +152,16 @@ def _decimal(schema: Schema, node: Any) -> Decimal:
 
 
 def decimal_of(unscaled: int, scale: int) -> Decimal:
-    """``new BigDecimal(BigInteger, int)``, whatever its length."""
-    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
+    """``new BigDecimal(BigInteger, int)``.
+
+    Raises:
+        DataFault: it is too long.
+    """
+    if unscaled.bit_length() > MOST_DECIMAL_BITS:
+        raise DataFault(f"has a decimal of {unscaled.bit_length()} bits; at most {MOST_DECIMAL_BITS} are read")
+    # Not by its text: Python refuses that of more than 4300 digits.
+    sign, digits, _ = Decimal(unscaled).as_tuple()
+    return Decimal((sign, digits, -scale))
 
 
 def _is_int(node: Any, bits: int) -> bool:
@@ -185,7 +195,7 @@ def unscaled_bytes(schema: Schema, value: Decimal) -> bytes:
     sign, digits, exponent = value.as_tuple()
     if exponent != -_scale(schema):
         raise DataFault(f"cannot be written: a Decimal has another scale than its schema, {_scale(schema)}")
-    number = int("".join(map(str, digits))) * (-1 if sign else 1)
+    number = int(Decimal((sign, digits, 0)))
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, signed=True)
 
 

@@ -347,6 +347,20 @@ def test_numbers_that_java_refuses(schema: Any, data: bytes, text: str) -> None:
             converter(local, local).decode(framed(number, data))
 
 
+def test_decimals_are_as_long_as_bytes_allow() -> None:
+    """Python refuses the text of integers of more than 4300 digits."""
+    with LocalRegistry() as local:
+        decimal = {"type": "bytes", "logicalType": "decimal", "precision": 9000, "scale": 2}
+        number = registry_of(local, "e").add("s", "AVRO", json.dumps(decimal))
+        of = converter(local, local)
+        data = framed(number, b"\xc0\x38" + b"\x7f" * 3616)
+        found = of.decode(data)
+        assert found.value == Decimal((0, Decimal(int.from_bytes(b"\x7f" * 3616)).as_tuple().digits, -2))
+        assert of.encode(*found, data) == data
+        with pytest.raises(DataFault, match="has a decimal of 131079 bits; at most 131072 are read"):
+            of.decode(framed(number, b"\x82\x80\x02" + b"\x7f" * 16385))
+
+
 EMPTY = {"type": "array", "items": {"type": "record", "name": "Q", "fields": []}}
 MILLION = b"\x80\x80\x80\x01"  # 1 << 20
 
