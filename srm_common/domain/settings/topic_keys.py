@@ -135,7 +135,8 @@ def selection_keys() -> Iterator[Key]:
     )
     for side in ("key", "value"):
         yield key(f"{side}.format", Kind.TEXT, None).means(
-            f"What {side}s are, for transforms that look into them: `json`, `avro`, `json-schema` or `string`. "
+            f"What {side}s are, for transforms that look into them: `json`, `avro`, `json-schema`, `protobuf` or "
+            "`string`. "
             f"Connect's `{side}.converter` says the same, see [transforms.md](transforms.md).",
             _UNCHANGED,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 from srm_common.domain.transforms.faults import TransformFault
@@ -28,7 +28,37 @@ class FormatKind(Enum):
     BYTES = "bytes"
     JSON = "json"
     JSON_SCHEMA = "json-schema"
+    PROTOBUF = "protobuf"
     STRING = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufOptions:
+    """What ``ProtobufConverter`` can be told, with its defaults.
+
+    Args:
+        full_names: Connect's schemas have the full names of messages and enums (``enhanced.protobuf.schema.support``).
+        scrub_names: characters that names in Protobuf have not are replaced (``scrub.invalid.names``).
+        enums_as_integers: ``int.for.enums``.
+        optional_for_nullables: what Connect has as optional is ``optional`` in Protobuf, and nothing else.
+        optional_in_proto2: ``optional`` of proto2 counts, too (``optional.for.proto2``).
+        wrappers_for_nullables: what Connect has as optional is a wrapper, such as ``google.protobuf.Int32Value``.
+        wrappers_as_primitives: a wrapper as a whole value is what it wraps (``wrapper.for.raw.primitives``).
+        structs_for_nulls: what is not there is read as a message without fields (``generate.struct.for.nulls``).
+        union_indexes: a oneof's field in Connect has its place in its name (``generate.index.for.unions``).
+        flat_unions: a oneof's fields stand among the others (``flatten.unions``).
+    """
+
+    full_names: bool = False
+    scrub_names: bool = False
+    enums_as_integers: bool = False
+    optional_for_nullables: bool = False
+    optional_in_proto2: bool = True
+    wrappers_for_nullables: bool = False
+    wrappers_as_primitives: bool = True
+    structs_for_nulls: bool = False
+    union_indexes: bool = True
+    flat_unions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +72,7 @@ class Format:
         optional_unless_required: properties that a JSON Schema does not require are optional
             (``use.optional.for.nonrequired``).
         closed_objects: new JSON Schemas allow no other properties (``object.additional.properties``).
+        protobuf: how Protobuf is read and written.
     """
 
     kind: FormatKind
@@ -50,6 +81,7 @@ class Format:
     numeric_decimals: bool = False
     optional_unless_required: bool = False
     closed_objects: bool = False
+    protobuf: ProtobufOptions = ProtobufOptions()
 
 
 #: What the keys begin with that say how keys and values are written.
@@ -57,14 +89,14 @@ FORMAT_KEYS = ("key.format", "value.format", "key.converter", "value.converter")
 _CLASSES = {
     "io.confluent.connect.avro.AvroConverter": FormatKind.AVRO,
     "io.confluent.connect.json.JsonSchemaConverter": FormatKind.JSON_SCHEMA,
+    "io.confluent.connect.protobuf.ProtobufConverter": FormatKind.PROTOBUF,
     "org.apache.kafka.connect.converters.ByteArrayConverter": FormatKind.BYTES,
     "org.apache.kafka.connect.json.JsonConverter": FormatKind.JSON,
     "org.apache.kafka.connect.storage.StringConverter": FormatKind.STRING,
 }
 #: Formats whose schemas are in a registry.
-WITH_REGISTRY = {FormatKind.AVRO: "Avro", FormatKind.JSON_SCHEMA: "JSON Schema"}
-_PROTOBUF = ("io.confluent.connect.protobuf.ProtobufConverter", "protobuf")
-_FORMATS = "json, avro, json-schema, string or bytes"
+WITH_REGISTRY = {FormatKind.AVRO: "Avro", FormatKind.JSON_SCHEMA: "JSON Schema", FormatKind.PROTOBUF: "Protobuf"}
+_FORMATS = "json, avro, json-schema, protobuf, string or bytes"
 #: Settings of Confluent's converters by what they have to be, and their defaults.
 _SETTINGS_WITH_REGISTRY = {
     "auto.register.schemas": "true",
@@ -84,7 +116,23 @@ _SETTINGS = {
         "preserve.additional.properties": "false",
         "schema.backup.enabled": "false",
     },
+    FormatKind.PROTOBUF: _SETTINGS_WITH_REGISTRY
+    | {"schema.backup.enabled": "false", "skip.known.types": "true", "reference.lookup.only": "false"},
 }
+#: Confluent's names of what can be set for Protobuf, by those here.
+_PROTOBUF = {
+    "full_names": "enhanced.protobuf.schema.support",
+    "scrub_names": "scrub.invalid.names",
+    "enums_as_integers": "int.for.enums",
+    "optional_for_nullables": "optional.for.nullables",
+    "optional_in_proto2": "optional.for.proto2",
+    "wrappers_for_nullables": "wrapper.for.nullables",
+    "wrappers_as_primitives": "wrapper.for.raw.primitives",
+    "structs_for_nulls": "generate.struct.for.nulls",
+    "union_indexes": "generate.index.for.unions",
+    "flat_unions": "flatten.unions",
+}
+_PROTOBUF_DEFAULTS = {one.name: one.default for one in fields(ProtobufOptions)}
 _SUBJECTS = "TopicNameStrategy"
 
 
@@ -106,14 +154,12 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
             raise TransformFault(
                 format_key, f"is '{written}', but {class_key} names a converter, too: keep one of them"
             )
-        _refuse_protobuf(format_key, written)
         try:
             kind = FormatKind(written.lower())
         except ValueError:
             raise TransformFault(format_key, f"is '{written}', but must be {_FORMATS}") from None
         found = Format(kind)
     elif named:
-        _refuse_protobuf(class_key, named)
         if kind is None:
             known = ", ".join(_CLASSES)
             raise TransformFault(class_key, f"is '{named}', a Java class that is not loaded; known are {known}")
@@ -127,27 +173,28 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
         if kind in WITH_REGISTRY:
             # Their other settings are of registries, which belong to clusters here.
             _refuse_with_registry(kind, class_key, values)
-            found = _of_json_schema(class_key, values) if kind is FormatKind.JSON_SCHEMA else Format(kind)
+            found = _with_registry(kind, class_key, values)
     else:
         found = Format(FormatKind.BYTES)
     if found.kind is FormatKind.BYTES:
         raise TransformFault(
             class_key if named and not written else format_key,
             f"says nothing of what {side.prefix}s are, which {needed_by} looks into: "
-            f"set it to json, avro, json-schema or string, "
+            f"set it to json, avro, json-schema, protobuf or string, "
             f"or {class_key} to Connect's JsonConverter or StringConverter",
         )
     return found
 
 
-def _refuse_protobuf(key: str, name: str) -> None:
-    if name in _PROTOBUF or name.lower() in _PROTOBUF:
-        raise TransformFault(
-            key, f"is {name}: transforms of fields do not read Protobuf yet, only Avro, JSON Schema, JSON and text"
-        )
-
-
-def _of_json_schema(class_key: str, values: Mapping[str, str]) -> Format:
+def _with_registry(kind: FormatKind, class_key: str, values: Mapping[str, str]) -> Format:
+    if kind is FormatKind.PROTOBUF:
+        switches = {
+            option: switch(f"{class_key}.{name}", values, default=str(_PROTOBUF_DEFAULTS[option]).lower())
+            for option, name in _PROTOBUF.items()
+        }
+        return Format(kind, protobuf=ProtobufOptions(**switches))
+    if kind is FormatKind.AVRO:
+        return Format(kind)
     return Format(
         FormatKind.JSON_SCHEMA,
         numeric_decimals=_numeric(f"{class_key}.decimal.format", values),

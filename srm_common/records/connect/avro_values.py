@@ -29,7 +29,7 @@ from srm_common.records.connect.avro_schemas import (
 from srm_common.records.connect.hash_map import HashMap
 from srm_common.records.connect.java_values import DataFault, Float32, JavaDate, class_name, wrapped
 from srm_common.records.connect.json_values import decimal_of, logical_integer, unscaled_bytes
-from srm_common.records.connect.registry_converter import Reference
+from srm_common.records.connect.registry_converter import Reference, WithoutPlace
 from srm_common.records.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Struct, Type, type_of
 
 Convert = Callable[[Any], Any]
@@ -47,7 +47,7 @@ class _Part(NamedTuple):
     write: Convert
 
 
-class AvroValues:
+class AvroValues(WithoutPlace):
     """Values of one Avro schema and the Connect schema that it stands for.
 
     It is what :class:`~srm_common.records.connect.registry_converter.RegistryValues` asks for.
@@ -65,7 +65,7 @@ class AvroValues:
         self._encoding = AvroEncoding(part.wire)
 
     @classmethod
-    def of_text(cls, text: str, references: Sequence[Reference], format_: Format) -> Self:
+    def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
         """Raises :class:`DataFault` if the text is not Avro, or Connect has no such schema."""
         try:
             avro = parsed(text, [one.text for one in references])

@@ -11,7 +11,7 @@ from srm_common.records.connect.java_values import DataFault, java_text
 from srm_common.records.connect.json_schema_values import UNION, read, written
 from srm_common.records.connect.json_schemas import JsonSchema, Kind, parsed
 from srm_common.records.connect.json_values import plain
-from srm_common.records.connect.registry_converter import Reference
+from srm_common.records.connect.registry_converter import Reference, WithoutPlace
 from srm_common.records.connect.schema import DECIMAL, Schema, Type, with_default
 
 _NAMESPACE = "io.confluent.connect.json"
@@ -31,7 +31,7 @@ _MOST_PARTS = 20_000
 _NULL: Mapping[str, str] = {"type": "null"}
 
 
-class JsonSchemaValues:
+class JsonSchemaValues(WithoutPlace):
     """Values of one JSON Schema and the Connect schema that it stands for.
 
     It is what :class:`~srm_common.records.connect.registry_converter.RegistryValues` asks for.
@@ -45,7 +45,7 @@ class JsonSchemaValues:
         self._format = format_
 
     @classmethod
-    def of_text(cls, text: str, references: Sequence[Reference], format_: Format) -> Self:
+    def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
         """Raises :class:`DataFault` if the text is not JSON Schema, or Connect has no such schema."""
         try:
             return cls(to_connect(parsed(text, references), format_), format_)

@@ -56,10 +56,24 @@ class RegistryValues(Protocol):
     kind: ClassVar[str]
     title: ClassVar[str]
     schema: Schema
+    #: What stands between the id and the value: for Protobuf, which message of the schema it is.
+    place: bytes
+
+    @staticmethod
+    def place_of(data: bytes) -> bytes:
+        """What stands before the value in what follows the id.
+
+        Raises:
+            DataFault: it does not begin with that.
+        """
 
     @classmethod
-    def of_text(cls, text: str, references: Sequence[Reference], format_: Format) -> Self:
+    def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
         """By a schema of a registry.
+
+        Args:
+            references: the schemas that it refers to.
+            place: as of the record.
 
         Raises:
             DataFault: it is none of this kind, or Connect has no such schema.
@@ -84,6 +98,17 @@ class RegistryValues(Protocol):
         """Raises :class:`DataFault` if the schema does not take the value."""
 
 
+class WithoutPlace:
+    """Values that follow the id."""
+
+    place: bytes = b""
+
+    @staticmethod
+    def place_of(data: bytes) -> bytes:
+        """Nothing stands before the value."""
+        return b""
+
+
 def values_of(kind: FormatKind) -> type[RegistryValues]:
     """What reads and writes the values of a format.
 
@@ -95,6 +120,10 @@ def values_of(kind: FormatKind) -> type[RegistryValues]:
         from srm_common.records.connect.avro_values import AvroValues
 
         return AvroValues
+    if kind is FormatKind.PROTOBUF:
+        from srm_common.records.connect.protobuf_values import ProtobufValues
+
+        return ProtobufValues
     from srm_common.records.connect.json_schema_converter import JsonSchemaValues
 
     return JsonSchemaValues
@@ -106,7 +135,7 @@ class _Known(NamedTuple):
 
 
 class RegistryConverter:
-    """Confluent's ``AvroConverter`` or ``JsonSchemaConverter`` for the keys or values of one topic.
+    """Confluent's ``AvroConverter``, ``JsonSchemaConverter`` or ``ProtobufConverter`` for one topic's keys or values.
 
     Unlike them, what still has the schema that it was read with is written with that schema and its id, while they
     write everything with what Connect's schema gives when made the registry's again, under a new id.
@@ -136,11 +165,11 @@ class RegistryConverter:
             raise DataFault(
                 f"is not {title} of a schema registry: it does not begin with a zero and the id of a schema"
             )
-        header = data[:HEADER_BYTES]
+        header = self._header(data)
         known = self._read.get(header)
         if known is None:
             known = _kept(self._read, header, self._known(header))
-        return SchemaAndValue(known.values.schema, known.values.decode(data[HEADER_BYTES:]))
+        return SchemaAndValue(known.values.schema, known.values.decode(data[len(header) :]))
 
     def encode(self, schema: Schema | None, value: Any, before: bytes | None = None) -> bytes | None:
         """``fromConnectData``.
@@ -158,27 +187,38 @@ class RegistryConverter:
             raise DataFault(f"cannot be written: {self._values.title} needs a schema, and there is none")
         if value is None and not self._values.writes_null(schema):
             return None
-        known = None if before is None else self._read.get(before[:HEADER_BYTES])
+        known = None if before is None else self._known_before(before)
         if known is None or known.values.schema != schema:
             known = self._made.get(schema)
         if known is None:
             text, values = self._values.of_schema(schema, self._format)
             values.encode(value)  # what cannot be written registers nothing
             number = self._schemas.registered(self._subject, self._topic, self._values.kind, text)
-            known = _kept(self._made, schema, _Known(values, b"\0" + number.to_bytes(4)))
+            known = _kept(self._made, schema, _Known(values, b"\0" + number.to_bytes(4) + values.place))
         return known.header + known.values.encode(value)
 
+    def _header(self, data: bytes) -> bytes:
+        return data[:HEADER_BYTES] + self._values.place_of(data[HEADER_BYTES:])
+
+    def _known_before(self, data: bytes) -> _Known | None:
+        """What has read these bytes; None if they were not read, and may be anything."""
+        try:
+            return self._read.get(self._header(data))
+        except DataFault:
+            return None
+
     def _known(self, header: bytes) -> _Known:
-        number = int.from_bytes(header[1:])
+        number = int.from_bytes(header[1:HEADER_BYTES])
         found = self._schemas.schema(number)
         if found is None:
             raise DataFault(f"has the schema id {number}, which the registry of the source does not know")
         if found.kind != self._values.kind:
             raise DataFault(f"has the schema id {number}, which is {found.kind}, not {self._values.title}")
         try:
-            return _Known(self._values.of_text(found.text, found.references, self._format), header)
+            values = self._values.of_text(found.text, found.references, self._format, header[HEADER_BYTES:])
         except DataFault as error:
             raise DataFault(f"{error} (schema id {number})") from None
+        return _Known(values, header)
 
 
 def _kept(cache: dict[Key, _Known], key: Key, known: _Known) -> _Known:

@@ -15,10 +15,11 @@ from srm_common.domain.transforms.field_steps import (
     InsertField,
     ReplaceField,
 )
-from srm_common.domain.transforms.formats import Format, FormatKind, Side
+from srm_common.domain.transforms.formats import Format, FormatKind, ProtobufOptions, Side
 
 KAFKA = "org.apache.kafka.connect.transforms."
 JSON_SCHEMA = "io.confluent.connect.json.JsonSchemaConverter"
+PROTOBUF = "io.confluent.connect.protobuf.ProtobufConverter"
 AVRO = "io.confluent.connect.avro.AvroConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -77,6 +78,23 @@ def test_settings() -> None:
     }
     asked = Format(FormatKind.JSON_SCHEMA, numeric_decimals=True, optional_unless_required=True, closed_objects=True)
     assert parsed("ExtractField$Value", {"field": "a"}, json_schema).format == asked
+    protobuf = {
+        "value.converter": PROTOBUF,
+        "value.converter.enhanced.protobuf.schema.support": "true",
+        "value.converter.scrub.invalid.names": "true",
+        "value.converter.int.for.enums": "true",
+        "value.converter.optional.for.nullables": "true",
+        "value.converter.optional.for.proto2": "false",
+        "value.converter.wrapper.for.nullables": "true",
+        "value.converter.wrapper.for.raw.primitives": "false",
+        "value.converter.generate.struct.for.nulls": "true",
+        "value.converter.generate.index.for.unions": "false",
+        "value.converter.flatten.unions": "true",
+    }
+    told = ProtobufOptions(True, True, True, True, False, True, False, True, False, True)
+    assert parsed("ExtractField$Value", {"field": "a"}, protobuf).format == Format(FormatKind.PROTOBUF, protobuf=told)
+    plainly = parsed("ExtractField$Value", {"field": "a"}, {"value.converter": PROTOBUF})
+    assert plainly.format == Format(FormatKind.PROTOBUF)
     by_name = parsed("ExtractField$Value", {"field": "a"}, {"value.format": "json-schema"})
     assert by_name.format == Format(FormatKind.JSON_SCHEMA)
     key = parsed("ValueToKey", {"fields": "a"}, {"value.format": "json", "key.converter": STRING})
@@ -109,13 +127,25 @@ def test_paths_of_nested_fields(text: str, path: tuple[str, ...]) -> None:
         ({}, "value.format", "says nothing of what values are, which transforms.f.type looks into: set it to json, "),
         ({"value.format": "bytes"}, "value.format", "says nothing of what values are"),
         ({"value.converter": BYTES}, "value.converter", "says nothing of what values are"),
-        ({"value.format": "xml"}, "value.format", "is 'xml', but must be json, avro, json-schema, string or bytes"),
-        ({"value.format": "protobuf"}, "value.format", "is protobuf: transforms of fields do not read Protobuf yet"),
         (
-            {"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"},
-            "value.converter",
-            "is io.confluent.connect.protobuf.ProtobufConverter: transforms of fields do not read Protobuf yet, only "
-            "Avro, JSON Schema, JSON and text",
+            {"value.format": "xml"},
+            "value.format",
+            "is 'xml', but must be json, avro, json-schema, protobuf, string or bytes",
+        ),
+        (
+            {"value.converter": PROTOBUF, "value.converter.generalized.sum.type.support": "true"},
+            "value.converter.generalized.sum.type.support",
+            "is 'true', but only false is carried out here",
+        ),
+        (
+            {"value.converter": PROTOBUF, "value.converter.skip.known.types": "false"},
+            "value.converter.skip.known.types",
+            "is 'false', but only true is carried out here",
+        ),
+        (
+            {"value.converter": PROTOBUF, "value.converter.flatten.unions": "x"},
+            "value.converter.flatten.unions",
+            "must be true or false, but is 'x'",
         ),
         (
             {"value.converter": JSON_SCHEMA, "value.converter.preserve.additional.properties": "true"},
