@@ -203,7 +203,7 @@ class _Writer:
         parameters = HashMap()
         of = self._kind(schema, name, parameters, member=member)
         if schema.type is Type.STRUCT:
-            if of not in (message.name, *message.messages):
+            if of != message.name and of not in message.messages:
                 # A reference to a message of the parent's name is one to the parent (``FromConnectContext``).
                 message.messages[of] = _Message(of)
                 message.messages[of] = self._message(of, schema)

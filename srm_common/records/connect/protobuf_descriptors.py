@@ -39,6 +39,8 @@ SCALARS: Mapping[str, Any] = {
 _SIZED = ("string", "bytes", "message")
 _MAP_KEYS = frozenset(SCALARS) - {"double", "float", "bytes"}
 _MOST_NUMBER = (1 << 29) - 1
+#: Each type is looked up in all scopes of its name: long ones would take their square.
+_MOST_NAME = 1000
 _FLOAT = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?", re.ASCII)
 
 
@@ -177,6 +179,8 @@ class _Linker:
 
     def _new(self, scope: str, name: str) -> str:
         full = f"{scope}.{name}" if scope else name
+        if len(full) > _MOST_NAME:
+            raise DataFault(f"has a schema with a name of more than {_MOST_NAME} characters")
         if full in self._names:
             raise DataFault(f"has a schema that defines {full} twice")
         if NAME.fullmatch(name) is None:

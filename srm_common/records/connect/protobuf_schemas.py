@@ -64,8 +64,11 @@ class _Reader:
             raise DataFault(f"has a schema whose {message.full_name} contains itself, which is not supported here")
         self._open.add(message)
         fields: list[tuple[str, Schema]] = []
-        for place in range(len(message.oneofs)):
-            members = [(one.name, self._field(one)) for one in message.fields if one.oneof == place]
+        members_of: list[list[tuple[str, Schema]]] = [[] for _ in message.oneofs]
+        for one in message.fields:
+            if one.oneof is not None:
+                members_of[one.oneof].append((one.name, self._field(one)))
+        for place, members in enumerate(members_of):
             if self._options.flat_unions:
                 fields += members
             else:

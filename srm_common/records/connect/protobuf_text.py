@@ -245,7 +245,7 @@ class _Parser:
             before = found.get(name)
             if isinstance(before, dict) and isinstance(value, dict):
                 for part, values in value.items():
-                    before[part] = [*before.get(part, []), *values]
+                    before.setdefault(part, []).extend(values)
             else:
                 found[name] = value
             if tokens.accept("]"):

@@ -8,14 +8,14 @@ Connect has no place for them.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from srm_common.records.connect.java_values import DataFault, Float32
 from srm_common.records.connect.protobuf_descriptors import FieldType, MessageType
 
 #: A message: values by the numbers of their fields; messages as such again, repeated fields as lists. 64 bits are
-#: Java's ``long``, 32 bits ``int`` but for unsigned ones, which are as they count.
+#: Java's ``long``, 32 bits ``int`` but for unsigned ones, which are as they count. Negative numbers are of oneofs.
 Raw = dict[int, Any]
 #: Takes what stands at a place into a message, and returns the place behind it: (message, bytes, place, end, depth).
 _Take = Callable[[Raw, bytes, int, int, int], int]
@@ -104,14 +104,10 @@ class MessageDecoder:
         self._takes: dict[int, _Take] = {}
         self._decoders = {} if decoders is None else decoders
         self._decoders[message] = self
-        members: dict[int, list[int]] = {}
         for field in message.fields:
-            if field.oneof is not None:
-                members.setdefault(field.oneof, []).append(field.number)
-        for field in message.fields:
-            others = () if field.oneof is None else [one for one in members[field.oneof] if one != field.number]
             for wire_type, take in self._field(field):
-                self._takes[field.number << 3 | wire_type] = _alone(take, others) if others else take
+                alone = take if field.oneof is None else _alone(take, field.number, field.oneof)
+                self._takes[field.number << 3 | wire_type] = alone
 
     def decode(self, data: bytes) -> Raw:
         """Raises :class:`DataFault` if the bytes are no message."""
@@ -150,12 +146,15 @@ def _wire_type(kind: str) -> int:
     return _VARINT if fixed is None else _FIXED64 if fixed.size == 8 else _FIXED32
 
 
-def _alone(take: _Take, others: Sequence[int]) -> _Take:
-    """Of the fields of a oneof the last one counts."""
+def _alone(take: _Take, number: int, oneof: int) -> _Take:
+    """Of the fields of a oneof the last one counts; which it is, is kept under a number that no field has."""
+    chosen = -1 - oneof
 
     def taking(into: Raw, data: bytes, at: int, end: int, depth: int) -> int:
-        for other in others:
-            into.pop(other, None)
+        before = into.get(chosen, number)
+        if before != number:
+            into.pop(before, None)
+        into[chosen] = number
         return take(into, data, at, end, depth)
 
     return taking

@@ -14,6 +14,7 @@ _CACHED_SCHEMAS = 1000
 #: A zero and the id.
 HEADER_BYTES = 5
 Key = TypeVar("Key", bytes, Schema)
+Kept = TypeVar("Kept")
 
 
 class Reference(NamedTuple):
@@ -150,6 +151,8 @@ class RegistryConverter:
         self._schemas = schemas
         self._read: dict[bytes, _Known] = {}
         self._made: dict[Schema, _Known] = {}
+        #: Why schemas cannot be used, by what stands before the records that have them.
+        self._unusable: dict[bytes, str] = {}
 
     def decode(self, data: bytes | None) -> SchemaAndValue:
         """``toConnectData``.
@@ -208,6 +211,9 @@ class RegistryConverter:
             return None
 
     def _known(self, header: bytes) -> _Known:
+        fault = self._unusable.get(header)
+        if fault is not None:
+            raise DataFault(fault)
         number = int.from_bytes(header[1:HEADER_BYTES])
         found = self._schemas.schema(number)
         if found is None:
@@ -217,12 +223,13 @@ class RegistryConverter:
         try:
             values = self._values.of_text(found.text, found.references, self._format, header[HEADER_BYTES:])
         except DataFault as error:
-            raise DataFault(f"{error} (schema id {number})") from None
+            fault = _kept(self._unusable, header, f"{error} (schema id {number})")
+            raise DataFault(fault) from None
         return _Known(values, header)
 
 
-def _kept(cache: dict[Key, _Known], key: Key, known: _Known) -> _Known:
+def _kept(cache: dict[Key, Kept], key: Key, one: Kept) -> Kept:
     if len(cache) >= _CACHED_SCHEMAS:
         cache.clear()
-    cache[key] = known
-    return known
+    cache[key] = one
+    return one

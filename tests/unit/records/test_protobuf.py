@@ -353,6 +353,16 @@ def test_a_few_bytes_do_not_become_any_number_of_fields() -> None:
         one.decode(b"\x0a\x00" * 5000)
 
 
+def test_a_oneof_of_any_size() -> None:
+    """What it takes grows with the number of its fields, not with its square."""
+    fields = "".join(f"int32 f{n} = {n};" for n in range(1, 19_001))
+    one = values_of(SYNTAX % f"oneof o {{ {fields} }}")
+    found = one.decode(b"\x08\x01\x10\x02\x18\x03\x10\x04").get("o_0")
+    assert {field.name: value for field, value in zip(found.schema.fields, found.values, strict=True) if value} == {
+        "f2": 4
+    }
+
+
 def test_values_that_the_schema_does_not_take() -> None:
     one = values_of(PROTO2 % "required int32 a = 1; optional E e = 2; repeated int32 l = 3; enum E { A = 3; }")
     struct = Struct(one.schema)

@@ -382,6 +382,24 @@ def test_names() -> None:
     }
 
 
+def test_a_schema_that_cannot_be_used_is_read_once() -> None:
+    """All of its records fail, each with the reason."""
+
+    class Counting(One):
+        asked = 0
+
+        def schema(self, number: int) -> SchemaText:
+            self.asked += 1
+            return super().schema(number)
+
+    registry = Counting("message M { M m = 1; }")
+    of = RegistryConverter("orders", Side.VALUE, FORMAT, registry)
+    for _ in range(3):
+        with pytest.raises(DataFault, match=r"whose M contains itself, which is not supported here .schema id 1"):
+            of.decode(framed(1, b"\0"))
+    assert registry.asked == 1
+
+
 class One:
     """A registry with one schema, which takes all others."""
 

@@ -231,6 +231,8 @@ MESSAGE = 'syntax = "proto3"; message M { %s }'
         (MESSAGE % "map<double, int32> x = 1;", "whose map M.x is one that Protobuf has not"),
         (MESSAGE % "enum E { }", "whose enum M.E has no symbols"),
         (MESSAGE % "enum E { A = 2147483648; }", "whose enum M.E has a number of more than 32 bits"),
+        ("package " + "a." * 600 + "a; message M { }", "with a name of more than 1000 characters"),
+        ("message " + "M" * 1001 + " { }", "with a name of more than 1000 characters"),
         ("message M " * 3, "instead of '{'"),
         ("message M { message M " + "{ message M " * 150, "whose messages are nested deeper than 100"),
         ("message M { optional int32 x = 1 [a = " + "{ a " * 150, "whose options are nested deeper than 100"),
