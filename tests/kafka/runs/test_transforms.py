@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import Seen, read
 from tests.kafka.records import eventually, mixed_records, produce
+from tests.unit.records import protoc
 
 pytestmark = pytest.mark.kafka
 
@@ -191,15 +193,21 @@ JSON_ORDER = {
 }
 
 
+PROTOBUF_ORDER = """syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";
+message Other { string card = 1; }
+message Order { string card = 1; int64 cust_id = 2; google.protobuf.Timestamp at = 3; }
+"""
+
+
 def avro_bytes(value: dict[str, Any]) -> bytes:
     out = io.BytesIO()
     fastavro.schemaless_writer(out, AVRO_ORDER, value)
     return out.getvalue()
 
 
-def avro_value(schema: Any, data: bytes) -> Any:
+def avro_value(schema: str, data: bytes) -> Any:
     # Without logical types, a number comes as it is written.
-    plain = json.loads(json.dumps(schema).replace('"logicalType"', '"was"'))
+    plain = json.loads(schema.replace('"logicalType"', '"was"'))
     return fastavro.schemaless_reader(io.BytesIO(data), plain, None)
 
 
@@ -207,17 +215,41 @@ def json_bytes(value: dict[str, Any]) -> bytes:
     return json.dumps(value).encode()
 
 
-def json_value(schema: Any, data: bytes) -> Any:
+def json_value(schema: str, data: bytes) -> Any:
     value = json.loads(data)
-    assert list(schema["properties"]) == list(value)
+    assert list(json.loads(schema)["properties"]) == list(value)
     return value
+
+
+message_class = lru_cache(protoc.message_class)
+
+
+def protobuf_bytes(value: dict[str, Any]) -> bytes:
+    order = message_class(PROTOBUF_ORDER, "shop.Order")(card=value["card"], cust_id=value["cust_id"])
+    if value["at"] is not None:
+        order.at.FromMilliseconds(value["at"])
+    data: bytes = order.SerializeToString()
+    return b"\x02\x02" + data  # the second message of the file
+
+
+def protobuf_value(schema: str, data: bytes) -> Any:
+    order = message_class(schema, "Order").FromString(data.removeprefix(b"\x00"))
+    at = order.at.ToMilliseconds() if order.HasField("at") else None
+    return {"card": order.card, "customer": order.customer, "at": at}
 
 
 @pytest.mark.parametrize(
     ("kind", "converter", "order", "written", "read_by"),
     [
-        ("AVRO", "io.confluent.connect.avro.AvroConverter", AVRO_ORDER, avro_bytes, avro_value),
-        ("JSON", "io.confluent.connect.json.JsonSchemaConverter", JSON_ORDER, json_bytes, json_value),
+        ("AVRO", "io.confluent.connect.avro.AvroConverter", json.dumps(AVRO_ORDER), avro_bytes, avro_value),
+        ("JSON", "io.confluent.connect.json.JsonSchemaConverter", json.dumps(JSON_ORDER), json_bytes, json_value),
+        (
+            "PROTOBUF",
+            "io.confluent.connect.protobuf.ProtobufConverter",
+            PROTOBUF_ORDER,
+            protobuf_bytes,
+            protobuf_value,
+        ),
     ],
 )
 def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
@@ -227,15 +259,15 @@ def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
     tmp_path: Path,
     kind: str,
     converter: str,
-    order: dict[str, Any],
+    order: str,
     written: Callable[[dict[str, Any]], bytes],
-    read_by: Callable[[Any, bytes], Any],
+    read_by: Callable[[str, bytes], Any],
 ) -> None:
-    """fastavro and json read the copies by what the registries have."""
+    """fastavro, json and Google's runtime read the copies by what the registries have."""
     topic, alias = f"{name}-orders", name.replace("-", "")
     source_kafka.create_topic(topic, 2)
     with LocalRegistry() as ours, LocalRegistry(login="srm:geheim") as theirs:
-        number = ours.register(f"{topic}-value", json.dumps(order), kind=kind)
+        number = ours.register(f"{topic}-value", order, kind=kind)
         # Nothing of the copy has the source's id by chance.
         for other in range(40):
             theirs.register(f"other-{other}", json.dumps({"type": "fixed", "name": "F", "size": other + 1}))
@@ -282,7 +314,7 @@ def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
         assert theirs.changes()[-1:] == [("POST", f"/subjects/{subject}/versions")]
         body = theirs.answer("GET", "/schemas/ids/41")
         assert body.get("schemaType", "AVRO") == kind
-        made = json.loads(body["schema"])
+        made = body["schema"]
         copied = {n: read(target_kafka, f"{alias}.{topic}", n) for n in range(2)}
         assert [len(one) for one in copied.values()] == [101, 70]
         assert copied[0][-1].value is None

@@ -160,19 +160,33 @@ def test_long_values_are_cut_and_their_size_is_told(steady_sides: Sides, control
     assert (short["key_format"], short["value_format"]) == ("json", "text")
 
 
-def test_avro_is_shown_as_json_and_registered_nowhere(
-    steady_sides: Sides, configuration_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def avro_order() -> tuple[str, bytes]:
     fields = [{"name": "card", "type": "string"}, {"name": "n", "type": "int"}]
     schema = {"type": "record", "name": "Order", "fields": fields}
     data = io.BytesIO()
     fastavro.schemaless_writer(data, fastavro.parse_schema(schema), {"card": "4711", "n": 1})
+    return json.dumps(schema), data.getvalue()
+
+
+def protobuf_order() -> tuple[str, bytes]:
+    return 'syntax = "proto3"; message Order { string card = 1; int32 n = 2; }', b"\x00\x0a\x044711\x10\x01"
+
+
+@pytest.mark.parametrize("order", [avro_order, protobuf_order])
+def test_binary_formats_are_shown_as_json_and_registered_nowhere(
+    steady_sides: Sides,
+    configuration_file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    order: Callable[[], tuple[str, bytes]],
+) -> None:
+    schema, data = order()
+    kind = order.__name__.removesuffix("_order")
     steady_sides.source.create_topic("orders")
     with LocalRegistry() as registry:
-        number = registry.register("orders-value", json.dumps(schema))
-        value = b"\0" + number.to_bytes(4) + data.getvalue()
+        number = registry.register("orders-value", schema, kind=kind.upper())
+        value = b"\0" + number.to_bytes(4) + data
         steady_sides.source.write("orders", [(b"k", value), (b"k", b"\0\0\0\0\x63\x02")])
-        keys = {"transforms": "r", "transforms.r.type": "ReplaceField$Value", "value.format": "avro"}
+        keys = {"transforms": "r", "transforms.r.type": "ReplaceField$Value", "value.format": kind}
         keys |= {"transforms.r.renames": "card:number"}
         file = configuration_file(
             properties_of(steady_sides.flow)
@@ -182,11 +196,11 @@ def test_avro_is_shown_as_json_and_registered_nowhere(
         assert run(["--config", str(file), "transform", "--flow", "a->b", "--output", "json"]) == 0
         renamed, unknown = json.loads(capsys.readouterr().out)["records"]
         assert {method for method, _ in registry.requests} == {"GET"}
-    assert (renamed["before"]["value"], renamed["before"]["value_format"]) == ('{"card":"4711","n":1}', "avro")
+    assert (renamed["before"]["value"], renamed["before"]["value_format"]) == ('{"card":"4711","n":1}', kind)
     assert renamed["before"]["value_bytes"] == len(value)
     assert renamed["after"]["record"]["value"] == '{"number":"4711","n":1}'
     assert (unknown["before"]["value"], unknown["before"]["value_format"]) == ("0x000000006302", "hex")
-    assert "schema id 99" in unknown["after"]["reason"]
+    assert ("schema id 99" if kind == "avro" else "does not say which message") in unknown["after"]["reason"]
 
 
 def test_json_with_a_schema_is_shown_as_it_stands(
