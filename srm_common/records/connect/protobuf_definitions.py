@@ -110,8 +110,8 @@ class Definition:
 def from_connect(schema: Schema, options: ProtobufOptions) -> Definition:
     """``fromConnectSchema``.
 
-    Unlike Confluent's, fields without a number get the next one that no other field has; Confluent counts from 1
-    whatever numbers the others have, and fails.
+    Unlike Confluent's, fields without a number, or with one that another has, as after ``Flatten``, get the next one
+    that no other field has; Confluent counts from 1 whatever numbers the others have, and fails.
 
     Raises:
         DataFault: Protobuf has no such schema.
@@ -273,7 +273,7 @@ class _Writer:
 
 
 class _Numbers:
-    """The numbers of a struct's fields: their own where they have one.
+    """The numbers of a struct's fields: their own where they have one that no field before them has.
 
     Args:
         schema: of the struct.
@@ -282,17 +282,19 @@ class _Numbers:
 
     def __init__(self, schema: Schema | None, only: int | None = None) -> None:
         self._only = only
-        self._taken = set() if schema is None else {number for one in _members(schema) if (number := _tag(one))}
+        self._own = set() if schema is None else {number for one in _members(schema) if (number := _tag(one))}
+        self._given: set[int] = set()
         self._next = 1
 
     def of(self, schema: Schema) -> int:
         number = self._only or _tag(schema)
-        if number is not None:
-            return number
-        while self._next in self._taken or 19_000 <= self._next < 20_000:  # those are Protobuf's own
+        if number is None or number in self._given:
+            while self._next in self._own or 19_000 <= self._next < 20_000:  # those are Protobuf's own
+                self._next += 1
+            number = self._next
             self._next += 1
-        self._taken.add(self._next)
-        return self._next
+        self._given.add(number)
+        return number
 
 
 def _members(schema: Schema) -> Iterable[Schema]:

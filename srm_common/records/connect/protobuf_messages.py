@@ -20,6 +20,7 @@ from srm_common.records.connect.schema import Schema, Struct, Type, type_of
 MOST_FIELDS = 1 << 22
 #: What Java calls a number that has no symbol (``findValueByNumberCreatingIfUnknown``).
 _UNKNOWN_SYMBOL = "UNKNOWN_ENUM_VALUE_{}_"
+_MASK32 = (1 << 32) - 1
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _KINDS: dict[Type, frozenset[str]] = {
     **dict.fromkeys((Type.INT8, Type.INT16, Type.INT32), frozenset(("int32", "sint32", "sfixed32"))),
@@ -345,7 +346,9 @@ def _scalar(field: FieldType, schema: Schema) -> _Part:
         )
     bits = _BITS.get(schema.type)
     if bits is not None:
-        return _Part(lambda raw: wrapped(raw, bits), lambda value: int(_taken(schema, value)))
+        # A ``long`` loses its upper bits where Protobuf has 32, as in Java.
+        mask = _MASK32 if field.kind in ("uint32", "fixed32") else -1
+        return _Part(lambda raw: wrapped(raw, bits), lambda value: int(_taken(schema, value)) & mask)
     if schema.type is Type.FLOAT32:
         return _Part(Float32, lambda value: _taken(schema, value))
     return _Part(lambda raw: raw, lambda value: _taken(schema, value))

@@ -353,6 +353,15 @@ def test_a_few_bytes_do_not_become_any_number_of_fields() -> None:
         one.decode(b"\x0a\x00" * 5000)
 
 
+@pytest.mark.parametrize("kind", ["uint32", "fixed32"])
+def test_longs_lose_their_upper_bits_where_protobuf_has_32(kind: str) -> None:
+    one = values_of(SYNTAX % f"{kind} a = 1;")
+    struct = Struct(one.schema)
+    for value, left in ((-1, (1 << 32) - 1), ((1 << 32) + 7, 7)):
+        struct.values[0] = value
+        assert one.decode(one.encode(struct)).get("a") == left
+
+
 def test_a_oneof_of_any_size() -> None:
     """What it takes grows with the number of its fields, not with its square."""
     fields = "".join(f"int32 f{n} = {n};" for n in range(1, 19_001))
