@@ -74,10 +74,11 @@ class _Field:
     of: str
     label: str
     parameters: HashMap
+    meta: str = FIELD_META
 
     def text(self) -> str:
         start = f"{self.label} " if self.label else ""
-        return f"{start}{self.of} {self.name} = {self.number}{_option(self.parameters)};\n"
+        return f"{start}{self.of} {self.name} = {self.number}{_option(self.meta, self.parameters)};\n"
 
 
 @dataclass
@@ -134,12 +135,14 @@ class _Writer:
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
         self._imports: dict[str, None] = {}
+        self._packages: list[str] = []
         self._unnamed = 0
         self._parts = 0
 
     def file(self, schema: Schema) -> Definition:
         package, _, name = self._named(schema.name).rpartition(".")
         package = ".".join(self._checked(part) for part in package.split(".")) if package else ""
+        self._packages = package.split(".")[1:]
         message = self._message(self._checked(name), schema)
         text = 'syntax = "proto3";\n'
         if package:
@@ -213,7 +216,7 @@ class _Writer:
             message.messages[of] = self._entry(of, schema)
         elif ENUM in (schema.parameters or {}) and of not in _PRIMITIVES.values():
             message.enums.setdefault(self._short(schema.name), self._enum(schema))
-        return _Field(name, number, of, label, parameters)
+        return _Field(name, number, of, label, parameters, self._imported(FIELD_META))
 
     def _label(self, schema: Schema, *, member: bool) -> str:
         """``getLabel``; fields of a oneof have none."""
@@ -231,7 +234,7 @@ class _Writer:
                 parameters.update({META_PRECISION: own[PRECISION]} if PRECISION in own else {})
                 parameters.update({META_SCALE: own[SCALE]} if SCALE in own else {})
             self._imports[LOGICAL_FILES[logical]] = None
-            return logical
+            return self._imported(logical)
         if schema.type is Type.MAP:
             return map_entry(self._short(schema.name))
         if schema.type is Type.STRUCT:
@@ -246,8 +249,12 @@ class _Writer:
             kind = _PRIMITIVES[schema.type]
         if self._options.wrappers_for_nullables and schema.optional and (not member or own.get(WRAPPER) == "true"):
             self._imports[_WRAPPERS_FILE] = None
-            return f"google.protobuf.{_UNSIGNED.get(kind, WRAPPERS[schema.type])}"
+            return self._imported(f"google.protobuf.{_UNSIGNED.get(kind, WRAPPERS[schema.type])}")
         return kind
+
+    def _imported(self, name: str) -> str:
+        """A name of another package, with a dot where it would be looked up in this one, such as com.google."""
+        return f".{name}" if name.partition(".")[0] in self._packages else name
 
     def _entry(self, name: str, schema: Schema) -> _Message:
         assert schema.key_schema is not None
@@ -325,7 +332,7 @@ def _block(kind: str, name: str, lines: Iterable[str]) -> str:
     return f"{kind} {name} {{\n{body}}}\n"
 
 
-def _option(parameters: HashMap) -> str:
+def _option(name: str, parameters: HashMap) -> str:
     """``(confluent.field_meta)`` with parameters."""
     entries: list[str] = []
     for key, value in parameters.entries():
@@ -337,7 +344,7 @@ def _option(parameters: HashMap) -> str:
         return ""
     listed = _indented(",\n".join(entries))
     value = _indented(f"params: [\n{listed}]")
-    return f" [({FIELD_META}) = {{\n{value}}}]"
+    return f" [({name}) = {{\n{value}}}]"
 
 
 def _escaped(text: str) -> str:

@@ -17,6 +17,7 @@ from srm_common.records.connect.converters import NULL
 from srm_common.records.connect.java_values import DataFault, Float32, Int8, Int32, JavaDate
 from srm_common.records.connect.protobuf_definitions import from_connect
 from srm_common.records.connect.protobuf_names import map_entry, map_field, scrub_name
+from srm_common.records.connect.protobuf_values import ProtobufValues
 from srm_common.records.connect.registry_converter import RegistryConverter, SchemaText
 from srm_common.records.connect.schema import Schema, Struct, Type
 from srm_common.records.transform import Transform
@@ -376,6 +377,22 @@ def test_numbers_of_fields_without_one() -> None:
     made = from_connect(struct_of(*fields), ProtobufOptions()).text
     numbers = [line.strip("string; ") for line in made.splitlines() if "=" in line]
     assert numbers[1:] == ["a = 1", "b = 2", "c = 3", "d = 4", "e = 6", "f = 5"]
+
+
+@pytest.mark.parametrize("package", ["com.google", "io.confluent", "google.com"])
+def test_packages_that_are_called_as_those_of_others(package: str) -> None:
+    """protoc looks names up from the innermost package outwards."""
+    fields = [
+        ("at", Schema(Type.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1)),
+        ("price", Schema(Type.BYTES, name="org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"})),
+        ("small", Schema(Type.INT8)),
+        ("maybe", Schema(Type.STRING, optional=True)),
+    ]
+    options = ProtobufOptions(wrappers_for_nullables=True)
+    made = from_connect(struct_of(*fields, name=f"{package}.M"), options).text
+    assert protoc.message_class(made, f"{package}.M")
+    one = ProtobufValues.of_text(made, [], Format(FormatKind.PROTOBUF, protobuf=options))
+    assert [field.schema.type for field in one.schema.fields] == [Type.INT64, Type.BYTES, Type.INT8, Type.STRING]
 
 
 def test_names() -> None:
