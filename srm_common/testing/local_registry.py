@@ -3,7 +3,7 @@
 It follows Confluent's ``KafkaSchemaRegistry`` in what copying schemas depends on: ids that are unique in a context,
 contexts, references, soft deletes, modes, levels, error codes, pages. Schemas are not parsed, and every new version is
 compatible. ``imports=False, contexts=False`` gives what Karapace has: neither modes that can be set nor contexts, and
-ids and versions in requests are ignored.
+ids and versions in requests are ignored. A contract suite runs against it and against a real Karapace.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import ssl
 import threading
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -23,11 +24,17 @@ from srm_common.testing.local_server import LocalServer
 from srm_common.testing.ports import LOOPBACK
 
 _PAGE = 1000
+#: Confluent's ``CompatibilityLevel``.
+_LEVELS = frozenset(
+    {"NONE", *(f"{one}{suffix}" for one in ("BACKWARD", "FORWARD", "FULL") for suffix in ("", "_TRANSITIVE"))}
+)
 _TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, code: int, message: str) -> None:
+    """``code`` None: the server of the registry answers, not the registry."""
+
+    def __init__(self, status: int, code: int | None, message: str) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
@@ -38,6 +45,10 @@ class _Version:
     id: int
     body: dict[str, Any]
     deleted: bool = False
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        return _meaning(self.body)
 
 
 @dataclass
@@ -150,7 +161,7 @@ class LocalRegistry(LocalServer):
                 case "GET", ["subjects", subject, "versions"]:
                     return self._live(subject) or self._no_subject(subject)
                 case "GET", ["subjects", subject, "versions", version]:
-                    return self._version(subject, int(version))
+                    return self._version(subject, int(version), deleted=query.get("deleted") == "true")
                 case "POST", ["subjects", subject, "versions"] if body is not None:
                     return {"id": self._register(subject, dict(body))}
                 case "DELETE", ["subjects", subject, "versions", version]:
@@ -159,7 +170,7 @@ class LocalRegistry(LocalServer):
                     return self._config(method, "".join(rest), body or {})
                 case (("GET" | "PUT" | "DELETE"), ["mode", *rest]):
                     return self._mode(method, "".join(rest), body or {}, query)
-        raise _Refused(404, 404, "HTTP 404 Not Found")
+        raise _Refused(404, *((404, "HTTP 404 Not Found") if self.contexts else (None, "Not Found")))
 
     def _live(self, subject: str) -> list[int]:
         return [version for version, one in sorted(self._subjects.get(subject, {}).items()) if not one.deleted]
@@ -173,7 +184,8 @@ class LocalRegistry(LocalServer):
             {"subject": subject, "version": version, "id": one.id, **one.body}
             for subject, versions in sorted(self._subjects.items())
             for version, one in sorted(versions.items())
-            if (query.get("deleted") == "true" or not one.deleted)
+            # Karapace 6.2 takes the parameter for its contrary (``InMemoryDatabase.find_schemas``).
+            if ((query.get("deleted") == "true") == self.contexts or not one.deleted)
             and (prefix == ":*:" or not self.contexts or not context_of(subject))
         ]
         if not self.contexts:  # Karapace has no pages either
@@ -188,11 +200,18 @@ class LocalRegistry(LocalServer):
                     return one.body
         raise _Refused(404, 40403, f"Schema {wanted} not found")
 
-    def _version(self, subject: str, version: int) -> dict[str, Any]:
-        found = self._subjects.get(subject, {}).get(version)
-        if found is None:
-            raise _Refused(404, 40402, f"Version {version} not found.")
+    def _version(self, subject: str, version: int, *, deleted: bool) -> dict[str, Any]:
+        found = self._found(subject, version, deleted=deleted)
         return {"subject": subject, "version": version, "id": found.id, **found.body}
+
+    def _found(self, subject: str, version: int, *, deleted: bool) -> _Version:
+        versions = self._subjects.get(subject, {})
+        if not versions or not (deleted or self._live(subject)):
+            self._no_subject(subject)
+        found = versions.get(version)
+        if found is None or (found.deleted and not deleted):
+            raise _Refused(404, 40402, f"Version {version} not found.")
+        return found
 
     def _register(self, subject: str, body: dict[str, Any]) -> int:
         wanted, version = body.pop("id", None), body.pop("version", None)
@@ -208,28 +227,27 @@ class LocalRegistry(LocalServer):
             if one["version"] not in self._subjects.get(_within(context, one["subject"]), {}):
                 raise _Refused(422, 42201, f"Invalid schema: no schema reference found for subject {one['subject']}")
         versions = self._subjects.get(subject, {})
+        meaning = _meaning(body)
         if not importing:
             for known in versions.values():
-                if not known.deleted and known.body == body:
+                if not known.deleted and known.meaning == meaning:
                     return known.id
             version = max(versions, default=0) + 1
         ids = {
-            one.id: one.body
+            one.id: one.meaning
             for name, all_ in self._subjects.items()
             for one in all_.values()
             if context_of(name) == context
         }
         if wanted is None:
-            wanted = next((number for number, known in ids.items() if known == body), max(ids, default=0) + 1)
-        elif ids.get(wanted, body) != body:
+            wanted = next((number for number, known in ids.items() if known == meaning), max(ids, default=0) + 1)
+        elif ids.get(wanted, meaning) != meaning:
             raise _Refused(422, 42205, f"Overwrite new schema with id {wanted} is not permitted.")
         self._subjects.setdefault(subject, {})[int(version or 1)] = _Version(wanted, body)
         return int(wanted)
 
     def _delete(self, subject: str, version: int) -> int:
-        found = self._subjects.get(subject, {}).get(version)
-        if found is None:
-            raise _Refused(404, 40402, f"Version {version} not found.")
+        found = self._found(subject, version, deleted=True)
         if found.deleted:
             raise _Refused(404, 40406, f"Subject '{subject}' Version {version} was soft deleted.")
         for name, versions in self._subjects.items():
@@ -245,6 +263,8 @@ class LocalRegistry(LocalServer):
 
     def _config(self, method: str, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
         if method == "PUT":
+            if body["compatibility"] not in _LEVELS:
+                raise _Refused(422, 42203, "Invalid compatibility level")
             self._levels[subject] = body["compatibility"]
             return {"compatibility": body["compatibility"]}
         if subject not in self._levels:
@@ -254,7 +274,9 @@ class LocalRegistry(LocalServer):
     def _mode(self, method: str, subject: str, body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
         if not self.imports:
             if method != "GET":
-                raise _Refused(405, 405, "Method Not Allowed")
+                raise _Refused(405, None, "Method Not Allowed")
+            if subject and not self._live(subject):
+                self._no_subject(subject)
             return {"mode": "READWRITE"}
         if method == "PUT":
             if body["mode"] == "IMPORT" and self._live(subject) and query.get("force") != "true":
@@ -264,6 +286,14 @@ class LocalRegistry(LocalServer):
         if subject not in self._modes:
             raise _Refused(404, 40409, f"Subject '{subject}' does not have subject-level mode configured")
         return {"mode": self._modes[subject] if method == "GET" else self._modes.pop(subject)}
+
+
+def _meaning(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for the same schema, however its JSON is laid out."""
+    found = dict(body)
+    with suppress(ValueError):
+        found["schema"] = json.loads(found["schema"])
+    return found
 
 
 def _within(context: str, subject: str) -> str:
@@ -303,7 +333,7 @@ def _handler(registry: LocalRegistry) -> type[BaseHTTPRequestHandler]:
             try:
                 found = registry.answer(self.command, self.path, json.loads(body) if body else None)
             except _Refused as refused:
-                text = {"error_code": refused.code, "message": str(refused)}
+                text = str(refused) if refused.code is None else {"error_code": refused.code, "message": str(refused)}
                 return refused.status, json.dumps(text).encode()
             return 200, json.dumps(found).encode()
 

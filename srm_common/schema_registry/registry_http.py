@@ -1,0 +1,238 @@
+"""Requests to a schema registry over HTTP: its addresses in turn, its login, the limits of an answer, its refusals."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.client
+import json
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from srm_common.domain.cluster import ClusterSettings, RegistrySettings
+from srm_common.errors import ConfigError, RegistryError
+from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.client.security import registry_tls
+
+_TYPE = "application/vnd.schemaregistry.v1+json"
+#: More than any registry holds, and less than a process has memory for.
+_MOST_BYTES = 512 << 20
+_PIECE = 1 << 20
+#: Where the same request can succeed at another address.
+_TRY_NEXT = frozenset({429, 500, 502, 503, 504})
+
+
+class RegistryHttp(Closing):
+    """The addresses of a cluster's registry; a context manager that keeps one connection open. Not for several threads.
+
+    Args:
+        timeout_seconds: of one request to one address; every address is tried once.
+
+    Raises:
+        ConfigError: the cluster has no registry, or a certificate or key cannot be read.
+    """
+
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float) -> None:
+        if cluster.schema_registry is None:
+            raise ConfigError(f"cluster {cluster.alias} has no schema.registry.url")
+        self.alias = cluster.alias
+        self._settings: RegistrySettings = cluster.schema_registry
+        self._timeout_seconds = timeout_seconds
+        self._tls: ssl.SSLContext | None = None
+        if any(url.startswith("https:") for url in self._settings.urls):
+            self._tls = registry_tls(cluster)
+        #: The address that answered last comes first.
+        self._urls = list(self._settings.urls)
+        self._connection: tuple[str, http.client.HTTPConnection] | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection[1].close()
+            self._connection = None
+
+    def ask(self, method: str, path: str, what: str, kind: type, body: Mapping[str, Any] | None = None) -> Any:
+        """The decoded answer of the first address that has one.
+
+        Args:
+            what: the registry is to do, for sentences.
+            kind: which the decoded answer has to be of.
+            body: sent as JSON.
+
+        Raises:
+            RegistryError: no address responds, the registry refuses, or its answer cannot be read.
+        """
+        silent: list[str] = []
+        distrusted = False
+        refused: RegistryError | None = None
+        for url in list(self._urls):
+            try:
+                status, answer = self._exchange(url, method, path, body)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                silent.append(f"{url}: {_reason(error)}")
+                distrusted = distrusted or isinstance(error, ssl.SSLCertVerificationError)
+                continue
+            if status >= 300:
+                refused = self._refusal(url, what, status, answer)
+                if status in _TRY_NEXT:
+                    continue
+                raise refused
+            self._urls.sort(key=lambda one: one != url)
+            try:
+                decoded = json.loads(answer)
+            except (ValueError, RecursionError):
+                decoded = None
+            if not isinstance(decoded, kind):
+                raise self.unreadable(what, url)
+            return decoded
+        if refused is not None:
+            raise refused
+        where = f"when asked to {what} ({'; '.join(silent)}); check {self.alias}.schema.registry"
+        if distrusted:
+            # The library's words for the reason are OpenSSL's: a wrong host name, an unknown authority, an old date.
+            raise RegistryError(
+                f"the certificate of the schema registry of {self.alias} is not accepted {where}.url and "
+                f"{self.alias}.schema.registry.ssl.truststore.location"
+            )
+        raise RegistryError(f"the schema registry of {self.alias} did not respond {where}.url and the network")
+
+    def _exchange(self, url: str, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
+        """Status and body, all within the time of a request."""
+        deadline = time.monotonic() + self._timeout_seconds
+        reused = self._connection is not None and self._connection[0] == url
+        try:
+            return self._once(url, method, path, body, deadline)
+        except (http.client.RemoteDisconnected, ConnectionError):
+            # Servers close connections that were idle; a request on a new one then succeeds.
+            self.close()
+            if not reused:
+                raise
+            return self._once(url, method, path, body, deadline)
+
+    def _once(
+        self, url: str, method: str, path: str, body: Mapping[str, Any] | None, deadline: float
+    ) -> tuple[int, bytes]:
+        connection = self._connected(url)
+        prefix = urllib.parse.urlsplit(url).path
+        data = None if body is None else json.dumps(body).encode()
+        # The socket's own limit is for each piece that it receives, of which headers may have any number.
+        timer = _Limit(connection, deadline - time.monotonic())
+        try:
+            if connection.sock is None:
+                connection.connect()
+                if timer.over:  # when there was nothing yet that it could end
+                    raise self._late()
+            connection.request(method, prefix + path, body=data, headers=self._headers())
+            response = connection.getresponse()
+            pieces: list[bytes] = []
+            size = 0
+            while piece := response.read1(_PIECE):
+                pieces.append(piece)
+                size += len(piece)
+                if size > _MOST_BYTES:
+                    raise http.client.HTTPException(f"its answer is larger than {_MOST_BYTES >> 20} MB")
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            if timer.over or isinstance(error, TimeoutError):
+                raise self._late() from error
+            raise
+        finally:
+            timer.cancel()
+        if timer.over:
+            raise self._late()
+        response.close()  # or the connection takes no further request
+        return response.status, b"".join(pieces)
+
+    def _late(self) -> TimeoutError:
+        return TimeoutError(f"no answer within {self._timeout_seconds:g} s")
+
+    def _connected(self, url: str) -> http.client.HTTPConnection:
+        if self._connection is not None and self._connection[0] == url:
+            return self._connection[1]
+        self.close()
+        parts = urllib.parse.urlsplit(url)
+        assert parts.hostname is not None
+        connection = (
+            http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self._timeout_seconds, context=self._tls)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(parts.hostname, parts.port, timeout=self._timeout_seconds)
+        )
+        self._connection = (url, connection)
+        return connection
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Accept": f"{_TYPE}, application/json", "Content-Type": _TYPE}
+        if self._settings.token is not None:
+            headers["Authorization"] = f"Bearer {self._settings.token}"
+        elif self._settings.user is not None:
+            login = f"{self._settings.user}:{self._settings.password or ''}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(login).decode()}"
+        return headers
+
+    def unreadable(self, what: str, url: str | None = None) -> RegistryError:
+        """The fault of an answer that no registry gives; ``url`` None: of the address that answered last."""
+        url = url or self._urls[0]
+        return RegistryError(
+            f"{url} is not a schema registry: asked to {what}, it answered what none answers; check "
+            f"{self.alias}.schema.registry.url"
+        )
+
+    def _refusal(self, url: str, what: str, status: int, answer: bytes) -> RegistryError:
+        code, message = _error(answer)
+        there = f"the schema registry of {self.alias} at {url}"
+        if status == 401:
+            who = f" of '{self._settings.user}'" if self._settings.user is not None else ""
+            text = (
+                f"{there} refuses the login{who} when asked to {what}; check {self.alias}.basic.auth.user.info or "
+                f"{self.alias}.bearer.auth.token"
+            )
+        elif status == 403:
+            text = f"{there} does not permit to {what}: {message}".rstrip(": ")
+        elif 300 <= status < 400:
+            text = (
+                f"{there} redirects to another address when asked to {what} (HTTP {status}); set "
+                f"{self.alias}.schema.registry.url to that one"
+            )
+        else:
+            number = f"HTTP {status}" if code is None or code == status else f"HTTP {status}, error {code}"
+            text = f"{there} refuses to {what} ({number}): {message}".rstrip(": ")
+        return RegistryError(text, status=status, code=code)
+
+
+class _Limit(threading.Timer):
+    """Ends a connection when its time is over, whatever it waits for. ``over``: whether it did."""
+
+    def __init__(self, connection: http.client.HTTPConnection, seconds: float) -> None:
+        super().__init__(max(seconds, 0.0), self._end)
+        self._ended = connection
+        self.over = False
+        self.daemon = True
+        self.start()
+
+    def _end(self) -> None:
+        self.over = True
+        open_socket = self._ended.sock
+        if open_socket is not None:
+            with contextlib.suppress(OSError):
+                open_socket.shutdown(socket.SHUT_RDWR)
+
+
+def _error(answer: bytes) -> tuple[int | None, str]:
+    """Error code and message of a refusal; None and the beginning of its text where a registry did not write it."""
+    text = answer.decode(errors="replace")
+    try:
+        found = json.loads(text)
+        code, message = int(found["error_code"]), str(found["message"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        code, message = None, text
+    return code, " ".join(message.split())[:300]
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__
