@@ -92,5 +92,5 @@ class FailedRecords:
             ("stage", "TRANSFORMATION"),
             ("class.name", self._transform.class_of(fault.step)),
             ("exception.class.name", f"{TransformFailed.__module__}.{TransformFailed.__qualname__}"),
-            ("exception.message", f"transforms.{fault.step}: {fault.reason}"),
+            ("exception.message", f"{fault.key}: {fault.reason}"),
         )

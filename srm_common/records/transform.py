@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from srm_common.records.connect.registry_converter import RecordSchemas
 
 Mask = npt.NDArray[np.bool_]
+#: Steps that are keys of the configuration themselves; the alias of a transform has no dot.
+_KEYS = frozenset({"schemas.ids"})
 
 
 class BatchStep(Protocol):
@@ -54,8 +56,13 @@ class RecordFault(NamedTuple):
     step: str
     reason: str
 
+    @property
+    def key(self) -> str:
+        """Of the configuration, for sentences."""
+        return self.step if self.step in _KEYS else f"transforms.{self.step}"
+
     def __str__(self) -> str:
-        return f"offset {self.offset}, transforms.{self.step}: {self.reason}"
+        return f"offset {self.offset}, {self.key}: {self.reason}"
 
 
 class Applied(NamedTuple):
@@ -74,6 +81,7 @@ class Transform:
         then: what gets the records that the steps have left, each what the one before has left.
         partition: which InsertField may insert.
         schemas: of registries, where :func:`~srm_common.domain.transforms.chain.schema_formats` says so.
+        first: what gets records before the steps do.
     """
 
     def __init__(
@@ -83,7 +91,9 @@ class Transform:
         then: Sequence[BatchStep] = (),
         partition: int = 0,
         schemas: RecordSchemas | None = None,
+        first: Sequence[BatchStep] = (),
     ) -> None:
+        self._first = tuple(first)
         self._then = tuple(then)
         self._fields = ConnectRecords(topic, partition, schemas)
         self._steps = self._carried_out([step for step in chain if _concerns(step, topic)])
@@ -106,12 +116,12 @@ class Transform:
     @property
     def changes(self) -> bool:
         """Whether some record of the topic may come out other than it went in."""
-        return bool(self._steps or self._then)
+        return bool(self._first or self._steps or self._then)
 
     def class_of(self, alias: str) -> str:
         """The class of a step, by its full name; or what stands for it."""
         classes = {step.alias: step.class_name for step, _ in self._steps}
-        return (classes | {one.alias: one.path for one in self._then})[alias]
+        return (classes | {one.alias: one.path for one in (*self._first, *self._then)})[alias]
 
     def apply(self, records: pa.RecordBatch) -> Applied:
         """What becomes of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
@@ -123,6 +133,7 @@ class Transform:
         """
         faults: list[RecordFault] = []
         self._fields.forget()
+        records = _through(self._first, records, faults)
         for step, carry_out in self._steps:
             while records.num_rows:
                 chosen = self._chosen(step, records)
@@ -133,13 +144,7 @@ class Transform:
                     break
                 except RowFaults as error:
                     records = _without(records, step.alias, error, faults)
-        for one in self._then:
-            while records.num_rows:
-                try:
-                    records = one(records)
-                    break
-                except RowFaults as error:
-                    records = _without(records, one.alias, error, faults)
+        records = _through(self._then, records, faults)
         return Applied(records, sorted(faults))
 
     def _chosen(self, step: Step, records: pa.RecordBatch) -> Mask | None:
@@ -152,6 +157,17 @@ class Transform:
         else:
             held = self._fields.tombstones(records)
         return ~held if step.negate else held
+
+
+def _through(steps: Sequence[BatchStep], records: pa.RecordBatch, faults: list[RecordFault]) -> pa.RecordBatch:
+    for one in steps:
+        while records.num_rows:
+            try:
+                records = one(records)
+                break
+            except RowFaults as error:
+                records = _without(records, one.alias, error, faults)
+    return records
 
 
 def _without(records: pa.RecordBatch, step: str, error: RowFaults, faults: list[RecordFault]) -> pa.RecordBatch:

@@ -1,4 +1,5 @@
-"""The schemas of records that a slot changes: read from the source's registry, registered at the target's."""
+"""The schemas of records that a slot changes, and their ids: read from the source's registry, registered at the
+target's."""
 
 from __future__ import annotations
 
@@ -6,10 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from srm_common.domain.schemas.schemas import qualified
+from srm_common.domain.schemas.schemas import SubjectNaming, qualified
+from srm_common.domain.transforms.formats import Side
 from srm_common.errors import RegistryError, TransformFailed
 from srm_common.records.connect.registry_converter import Reference, SchemaText
 from srm_common.schema_registry.registry import SchemaRegistry
+from srm_common.schema_registry.schema_ids import SchemaIds
 
 _CACHED_SCHEMAS = 10_000
 #: So long a registry that did not respond is not asked again: the slot's other partitions would wait for each attempt.
@@ -20,6 +23,70 @@ _UNKNOWN_SECONDS = 10.0
 _MOST_REFERENCES = 1000
 
 
+class _Asking:
+    """Questions to registries. One that did not respond is not asked again for a while; no connection stays open."""
+
+    def __init__(self) -> None:
+        #: Until when a registry is not asked, and what it did not respond to.
+        self._silent: dict[SchemaRegistry, tuple[float, RegistryError]] = {}
+
+    @contextmanager
+    def __call__(self, registry: SchemaRegistry) -> Iterator[SchemaRegistry]:
+        until, before = self._silent.get(registry, (0.0, None))
+        if before is not None and time.monotonic() < until:
+            raise before
+        try:
+            with registry:
+                yield registry
+        except RegistryError as error:
+            if error.status is None:
+                self._silent[registry] = (time.monotonic() + _SILENT_SECONDS, error)
+            raise
+
+
+class RegistrySchemaIds:
+    """What :class:`~srm_common.records.schema_id_step.MappedIds` asks for. Not for several threads.
+
+    Each id is asked for once, and one that the source does not know again after a while.
+
+    Args:
+        naming: which subjects the flow copies, and what their copies are called.
+    """
+
+    def __init__(self, source: SchemaRegistry, target: SchemaRegistry, naming: SubjectNaming) -> None:
+        self._source = source
+        self._target = target
+        self._ids = SchemaIds(source, target, naming)
+        self._asked = _Asking()
+        self._mapped: dict[tuple[int, str, Side], int] = {}
+        self._unknown: dict[int, float] = {}
+
+    def mapped(self, number: int, topic: str, side: Side) -> int | None:
+        """The target's id for one of the source's; None if the source's registry does not know it.
+
+        Raises:
+            TransformFailed: a registry does not tell or take; names the topic and the id.
+        """
+        known = self._mapped.get((number, topic, side))
+        if known is not None or self._unknown.get(number, 0.0) > time.monotonic():
+            return known
+        try:
+            with self._asked(self._source), self._asked(self._target):
+                found = self._ids.mapped(number, topic, side)
+        except RegistryError as error:
+            raise TransformFailed(
+                f"schema id {number} of the {side.prefix}s of {topic} has no id at the target: {error}"
+            ) from error
+        if len(self._mapped) + len(self._unknown) >= _CACHED_SCHEMAS:
+            self._mapped.clear()
+            self._unknown.clear()
+        if found is None:
+            self._unknown[number] = time.monotonic() + _UNKNOWN_SECONDS
+        else:
+            self._mapped[number, topic, side] = found
+        return found
+
+
 class RegistrySchemas:
     """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` asks for. Not for several threads.
 
@@ -28,17 +95,20 @@ class RegistrySchemas:
     Args:
         target: None registers nothing, and gives new schemas the id 0.
         context: of the target's registry, in which new schemas are registered.
+        source_context: of the source's registry, to which the ids of records belong.
     """
 
-    def __init__(self, source: SchemaRegistry, target: SchemaRegistry | None, context: str = "") -> None:
+    def __init__(
+        self, source: SchemaRegistry, target: SchemaRegistry | None, context: str = "", source_context: str = ""
+    ) -> None:
         self._source = source
         self._target = target
         self._context = context
+        self._source_context = source_context
         self._schemas: dict[int, SchemaText] = {}
         self._unknown: dict[int, float] = {}
         self._registered: dict[tuple[str, str, str], int] = {}
-        #: Until when a registry is not asked, and what it did not respond to.
-        self._silent: dict[SchemaRegistry, tuple[float, RegistryError]] = {}
+        self._asked = _Asking()
 
     def schema(self, number: int) -> SchemaText | None:
         """The schema with this id; None if there is none.
@@ -86,21 +156,8 @@ class RegistrySchemas:
             self._registered[subject, kind, schema] = number
         return number
 
-    @contextmanager
-    def _asked(self, registry: SchemaRegistry) -> Iterator[SchemaRegistry]:
-        until, before = self._silent.get(registry, (0.0, None))
-        if before is not None and time.monotonic() < until:
-            raise before
-        try:
-            with registry:
-                yield registry
-        except RegistryError as error:
-            if error.status is None:
-                self._silent[registry] = (time.monotonic() + _SILENT_SECONDS, error)
-            raise
-
     def _read(self, number: int) -> SchemaText | None:
-        found = self._source.by_id(number)
+        found = self._source.by_id(number, self._source_context)
         if found is None:
             return None
         references: list[Reference] = []

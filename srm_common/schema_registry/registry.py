@@ -8,9 +8,9 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from srm_common.domain.schemas.schemas import RegistryView, SchemaVersion
+from srm_common.domain.schemas.schemas import Reference, RegistryView, SchemaVersion
 from srm_common.errors import RegistryError
 from srm_common.schema_registry.registry_http import RegistryHttp
 
@@ -18,6 +18,13 @@ from srm_common.schema_registry.registry_http import RegistryHttp
 _EVERY_CONTEXT = ":*:"
 #: Confluent's ``schema.search.max.limit`` is the same by default; a registry with a lower one gives smaller pages.
 _PAGE = 1000
+
+
+class Registered(NamedTuple):
+    """Where a registry has a schema."""
+
+    id: int
+    version: int
 
 
 class SchemaRegistry(RegistryHttp):
@@ -38,8 +45,9 @@ class SchemaRegistry(RegistryHttp):
             levels_of: subjects whose own compatibility level is asked for, one request each: there is none for all.
             whole: names under which the level of the registry, or of a context as a whole, is asked for.
         """
-        everything = {one.place: one for one in self._schemas(deleted=True)}
-        live = {one.place: one for one in self._schemas(deleted=False)}
+        contexts = self._has_contexts()
+        everything = {one.place: one for one in self._schemas(contexts, deleted=True)}
+        live = {one.place: one for one in self._schemas(contexts, deleted=False)}
         # Karapace 6.2 lists the live ones where all are asked for, and all where the live ones are. What only the
         # second list has is soft-deleted there, and new where a registry does as asked.
         unsure = {subject for subject, _ in live.keys() - everything.keys()}
@@ -54,12 +62,12 @@ class SchemaRegistry(RegistryHttp):
             level = self.level(subject)
             if level is not None:
                 levels[subject] = level
-        return RegistryView(view.schemas, levels)
+        return RegistryView(view.schemas, levels, contexts)
 
-    def _schemas(self, *, deleted: bool) -> Iterator[SchemaVersion]:
+    def _schemas(self, contexts: bool, *, deleted: bool) -> Iterator[SchemaVersion]:
         """In pages. A registry without pages gives everything each time, which ends it as well."""
         query = {"deleted": "true" if deleted else "false", "limit": str(_PAGE)}
-        if self._has_contexts():
+        if contexts:
             query["subjectPrefix"] = _EVERY_CONTEXT
         seen: set[tuple[str, int]] = set()
         offset = 0
@@ -105,16 +113,57 @@ class SchemaRegistry(RegistryHttp):
         """``READWRITE``, ``IMPORT`` and so on; None where the subject has no mode of its own."""
         return self._text(f"/mode/{_quoted(subject)}", f"show the mode of {_named(subject)}", "mode")
 
-    def by_id(self, number: int) -> dict[str, Any] | None:
+    def by_id(self, number: int, context: str = "") -> dict[str, Any] | None:
         """The schema with an id, as the registry has it: ``schema``, ``schemaType``, ``references``; None without."""
         try:
             what = f"show schema {number}"
-            return self._schema(self.ask("GET", f"/schemas/ids/{number}", what, dict), what)
+            path = f"/schemas/ids/{number}"
+            if context:
+                path += f"?subject={_quoted(f':.{context}:')}"
+            return self._schema(self.ask("GET", path, what, dict), what)
         except RegistryError as error:
             # Any other "not found" is of an address that is no registry's.
             if error.code == 40403:
                 return None
             raise
+
+    def places_of(self, number: int) -> list[tuple[str, int]]:
+        """The subjects and versions that have an id, soft-deleted ones too; none where nothing has it."""
+        what = f"list the subjects of schema {number}"
+        try:
+            rows = self.ask("GET", f"/schemas/ids/{number}/versions?deleted=true", what, list)
+        except RegistryError as error:
+            if _says_missing(error):
+                return []
+            raise
+        try:
+            return sorted((str(row["subject"]), int(row["version"])) for row in rows)
+        except (KeyError, TypeError, ValueError):
+            raise self.unreadable(what) from None
+
+    def lookup(self, schema: SchemaVersion) -> Registered | None:
+        """Where the subject of a schema has it, whatever its own id and version, soft-deleted or not; None without."""
+        what = f"look a schema of {_named(schema.subject)} up"
+        path = f"/subjects/{_quoted(schema.subject)}?deleted=true"
+        body = {key: one for key, one in schema.request().items() if key not in ("id", "version")}
+        try:
+            found = self.ask("POST", path, what, dict, body)
+        except RegistryError as error:
+            if _says_missing(error):
+                return None
+            raise
+        number, version = found.get("id"), found.get("version")
+        if not _is_id(number) or type(version) is not int:
+            raise self.unreadable(what)
+        return Registered(number, version)
+
+    def schema_version(self, subject: str, version: int) -> SchemaVersion | None:
+        """A version of a subject with all that it has; soft-deleted ones too."""
+        found = self.version(subject, version)
+        try:
+            return None if found is None else SchemaVersion.from_json({**found, "subject": subject})
+        except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
+            raise self.unreadable(f"show version {version} of {_named(subject)}") from None
 
     def version(self, subject: str, version: int) -> dict[str, Any] | None:
         """A version of a subject, likewise; soft-deleted ones too, since references to them stay."""
@@ -136,15 +185,26 @@ class SchemaRegistry(RegistryHttp):
 
     # ---- changes
 
-    def add(self, subject: str, kind: str, schema: str) -> int:
-        """Register a schema as a producer does; returns the id, which is that of before if it is there."""
+    def add(
+        self,
+        subject: str,
+        kind: str,
+        schema: str,
+        references: tuple[Reference, ...] = (),
+        more: tuple[tuple[str, str], ...] = (),
+    ) -> int:
+        """Register a schema as a producer does; returns the id, which is that of before if it is there.
+
+        Args:
+            references, more: as :class:`~srm_common.domain.schemas.schemas.SchemaVersion` has them.
+        """
         what = f"register a schema for {_named(subject)}"
-        # Registries that know Avro alone take no kind.
-        body = {"schema": schema} if kind == "AVRO" else {"schema": schema, "schemaType": kind}
+        body = SchemaVersion(subject, 0, 0, schema, kind, references, more).request()
+        del body["id"], body["version"]
         number = self.ask("POST", f"/subjects/{_quoted(subject)}/versions", what, dict, body).get("id")
-        if type(number) is not int or not 0 <= number < 1 << 31:
+        if not _is_id(number):
             raise self.unreadable(what)
-        return number
+        return int(number)
 
     def set_mode(self, subject: str, mode: str | None) -> None:
         """Give a subject a mode, or with None that of the registry. Versions that are there do not hinder it."""
@@ -192,6 +252,11 @@ class SchemaRegistry(RegistryHttp):
             if _says_missing(error):
                 return None
             raise
+
+
+def _is_id(number: object) -> bool:
+    """Whether it is one that fits into four bytes as registries count."""
+    return type(number) is int and 0 <= number < 1 << 31
 
 
 def _says_missing(error: RegistryError) -> bool:

@@ -123,6 +123,9 @@ def registry_faults(
             if cluster.alias and cluster.schema_registry is None and cluster.kafka_python:
                 found.append(at_entry(on, f"{what}needs {cluster.alias}.schema.registry.url, which is not set"))
     if not values.get("sync.schemas.enabled"):
+        mapping = layers.find(BY_NAME["schemas.ids"], name).entry
+        if mapping is not None and values.get("schemas.ids") == "map":
+            found.append(at_entry(mapping, "needs sync.schemas.enabled = true, by which schemas get ids at the target"))
         return found
     context = values.get("schemas.context", "")
     on = layers.find(BY_NAME["sync.schemas.enabled"], name).entry

@@ -156,12 +156,16 @@ class LocalRegistry(LocalServer):
                     return self._schemas(query)
                 case "GET", ["schemas", "ids", wanted]:
                     return self._by_id(int(wanted), query.get("subject", ""))
+                case "GET", ["schemas", "ids", wanted, "versions"]:
+                    return self._places(int(wanted), deleted=query.get("deleted") == "true")
                 case "GET", ["subjects"]:
                     return [one for one in self._subjects if query.get("deleted") == "true" or self._live(one)]
                 case "GET", ["subjects", subject, "versions"]:
                     return self._live(subject) or self._no_subject(subject)
                 case "GET", ["subjects", subject, "versions", version]:
                     return self._version(subject, int(version), deleted=query.get("deleted") == "true")
+                case "POST", ["subjects", subject] if body is not None:
+                    return self._lookup(subject, dict(body), deleted=query.get("deleted") == "true")
                 case "POST", ["subjects", subject, "versions"] if body is not None:
                     return {"id": self._register(subject, dict(body))}
                 case "DELETE", ["subjects", subject, "versions", version]:
@@ -200,6 +204,23 @@ class LocalRegistry(LocalServer):
                     return one.body
         raise _Refused(404, 40403, f"Schema {wanted} not found")
 
+    def _places(self, wanted: int, *, deleted: bool) -> list[dict[str, Any]]:
+        return [
+            {"subject": subject, "version": version}
+            for subject, versions in sorted(self._subjects.items())
+            for version, one in sorted(versions.items())
+            if one.id == wanted and (deleted or not one.deleted) and not (self.contexts and context_of(subject))
+        ]
+
+    def _lookup(self, subject: str, body: dict[str, Any], *, deleted: bool) -> dict[str, Any]:
+        if not (self._subjects.get(subject) if deleted else self._live(subject)):
+            self._no_subject(subject)
+        meaning = _meaning(_kept(body))
+        for version, one in sorted(self._subjects[subject].items(), key=lambda item: (item[1].deleted, -item[0])):
+            if one.meaning == meaning and (deleted or not one.deleted):
+                return {"subject": subject, "version": version, "id": one.id, **one.body}
+        raise _Refused(404, 40403, "Schema not found")
+
     def _version(self, subject: str, version: int, *, deleted: bool) -> dict[str, Any]:
         found = self._found(subject, version, deleted=deleted)
         return {"subject": subject, "version": version, "id": found.id, **found.body}
@@ -221,7 +242,7 @@ class LocalRegistry(LocalServer):
         if importing != (wanted is not None):
             mode = "not in" if wanted is not None else "in"
             raise _Refused(422, 42205, f"Subject {subject} is {mode} import mode")
-        body = {key: one for key, one in body.items() if one and (key, one) != ("schemaType", "AVRO")}
+        body = _kept(body)
         context = context_of(subject)
         for one in body.get("references", ()):
             if one["version"] not in self._subjects.get(_within(context, one["subject"]), {}):
@@ -286,6 +307,10 @@ class LocalRegistry(LocalServer):
         if subject not in self._modes:
             raise _Refused(404, 40409, f"Subject '{subject}' does not have subject-level mode configured")
         return {"mode": self._modes[subject] if method == "GET" else self._modes.pop(subject)}
+
+
+def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: one for key, one in body.items() if one and (key, one) != ("schemaType", "AVRO")}
 
 
 def _meaning(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings, RegistrySettings
-from srm_common.domain.schemas.schemas import RegistryView, SchemaVersion
+from srm_common.domain.schemas.schemas import Reference, RegistryView, SchemaVersion
 from srm_common.errors import RegistryError
 from srm_common.schema_registry.registry import SchemaRegistry
 
@@ -95,6 +95,45 @@ class RegistryContract:
                 (1, number, True),
                 (2, number, False),
             ]
+
+    def test_references_are_kept_and_hold_what_they_refer_to(self, server: Server, name: str) -> None:
+        inner, outer = f"{name}-inner", f"{name}-outer"
+        named = name.replace("-", "_")
+        text = json.dumps(
+            {"type": "record", "name": f"{named}_O", "fields": [{"name": "i", "type": f"{named}_I"}]}, indent=1
+        )
+        with client(server) as registry:
+            registry.add(inner, "AVRO", record(f"{name}_I", "a"))
+            references = (Reference(f"{named}_I", inner, 1),)
+            number = registry.add(outer, "AVRO", text, references)
+            found = own(registry.view(), name)["-outer", 1]
+            assert found.references == references
+            assert registry.schema_version(outer, 1) == found
+            assert registry.lookup(SchemaVersion(outer, 9, 9, text, references=references)) == (number, 1)
+            with pytest.raises(RegistryError) as caught:
+                registry.delete_version(inner, 1)
+            assert (caught.value.status, caught.value.code) == (422, 42206)
+            with pytest.raises(RegistryError) as caught:
+                registry.add(f"{name}-bad", "AVRO", text, (Reference(f"{named}_I", f"{name}-none", 1),))
+            assert (caught.value.status, caught.value.code) == (422, 42201)
+
+    def test_a_schema_is_found_by_what_it_says_and_by_its_id(self, server: Server, name: str) -> None:
+        text = record(f"{name}_Order", "a")
+        asked = SchemaVersion(name, 7, 7, json.dumps(json.loads(text)))
+        with client(server) as registry:
+            assert registry.lookup(asked) is None
+            number = registry.add(name, "AVRO", text)
+            registry.add(name, "AVRO", record(f"{name}_Order"))
+            registry.add(f"{name}-b", "AVRO", text)
+            assert registry.lookup(asked) == (number, 1)
+            assert registry.lookup(replace(asked, schema=record(f"{name}_Other"))) is None
+            assert registry.places_of(number) == [(name, 1), (f"{name}-b", 1)]
+            registry.delete_version(name, 1)
+            assert registry.lookup(asked) == (number, 1)
+            assert registry.places_of(number) == [(name, 1), (f"{name}-b", 1)]
+            assert registry.places_of(2**31 - 1) == []
+            proto = SchemaVersion(f"{name}-p", 1, 1, PROTOBUF, "PROTOBUF")
+            assert registry.add(proto.subject, "PROTOBUF", PROTOBUF) == (registry.lookup(proto) or (None,))[0]
 
     def test_what_is_not_there_is_none(self, server: Server, name: str) -> None:
         with client(server) as registry:

@@ -237,6 +237,9 @@ class FlowSettings:
     schemas_subjects: tuple[str, ...] = (".*",)
     schemas_subjects_exclude: tuple[str, ...] = ()
     schemas_context: str = ""
+    schemas_ids: Literal["keep", "map"] = "keep"
+    schemas_ids_keys: tuple[str, ...] = ()
+    schemas_ids_values: tuple[str, ...] = (".*",)
     schemas_compatibility: Literal["none", "subjects", "all"] = "subjects"
     emit_heartbeats: bool = True
     emit_heartbeats_interval_seconds: float = 1.0
@@ -314,6 +317,11 @@ class FlowSettings:
         return bool(self.transforms or self.statements or self.transforms_python)
 
     @property
+    def maps_schema_ids(self) -> bool:
+        """Whether records get the ids of the target's registry."""
+        return self.sync_schemas and self.schemas_ids == "map"
+
+    @property
     def transforms_digest(self) -> str:
         """Of what is done to records; empty if nothing is. The same text for the same steps in all versions, as far as
         fields of steps that are new have defaults. The code of functions is not part of it."""
@@ -336,7 +344,7 @@ class FlowSettings:
     @property
     def skips_records(self) -> bool:
         """Whether records that a transform cannot take are left out of the copies."""
-        return self.has_transforms and self.errors_tolerance == "all"
+        return (self.has_transforms or self.maps_schema_ids) and self.errors_tolerance == "all"
 
     @property
     def compression(self) -> Compression | None:

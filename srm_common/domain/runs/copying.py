@@ -15,6 +15,7 @@ from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import Compression
 from srm_common.domain.flow.settings import Provenance
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
+from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.faults import ErrorHandling
@@ -68,7 +69,8 @@ class CopyJob:
     where batches keep their codecs. ``transforms``: what is done to records, then ``statements``,
     in Spark SQL, and ``python_transform``, the user's function; all empty where batches go unopened. ``provenance``:
     headers that copies get. ``error_handling``: what happens to records that a transform cannot take.
-    ``schemas_context``: of the target's registry, for schemas that transforms make.
+    ``schemas_context``: of the target's registry, for schemas that transforms make. ``id_mapping``: which keys and
+    values get ids of the target's registry, before anything else is done to them; None where ids stay.
     """
 
     flow: str
@@ -99,6 +101,7 @@ class CopyJob:
     provenance: tuple[Provenance, ...] = ()
     error_handling: ErrorHandling = field(default_factory=ErrorHandling)
     schemas_context: str = ""
+    id_mapping: IdMapping | None = None
 
 
 @dataclass(frozen=True)

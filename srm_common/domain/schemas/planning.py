@@ -26,7 +26,7 @@ from srm_common.domain.topics.actions import Action, Difference, action_json
 
 
 @dataclass(frozen=True)
-class _SchemaAction:
+class SchemaAction:
     kind: ClassVar[str]
     word: ClassVar[str]
 
@@ -44,7 +44,7 @@ class _SchemaAction:
 
 
 @dataclass(frozen=True)
-class RegisterSchema(_SchemaAction):
+class RegisterSchema(SchemaAction):
     """Register a schema with the version and the id that it has at the source."""
 
     kind: ClassVar[str] = "register_schema"
@@ -74,7 +74,7 @@ class RegisterSchema(_SchemaAction):
 
 
 @dataclass(frozen=True)
-class DeleteSchemaVersion(_SchemaAction):
+class DeleteSchemaVersion(SchemaAction):
     """Soft-delete a version: it can still be looked up by its id."""
 
     kind: ClassVar[str] = "delete_schema_version"
@@ -93,7 +93,7 @@ class DeleteSchemaVersion(_SchemaAction):
 
 
 @dataclass(frozen=True)
-class SetCompatibility(_SchemaAction):
+class SetCompatibility(SchemaAction):
     """Give a subject a compatibility level of its own, or the registry another one."""
 
     kind: ClassVar[str] = "set_compatibility"
@@ -114,7 +114,7 @@ class SetCompatibility(_SchemaAction):
 
 
 @dataclass(frozen=True)
-class RestoreMode(_SchemaAction):
+class RestoreMode(SchemaAction):
     """End a registration that was interrupted: the subject is still in mode IMPORT, in which producers cannot
     register. ``mode`` None: it had none of its own."""
 
@@ -135,7 +135,7 @@ class RestoreMode(_SchemaAction):
 
 
 @dataclass(frozen=True)
-class UncopiedSchema(_SchemaAction):
+class UncopiedSchema(SchemaAction):
     """A schema that cannot be copied, or with an empty subject all of them: an action that always fails, so that
     records without a schema are not taken for complete copies."""
 
@@ -153,6 +153,12 @@ class UncopiedSchema(_SchemaAction):
 
 
 Place = tuple[str, int]
+#: What helps where a registry gives ids itself.
+KEEPING_IDS = (
+    "; ids can be kept only in mode IMPORT, and records are copied with the ids that they have: use a registry with "
+    "this mode (Confluent's with mode.mutability=true), give it a copy of the source's topic _schemas, or set "
+    "schemas.ids = map, by which records get the target's ids"
+)
 _ELSEWHERE = "set schemas.context, so that copies have ids of their own, or leave it out by schemas.subjects.exclude"
 
 
@@ -186,21 +192,21 @@ def plan_schemas(
         target: alias of the target.
         own_level: copy the registry's own compatibility level, too.
     """
-    wanted = _wanted(naming, source_view)
+    wanted = wanted_schemas(naming, source_view)
     ids: dict[tuple[str, int], SchemaVersion] = {}
     for there in target_view.schemas.values():
         ids.setdefault((context_of(there.subject), there.id), there)
     registered: list[Action] = []
     deleted: list[Action] = []
     problems: dict[Place, str] = {}
-    order, circle = _ordered(wanted.schemas)
+    order, circle = in_order(wanted.schemas)
     for place in order:
         schema = wanted.schemas[place]
         copy = naming.on_target(schema)
         existing = target_view.schemas.get(copy.place)
         problem = (
             circle.get(place)
-            or _missing(schema, wanted, problems)
+            or missing_references(schema, wanted, problems)
             or _conflict(copy, existing, ids.get((context_of(copy.subject), copy.id)))
         )
         if problem is not None:
@@ -208,6 +214,9 @@ def plan_schemas(
                 problems[place] = problem
             continue
         if existing is None or (existing.deleted and not copy.deleted):
+            if not target_view.contexts:
+                problems[place] = f"the schema registry of {target} has no mode IMPORT{KEEPING_IDS}"
+                continue
             reason = wanted.reasons.get(place, f"copy of {schema.subject}")
             registered.append(RegisterSchema(target, copy.subject, reason, copy))
             ids[context_of(copy.subject), copy.id] = copy
@@ -218,10 +227,10 @@ def plan_schemas(
         for (subject, version), problem in problems.items()
     ]
     # A schema that others refer to can only be deleted when these are registered.
-    return [*refused, *registered, *deleted[::-1], *_levels(target, naming, source_view, target_view, own_level)]
+    return [*refused, *registered, *deleted[::-1], *level_changes(target, naming, source_view, target_view, own_level)]
 
 
-def _wanted(naming: SubjectNaming, source: RegistryView) -> _Wanted:
+def wanted_schemas(naming: SubjectNaming, source: RegistryView) -> _Wanted:
     """What is selected, and what that refers to, however far."""
     found = _Wanted({place: one for place, one in source.schemas.items() if naming.is_copied(one.subject)})
     left = list(found.schemas.values())
@@ -244,7 +253,7 @@ def _wanted(naming: SubjectNaming, source: RegistryView) -> _Wanted:
     return found
 
 
-def _ordered(schemas: Mapping[Place, SchemaVersion]) -> tuple[list[Place], dict[Place, str]]:
+def in_order(schemas: Mapping[Place, SchemaVersion]) -> tuple[list[Place], dict[Place, str]]:
     """References before what refers to them, and versions of a subject in their order as far as that allows; and why
     a schema that refers to itself over others cannot be registered at all."""
     references = {
@@ -284,7 +293,7 @@ def _sorted(before: Mapping[Place, set[Place]]) -> Iterator[Place]:
         sorter.done(*ready)
 
 
-def _missing(schema: SchemaVersion, wanted: _Wanted, problems: Mapping[Place, str]) -> str | None:
+def missing_references(schema: SchemaVersion, wanted: _Wanted, problems: Mapping[Place, str]) -> str | None:
     if schema.place in wanted.missing:
         return wanted.missing[schema.place]
     for one in schema.references:
@@ -318,7 +327,7 @@ def _is_there(copy: SchemaVersion, target: RegistryView) -> bool:
     )
 
 
-def _levels(
+def level_changes(
     target: str, naming: SubjectNaming, source: RegistryView, there: RegistryView, own_level: bool
 ) -> Iterable[Action]:
     for subject in source.subjects:

@@ -106,10 +106,12 @@ def _resolved(context: str, subject: str) -> str:
 @dataclass(frozen=True)
 class RegistryView:
     """What a registry holds. ``levels`` are the compatibility levels of subjects that have one of their own, and under
-    an empty name that of the registry as a whole."""
+    an empty name that of the registry as a whole. ``contexts``: whether it has any; mode ``IMPORT`` is older than they
+    are, so that a registry without contexts is taken for one without that, too."""
 
     schemas: Mapping[tuple[str, int], SchemaVersion] = field(default_factory=dict)
     levels: Mapping[str, str] = field(default_factory=dict)
+    contexts: bool = True
 
     @classmethod
     def of(cls, schemas: Iterable[SchemaVersion], levels: Mapping[str, str] | None = None) -> Self:

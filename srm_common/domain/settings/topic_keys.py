@@ -273,6 +273,21 @@ def schema_keys() -> Iterator[Key]:
         "as `:.east:orders-value`. What came from the target in this way is not copied back. Empty: the same names.",
         "Consumers look schemas up in the default context.",
     )
+    yield key("schemas.ids", Kind.CHOICE, "keep", choices=("keep", "map")).means(
+        "`keep`: schemas keep their ids, which needs mode `IMPORT` of the target's registry, and records are copied "
+        "unopened. `map`: the target's registry gives ids of its own, as Karapace does, and records get them: the four "
+        "bytes of the id that keys and values begin with are rewritten, nothing else; topics that `schemas.ids.keys` "
+        "or `schemas.ids.values` match are decompressed for it, see [schemas.md](schemas.md#ids-of-the-target).",
+        "A copy is the same bytes.",
+    )
+    yield key("schemas.ids.keys", Kind.PATTERNS, "").means(
+        "With `schemas.ids = map`: topics (names at the source) whose keys begin with a zero and a schema's id: an "
+        "expression must match the whole name. Keys that do not begin with a zero stay as they are.",
+        "Numbers begin with a zero, too.",
+    )
+    yield key("schemas.ids.values", Kind.PATTERNS, ".*").means(
+        "With `schemas.ids = map`: topics whose values do.", "A registry is for values first of all."
+    )
     yield key("schemas.compatibility", Kind.CHOICE, "subjects", choices=("none", "subjects", "all")).means(
         "Which compatibility levels are copied: those of subjects, `all` for the registry's own level as well, or "
         "`none`.",

@@ -186,6 +186,7 @@ def fingerprint(flow: FlowSettings) -> str:
         flow.schemas_subjects,
         flow.schemas_subjects_exclude,
         flow.schemas_context,
+        *((flow.schemas_ids,) if flow.maps_schema_ids else ()),
         flow.schemas_compatibility,
         *_jobs(flow).values(),
     )

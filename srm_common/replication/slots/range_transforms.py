@@ -15,8 +15,11 @@ from srm_common.replication.slots.ranges import Transformed
 from srm_common.settings_files.user_classes import load_function
 
 if TYPE_CHECKING:
+    from srm_common.domain.schemas.schemas import SubjectNaming
     from srm_common.records.sql_statement import Evaluate
-    from srm_common.schema_registry.record_schemas import RegistrySchemas
+    from srm_common.records.transform import BatchStep
+    from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
+    from srm_common.schema_registry.registry import SchemaRegistry
 
 #: A slot does nothing else while it waits for a registry: so long at most, and no longer than a part of what its
 #: transaction may take, however many addresses the registry has.
@@ -40,7 +43,7 @@ def range_transforms(
     Raises:
         ConfigError: what they need is not installed here.
     """
-    if not (job.transforms or job.statements or job.python_transform or job.provenance):
+    if not (job.transforms or job.statements or job.python_transform or job.provenance or job.id_mapping):
         return lambda spec: None
     if job.statements and sql is None:
         raise ConfigError(f"flow {job.flow} has transforms.sql, which only Spark can evaluate")
@@ -49,15 +52,17 @@ def range_transforms(
         from srm_common.records.failed import FailedRecords
         from srm_common.records.provenance import ProvenanceHeaders
         from srm_common.records.python_function import PythonFunction
+        from srm_common.records.schema_id_step import SchemaIdStep
         from srm_common.records.sql_statement import SqlStatement
-        from srm_common.records.transform import BatchStep, Transform
+        from srm_common.records.transform import Transform
         from srm_common.records.transformed import transformed
 
         schemas = _schemas(job) if schema_formats(job.transforms) else None
+        ids = _ids(job, job.id_mapping.naming) if job.id_mapping is not None else None
     except ImportError as error:
         raise ConfigError(
-            f"flow {job.flow} has transforms or provenance headers, which need {error.name} where slots run: "
-            f"install srm-kafka[transforms] there"
+            f"flow {job.flow} has transforms, provenance headers or schemas.ids = map, which need {error.name} where "
+            f"slots run: install srm-kafka[transforms] there"
         ) from error
 
     own = job.python_transform
@@ -81,12 +86,18 @@ def range_transforms(
         if function is not None:
             yield function
 
+    def before_chain(upstream: TopicPartition) -> Iterator[BatchStep]:
+        sides = job.id_mapping.sides(upstream.topic) if job.id_mapping is not None else ()
+        if sides and ids is not None:
+            yield SchemaIdStep(upstream.topic, sides, ids)
+
     def of(spec: CopyRange) -> Transformed | None:
         if spec.heartbeats:
             return None
         upstream = TopicPartition(spec.upstream_topic, spec.partition)
         then = tuple(after_chain(upstream))
-        transform = Transform(job.transforms, spec.downstream_topic, then, spec.partition, schemas)
+        first = tuple(before_chain(upstream))
+        transform = Transform(job.transforms, spec.downstream_topic, then, spec.partition, schemas, first)
         if not (transform.changes or job.provenance):
             return None
         failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)
@@ -99,10 +110,26 @@ def range_transforms(
 def _schemas(job: CopyJob) -> RegistrySchemas:
     from srm_common.records.connect.registry_converter import values_of
     from srm_common.schema_registry.record_schemas import RegistrySchemas
-    from srm_common.schema_registry.registry import SchemaRegistry
 
     for kind in schema_formats(job.transforms):
         values_of(kind)
+    source, target = _registries(job)
+    if job.id_mapping is not None:
+        # What comes to the chain has the target's ids already.
+        return RegistrySchemas(target, target, job.schemas_context, source_context=job.schemas_context)
+    return RegistrySchemas(source, target, job.schemas_context)
+
+
+def _ids(job: CopyJob, naming: SubjectNaming) -> RegistrySchemaIds:
+    from srm_common.schema_registry.record_schemas import RegistrySchemaIds
+
+    return RegistrySchemaIds(*_registries(job), naming)
+
+
+def _registries(job: CopyJob) -> tuple[SchemaRegistry, SchemaRegistry]:
+    """Of source and target."""
+    from srm_common.schema_registry.registry import SchemaRegistry
+
     transaction_seconds = job.transaction_timeout_ms / 1000
     seconds = min(_LONGEST_WAIT_SECONDS, job.request_timeout_ms / 1000, transaction_seconds / _SHARE_OF_TRANSACTION)
     source, target = (
@@ -111,4 +138,4 @@ def _schemas(job: CopyJob) -> RegistrySchemas:
         )
         for cluster in (job.source, job.target)
     )
-    return RegistrySchemas(source, target, job.schemas_context)
+    return source, target

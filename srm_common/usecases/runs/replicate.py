@@ -17,6 +17,7 @@ from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
@@ -370,6 +371,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         python_transform=flow.python_transform,
         provenance=flow.provenance,
         schemas_context=flow.schemas_context if flow.sync_schemas else "",
+        id_mapping=IdMapping.of(flow),
     )
 
 

@@ -15,6 +15,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.flow.start_position import StartKind, StartPosition
 from srm_common.domain.plans.plan import Plan, PlanFile
+from srm_common.domain.schemas.id_mapping import MapSchema
 from srm_common.domain.schemas.planning import (
     DeleteSchemaVersion,
     RegisterSchema,
@@ -35,7 +36,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.topics.acls import create_acls, delete_acls, fail_unknown
 from srm_common.usecases.topics.plan_topics import plan_topics
-from srm_common.usecases.topics.schemas import delete_versions, register_schemas, restore_modes, set_levels
+from srm_common.usecases.topics.schemas import delete_versions, map_schemas, register_schemas, restore_modes, set_levels
 
 _LEADERS_SECONDS = 30.0
 _RIGHTS: dict[type[Action], str] = {CreateTopic: "Create", GrowPartitions: "Alter", AlterConfigs: "AlterConfigs"}
@@ -306,4 +307,5 @@ HANDLERS: dict[type[Action], Handler] = {
     RestoreMode: lambda applying, actions: restore_modes(applying.clusters, actions),
     DeleteSchemaVersion: lambda applying, actions: delete_versions(applying.clusters, actions),
     SetCompatibility: lambda applying, actions: set_levels(applying.clusters, actions),
+    MapSchema: lambda applying, actions: map_schemas(applying.clusters, actions),
 }

@@ -11,7 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.schemas.id_mapping import MapSchema, plan_mapped
 from srm_common.domain.schemas.planning import (
+    KEEPING_IDS,
     DeleteSchemaVersion,
     RegisterSchema,
     RestoreMode,
@@ -55,7 +57,33 @@ def schema_changes(clusters: FlowClusters) -> list[Action]:
         RestoreMode(flow.name.target, subject, "its registration was interrupted", mode)
         for subject, mode in sorted(interrupted.items())
     ]
-    return [*restored, *plan_schemas(flow.name.target, naming, source, target, own_level=own_level)]
+    if not flow.maps_schema_ids:
+        return [*restored, *plan_schemas(flow.name.target, naming, source, target, own_level=own_level)]
+    planned = plan_mapped(flow.name.target, naming, source, target, own_level=own_level)
+    try:
+        return [*restored, *_not_there(clusters, naming, planned)]
+    except RegistryError as error:
+        return [*restored, UncopiedSchema(flow.name.target, "", str(error))]
+
+
+def _not_there(clusters: FlowClusters, naming: SubjectNaming, planned: Sequence[Action]) -> list[Action]:
+    """Without what the target's registry finds when it is asked: its list may have other texts."""
+    from srm_common.schema_registry.schema_ids import SchemaIds
+
+    if not any(isinstance(action, MapSchema) for action in planned):
+        return list(planned)
+    with clusters.source.schema_registry as source, clusters.target.schema_registry as target:
+        ids = SchemaIds(source, target, naming)
+        return [one for one in planned if not (isinstance(one, MapSchema) and ids.is_registered(one.schema))]
+
+
+def map_schemas(clusters: FlowClusters, actions: Sequence[MapSchema]) -> list[ActionResult]:
+    """Register as producers do, in the plan's order. One that fails does not stop the others."""
+    from srm_common.schema_registry.schema_ids import SchemaIds
+
+    with clusters.source.schema_registry as source, clusters.target.schema_registry as target:
+        ids = SchemaIds(source, target, subject_naming(clusters.flow))
+        return [_done(action, lambda one: ids.register(one.schema)) for action in actions]
 
 
 def _view(cluster: FlowCluster, naming: SubjectNaming | None, levels: bool, whole: list[str]) -> RegistryView:
@@ -115,12 +143,7 @@ def _registered(
 
 
 def _remedy(error: RegistryError) -> str:
-    if error.status not in _NO_IMPORT:
-        return ""
-    return (
-        "; ids can be kept only in mode IMPORT, and records are copied with the ids that they have: use a registry "
-        "with this mode (Confluent's with mode.mutability=true), or give it a copy of the source's topic _schemas"
-    )
+    return KEEPING_IDS if error.status in _NO_IMPORT else ""
 
 
 def restore_modes(clusters: FlowClusters, actions: Sequence[RestoreMode]) -> list[ActionResult]:
@@ -151,7 +174,7 @@ def set_levels(clusters: FlowClusters, actions: Sequence[SetCompatibility]) -> l
         return [_done(action, lambda one: registry.set_level(one.subject, one.after)) for action in actions]
 
 
-def _done(action: A, change: Callable[[A], None]) -> ActionResult:
+def _done(action: A, change: Callable[[A], object]) -> ActionResult:
     try:
         change(action)
     except RegistryError as error:

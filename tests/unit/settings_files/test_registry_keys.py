@@ -113,6 +113,7 @@ def test_tls_is_that_of_the_registry_and_not_of_the_brokers(tmp_path: Path) -> N
         (["b.bearer.auth.token = t", "b.basic.auth.user.info = u:p"], "cannot be combined with a user name"),
         (["b.schema.registry.ssl.keystore.key = geheim"], "go together"),
         (["a->b.sync.schemas.enabled = perhaps"], "must be true or false"),
+        (["a->b.schemas.ids = map"], "schemas.ids needs sync.schemas.enabled = true"),
         (["a->b.schemas.subjects = ("], "has an expression that cannot be used"),
         (["a->b.sync.schemas.enabled = true", "a->b.schemas.context = :.a:"], "without dots and colons, but is ':.a:'"),
         (["a->b.schemas.compatibility = some"], "must be one of none, subjects, all, but is 'some'"),

@@ -180,12 +180,27 @@ def test_a_target_without_mode_import_is_told_with_the_remedy_and_left_alone(pai
     with LocalRegistry(imports=False, contexts=False) as karapace:
         pair.target = karapace
         pair.connect()
+        assert pair.plan() == ["sync schemas: subject orders-value on b"]
         (fault,) = pair.copy()
-        assert "refuses to set the mode of subject orders-value to IMPORT (HTTP 405)" in fault
-        assert "ids can be kept only in mode IMPORT" in fault
+        assert fault.startswith("version 1: the schema registry of b has no mode IMPORT; ids can be kept only in mode")
         assert "mode.mutability=true" in fault
-        assert karapace.subjects == []
+        assert "schemas.ids = map" in fault
+        assert karapace.changes() == []
     assert pair.sides.clusters().state.read(StateKey.IMPORTING) is None
+
+
+def test_a_mode_that_may_not_be_set_is_told_with_the_remedy(pair: Pair) -> None:
+    pair.source.register("orders-value", AVRO)
+    pair.target.fault = lambda method, path: (
+        (422, b'{"error_code": 42205, "message": "Mode changes are not allowed"}')
+        if (method, path.partition("?")[0]) == ("PUT", "/mode/orders-value")
+        else None
+    )
+    (fault,) = pair.copy()
+    assert "refuses to set the mode of subject orders-value to IMPORT (HTTP 422, error 42205): Mode changes" in fault
+    assert "ids can be kept only in mode IMPORT" in fault
+    assert "schemas.ids = map" in fault
+    assert pair.target.subjects == []
 
 
 def test_a_source_without_contexts_and_modes_is_copied_from(pair: Pair) -> None:

@@ -1,0 +1,121 @@
+"""The ids that keys and values begin with, from those of the source's registry to those of the target's.
+
+Avro, JSON Schema and Protobuf have the same beginning: a zero and four bytes of the id. Nothing behind it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srm_common.domain.transforms.formats import Side
+from srm_common.records.row_faults import RowFaults
+from srm_common.wire.columns import SCHEMA
+
+HEADER_BYTES = 5
+_COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
+_CACHED_IDS = 10_000
+
+
+class MappedIds(Protocol):
+    """Where the ids of the target come from."""
+
+    def mapped(self, number: int, topic: str, side: Side) -> int | None:
+        """The target's id for one of the source's; None if the source's registry does not know it.
+
+        Raises:
+            TransformFailed: a registry does not tell or take; names the topic and the id.
+        """
+
+
+class SchemaIdStep:
+    """For the records of one topic; what does not begin with a zero and an id stays as it is.
+
+    Args:
+        topic: at the source.
+        sides: of records that begin with ids.
+        ids: of the target.
+    """
+
+    #: The key of the configuration that a fault is about.
+    alias = "schemas.ids"
+    path = f"{__name__}.SchemaIdStep"
+
+    def __init__(self, topic: str, sides: Sequence[Side], ids: MappedIds) -> None:
+        self._topic = topic
+        self._sides = tuple(sides)
+        self._ids = ids
+        self._known: dict[tuple[Side, int], int] = {}
+
+    def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """The records with the target's ids.
+
+        Raises:
+            RowFaults: rows with ids that the source's registry does not know.
+            TransformFailed: a registry does not tell or take.
+        """
+        columns = list(records.columns)
+        faults: dict[int, str] = {}
+        for side in self._sides:
+            place = _COLUMNS[side]
+            columns[place] = self._rewritten(columns[place], side, faults)
+        if faults:
+            raise RowFaults(faults)
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+    def _rewritten(self, column: pa.Array, side: Side, faults: dict[int, str]) -> pa.Array:
+        valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        _, offsets_buffer, data_buffer = column.buffers()
+        if data_buffer is None or not valid.any():
+            return column
+        offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + len(column) + 1]
+        first = int(offsets[0])
+        data = np.frombuffer(data_buffer, np.uint8)[first : int(offsets[-1])]
+        starts, sizes = offsets[:-1] - first, np.diff(offsets)
+        rows = np.flatnonzero(valid & (sizes >= HEADER_BYTES))
+        rows = rows[data[starts[rows]] == 0]
+        if not len(rows):
+            return column
+        at = starts[rows][:, None] + np.arange(1, HEADER_BYTES)
+        numbers = np.ascontiguousarray(data[at]).view(">u4")[:, 0].astype(np.int64)
+        old, which = np.unique(numbers, return_inverse=True)
+        new = self._new(old, which, rows, side, faults)
+        if new is None or (new == old).all():
+            return column
+        changed = data.copy()
+        changed[at] = new[which].astype(">u4").view(np.uint8).reshape(-1, HEADER_BYTES - 1)
+        bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+        buffers = [bits, pa.py_buffer(np.ascontiguousarray(offsets - first)), pa.py_buffer(changed)]
+        return pa.Array.from_buffers(pa.binary(), len(column), buffers)
+
+    def _new(
+        self,
+        old: npt.NDArray[np.int64],
+        which: npt.NDArray[np.intp],
+        rows: npt.NDArray[np.intp],
+        side: Side,
+        faults: dict[int, str],
+    ) -> npt.NDArray[np.int64] | None:
+        """The target's ids; None where the source's registry does not know one of them."""
+        found = []
+        for place, number in enumerate(old.tolist()):
+            mapped = self._known.get((side, number))
+            if mapped is None:
+                mapped = self._ids.mapped(number, self._topic, side)
+                if mapped is None:
+                    reason = (
+                        f"the {side.prefix} has the schema id {number}, which the registry of the source does not "
+                        f"know; if the {side.prefix}s of {self._topic} have no ids, leave it out of "
+                        f"schemas.ids.{side.prefix}s"
+                    )
+                    faults.update(dict.fromkeys(rows[which == place].tolist(), reason))
+                    continue
+                if len(self._known) >= _CACHED_IDS:
+                    self._known.clear()
+                self._known[side, number] = mapped
+            found.append(mapped)
+        return np.array(found, np.int64) if len(found) == len(old) else None
