@@ -355,9 +355,9 @@ async def in_thread(loop: NetworkSelector, work: Callable[[], T], timeout_at: fl
         try:
             value = work()
         except BaseException as error:  # passed to the waiting task
-            _tell(loop, partial(finish, future.failure, error))
+            tell(loop, partial(finish, future.failure, error))
         else:
-            _tell(loop, partial(finish, future.success, value))
+            tell(loop, partial(finish, future.success, value))
 
     threading.Thread(target=call, name="srm-call", daemon=True).start()
     if timeout_at is None:
@@ -371,7 +371,8 @@ async def in_thread(loop: NetworkSelector, work: Callable[[], T], timeout_at: fl
         loop.cancel(timer)
 
 
-def _tell(loop: NetworkSelector, report: Callable[[], object]) -> None:
+def tell(loop: NetworkSelector, report: Callable[[], object]) -> None:
+    """Have a loop call ``report``, from another thread; nothing happens where it is closed."""
     try:
         loop.call_soon_threadsafe(lambda: report())
     except RuntimeError:

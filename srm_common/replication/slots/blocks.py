@@ -9,6 +9,7 @@ from srm_common.domain.flow import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.kafka.client.buffers import Lease
 from srm_common.replication.slots.ranges import RangeState, Share
+from srm_common.replication.slots.slot_registries import SchemasPending
 from srm_common.wire.batch import Packed, SourceBatch
 from srm_common.wire.repack import recompress, repack
 
@@ -16,13 +17,23 @@ from srm_common.wire.repack import recompress, repack
 @dataclass
 class Portion:
     """What one answer brought for one range: visible batches, and the offset after all batches. ``unproved``: producers
-    of transactions whose markers come later, with the offsets of their first batches."""
+    of transactions whose markers come later, with the offsets of their first batches. ``reading``: of the range, when
+    this came; what comes behind an offset that is read again is not wanted any more."""
 
     state: RangeState
     batches: Sequence[SourceBatch]
     first_offset: int
     next_offset: int
     unproved: dict[int, int] = field(default_factory=dict)
+    reading: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reading = self.state.reading
+
+    @property
+    def stale(self) -> bool:
+        """Whether the range was told to read again from before it."""
+        return self.reading != self.state.reading
 
 
 @dataclass
@@ -74,6 +85,8 @@ class Turn:
         up to it."""
         if self.packed is not None:
             return True
+        if self.portion.stale:
+            return False
         state = self.state
         share = state.share or state.open_share()
         try:
@@ -81,6 +94,10 @@ class Turn:
         except (CorruptBatch, RecordTooLarge, TransformFailed) as error:
             name = f"{state.upstream[0]}-{state.upstream[1]}"
             state.stop_at(share.upstream_end, type(error)(f"partition {name}: {error}"))
+            return False
+        except SchemasPending as pending:
+            # What was left out behind the last batch is counted when it is read again.
+            state.read_again(share.upstream_end, str(pending), pending.until)
             return False
         if self.packed is None:
             if state.error is None or self.portion.next_offset <= state.end:

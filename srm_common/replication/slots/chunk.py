@@ -94,9 +94,10 @@ class Chunk:
             if block.turns is None:
                 block.turns = [Turn(portion, self._job.compression) for portion in block.portions]
             turns: list[Turn] = block.turns
-            portions = [turn.portion for turn in turns]
-            await self._add([p.state.downstream for p in portions if p.batches], portions)
-            waiting = self._by_leader([turn for turn in turns if turn.look()])
+            # Before they join the transaction: one that has nothing for it leaves none open.
+            ready = [turn for turn in turns if turn.look()]
+            await self._add([turn.state.downstream for turn in ready], [turn.portion for turn in ready])
+            waiting = self._by_leader(ready)
             while waiting:
                 if not await self._round(waiting, block):
                     block.turns = [turn for turns in waiting.values() for turn in turns]

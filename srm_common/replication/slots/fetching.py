@@ -177,20 +177,24 @@ class Fetching:
         lease.hold()
         self._in_flight[node] = time.monotonic()
         generation = self._generation
+        readings = [state.reading for state in states]
         request = self._request(states)
+
+        def arrived(answer: fetch.FetchAnswer | None, fault: str | None) -> None:
+            self._arrived(generation, node, list(zip(states, readings, strict=True)), lease, answer, fault)
 
         async def talk() -> None:
             try:
                 answer = await self._source.send(node, RawFetch(request, lease))
             except RetriableFault as error:
-                self._arrived(generation, node, states, lease, None, str(error))
+                arrived(None, str(error))
             except ClusterError as error:
                 for state in states:
                     state.fetching = False
                     state.give_up(error)
-                self._arrived(generation, node, states, lease, None, None)
+                arrived(None, None)
             else:
-                self._arrived(generation, node, states, lease, answer, None)
+                arrived(answer, None)
 
         self._spawn(talk)
 
@@ -215,7 +219,7 @@ class Fetching:
         self,
         generation: int,
         node: int,
-        states: list[RangeState],
+        asked: Sequence[tuple[RangeState, int]],
         lease: Lease,
         answer: fetch.FetchAnswer | None,
         fault: str | None,
@@ -224,8 +228,11 @@ class Fetching:
         if generation != self._generation:
             lease.release()
         else:
-            for state in states:
+            for state, _ in asked:
                 state.fetching = False
+            # What was asked for by others lies behind what they read again.
+            states = [state for state, reading in asked if state.reading == reading]
+            self._look = self._look or len(states) < len(asked)
             if answer is not None and answer.error_code:
                 fault = f"broker {node} of {self._source.alias} answered {codes.name(answer.error_code)}"
             if fault is not None:
@@ -261,13 +268,15 @@ class Fetching:
             state = portion.state
             state.fetching = False
             error = faults.get(state.upstream)
+            if portion.stale:
+                continue
             if error is None:
                 state.fetched = max(state.fetched, min(portion.next_offset, state.end))
             elif isinstance(error, CorruptBatch):
                 state.stop_at(state.fetched, error)
             else:
                 self._fault([state], error)
-        block.portions = [portion for portion in block.portions if portion.state.upstream not in faults]
+        block.portions = [one for one in block.portions if one.state.upstream not in faults and not one.stale]
         if block.portions:
             self._blocks.append(block)
             self._let_collect(node, states)

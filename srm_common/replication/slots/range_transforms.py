@@ -15,15 +15,9 @@ from srm_common.replication.slots.ranges import Transformed
 from srm_common.settings_files.user_classes import load_function
 
 if TYPE_CHECKING:
-    from srm_common.domain.schemas.schemas import SubjectNaming
     from srm_common.records.sql_statement import Evaluate
     from srm_common.records.transform import BatchStep
-    from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
-    from srm_common.schema_registry.registry import SchemaRegistry
-
-#: A slot does nothing else while it waits for a registry: so long at most, and no longer than a part of what its
-#: transaction may take, however many addresses the registry has.
-_LONGEST_WAIT_SECONDS, _SHARE_OF_TRANSACTION = 10.0, 3
+    from srm_common.replication.slots.slot_registries import SlotRegistries
 
 
 class SqlAccess(Protocol):
@@ -36,9 +30,13 @@ class SqlAccess(Protocol):
 
 
 def range_transforms(
-    job: CopyJob, slot: int, sql: SqlAccess | None = None
+    job: CopyJob, slot: int, sql: SqlAccess | None = None, registries: SlotRegistries | None = None
 ) -> Callable[[CopyRange], Transformed | None]:
     """What becomes of the batches of each range; None where they go unopened.
+
+    Args:
+        registries: where the job needs some
+            (:func:`~srm_common.replication.slots.slot_registries.slot_registries`).
 
     Raises:
         ConfigError: what they need is not installed here.
@@ -57,8 +55,7 @@ def range_transforms(
         from srm_common.records.transform import Transform
         from srm_common.records.transformed import transformed
 
-        schemas = _schemas(job) if schema_formats(job.transforms) else None
-        ids = _ids(job, job.id_mapping.naming) if job.id_mapping is not None else None
+        _import_formats(job)
     except ImportError as error:
         raise ConfigError(
             f"flow {job.flow} has transforms, provenance headers or schemas.ids = map, which need {error.name} where "
@@ -88,8 +85,8 @@ def range_transforms(
 
     def before_chain(upstream: TopicPartition) -> Iterator[BatchStep]:
         sides = job.id_mapping.sides(upstream.topic) if job.id_mapping is not None else ()
-        if sides and ids is not None:
-            yield SchemaIdStep(upstream.topic, sides, ids)
+        if sides and registries is not None:
+            yield SchemaIdStep(upstream.topic, sides, registries)
 
     def of(spec: CopyRange) -> Transformed | None:
         if spec.heartbeats:
@@ -97,7 +94,7 @@ def range_transforms(
         upstream = TopicPartition(spec.upstream_topic, spec.partition)
         then = tuple(after_chain(upstream))
         first = tuple(before_chain(upstream))
-        transform = Transform(job.transforms, spec.downstream_topic, then, spec.partition, schemas, first)
+        transform = Transform(job.transforms, spec.downstream_topic, then, spec.partition, registries, first)
         if not (transform.changes or job.provenance):
             return None
         failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)
@@ -107,35 +104,11 @@ def range_transforms(
     return of
 
 
-def _schemas(job: CopyJob) -> RegistrySchemas:
-    from srm_common.records.connect.registry_converter import values_of
-    from srm_common.schema_registry.record_schemas import RegistrySchemas
+def _import_formats(job: CopyJob) -> None:
+    """Raises ImportError where a package is missing, before anything is copied."""
+    kinds = list(schema_formats(job.transforms))
+    if kinds:
+        from srm_common.records.connect.registry_converter import values_of
 
-    for kind in schema_formats(job.transforms):
-        values_of(kind)
-    source, target = _registries(job)
-    if job.id_mapping is not None:
-        # What comes to the chain has the target's ids already.
-        return RegistrySchemas(target, target, job.schemas_context, source_context=job.schemas_context)
-    return RegistrySchemas(source, target, job.schemas_context)
-
-
-def _ids(job: CopyJob, naming: SubjectNaming) -> RegistrySchemaIds:
-    from srm_common.schema_registry.record_schemas import RegistrySchemaIds
-
-    return RegistrySchemaIds(*_registries(job), naming)
-
-
-def _registries(job: CopyJob) -> tuple[SchemaRegistry, SchemaRegistry]:
-    """Of source and target."""
-    from srm_common.schema_registry.registry import SchemaRegistry
-
-    transaction_seconds = job.transaction_timeout_ms / 1000
-    seconds = min(_LONGEST_WAIT_SECONDS, job.request_timeout_ms / 1000, transaction_seconds / _SHARE_OF_TRANSACTION)
-    source, target = (
-        SchemaRegistry(
-            cluster, timeout_seconds=seconds / (len(cluster.schema_registry.urls) if cluster.schema_registry else 1)
-        )
-        for cluster in (job.source, job.target)
-    )
-    return source, target
+        for kind in kinds:
+            values_of(kind)

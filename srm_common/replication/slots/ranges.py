@@ -139,6 +139,9 @@ class RangeState:
         self.empty_answers = 0
         #: Why the source brings nothing, while that is tolerated: one sentence.
         self.waits_for = ""
+        #: Counts up when offsets are read again that were fetched, and are in no chunk.
+        self.reading = 0
+        self._waits_for_schemas = False
         self.pause_until = 0.0
         self._corrupt_at = -1
         self._failures = 0
@@ -254,6 +257,26 @@ class RangeState:
             self.fetched = self.committed
         self.empty_answers = 0
         self.waits_for = ""
+
+    def read_again(self, offset: int, schemas: str, until: float) -> None:
+        """Forget what was fetched from ``offset`` on, until there are news of schemas that it needs.
+
+        Args:
+            schemas: which, for sentences.
+            until: when it is read again at the latest, in monotonic seconds.
+        """
+        self.reading += 1
+        self.fetched = offset
+        self.pause_until = until
+        self.waits_for = f"waiting for a schema registry: {schemas}"
+        self._waits_for_schemas = True
+
+    def schemas_arrived(self) -> None:
+        """What it waits for may have come."""
+        if self._waits_for_schemas:
+            self._waits_for_schemas = False
+            self.pause_until = 0.0
+            self.waits_for = ""
 
     def stop_at(self, offset: int, error: SrmError) -> None:
         """Copy up to ``offset`` only: what lies there cannot be copied."""

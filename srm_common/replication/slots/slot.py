@@ -16,7 +16,7 @@ from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ClusterError, Fenced, LostProcess, SrmError
-from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.event_loop import EventLoop, tell
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
@@ -26,6 +26,7 @@ from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
 from srm_common.replication.slots.hanging_transactions import end_open_transactions
 from srm_common.replication.slots.range_transforms import SqlAccess, range_transforms
 from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.slot_registries import slot_registries
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
 from srm_common.replication.slots.suspects import Suspects
 
@@ -93,7 +94,8 @@ class _Slot:
         self._source = source
         self._target = target
         self._tails = job.tail_until > time.time()
-        transform_of = range_transforms(job, task.slot, sql)
+        self._registries = slot_registries(job)
+        transform_of = range_transforms(job, task.slot, sql, self._registries)
         self._states = [RangeState(spec, tailing=self._tails, transform=transform_of(spec)) for spec in task.ranges]
         self._suspects = Suspects(self._states)
         self._signal = Signal(source.loop)
@@ -153,6 +155,8 @@ class _Slot:
                 state.give_up(error)
         finally:
             self._watch.end()
+            if self._registries is not None:
+                self._registries.close()
 
     def _note(self, note: str) -> None:
         """Into the log at once, and into the result."""
@@ -179,6 +183,8 @@ class _Slot:
         fetching = Fetching(self._job, self._source, self._states, self._signal, self._note)
         chunk = Chunk(self._job, self._target, producer, self._signal)
         self._fetching, self._chunk = fetching, chunk
+        if self._registries is not None:
+            self._registries.on_answer = lambda: tell(self._source.loop, self._schemas_arrived)
         while True:
             try:
                 if await self._step(fetching, chunk):
@@ -188,6 +194,13 @@ class _Slot:
             except Fenced:
                 # The transaction may merely have timed out: only a newer owner makes the broker refuse the bump.
                 await self._start_over(producer, fetching, chunk, ChunkFailed("the epoch was bumped"))
+
+    def _schemas_arrived(self) -> None:
+        for state in self._states:
+            state.schemas_arrived()
+        if self._fetching is not None:
+            self._fetching.look_again()
+        self._signal.set()
 
     async def _step(self, fetching: Fetching, chunk: Chunk) -> bool:
         """One turn; True when everything is settled."""

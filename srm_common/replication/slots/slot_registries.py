@@ -1,0 +1,195 @@
+"""A slot's questions to schema registries: asked in a thread, so that the slot goes on with other partitions.
+
+Whoever needs an answer that is not there yet is told to come back (:class:`SchemasPending`): what was taken of its
+partition so far stays in the chunk, and the partition is fetched again from there when there are news.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from srm_common.domain.runs.copying import CopyJob
+from srm_common.domain.transforms.chain import schema_formats
+from srm_common.domain.transforms.formats import Side
+from srm_common.errors import TransformFailed
+
+if TYPE_CHECKING:
+    from srm_common.records.connect.registry_converter import SchemaText
+    from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
+
+T = TypeVar("T")
+_CACHED_ANSWERS = 10_000
+#: As :mod:`srm_common.schema_registry.record_schemas` has it for what a registry does not know.
+_UNKNOWN_SECONDS = 10.0
+#: Of one request to one address, at most.
+_LONGEST_REQUEST_SECONDS = 10.0
+
+
+class SchemasPending(Exception):
+    """The answer of a registry is not there yet; the text says to what. ``until``: when it is given up at the latest,
+    in monotonic seconds."""
+
+    def __init__(self, what: str, until: float) -> None:
+        super().__init__(what)
+        self.until = until
+
+
+class Registries(NamedTuple):
+    """What a thread asks; of no other thread."""
+
+    schemas: RegistrySchemas
+    ids: RegistrySchemaIds | None
+
+
+class _Answer(NamedTuple):
+    value: Any
+    error: BaseException | None
+    until: float
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A thread with registries of its own. One that hangs is left to itself."""
+
+    questions: queue.SimpleQueue[tuple[Hashable, Callable[[Registries], Any]] | None] = field(
+        default_factory=queue.SimpleQueue
+    )
+
+
+class SlotRegistries:
+    """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` and
+    :class:`~srm_common.records.schema_id_step.MappedIds` ask for, without waiting. Of one thread.
+
+    Args:
+        make: the registries, anew for each thread that asks them.
+        limit_seconds: how long a question may take, whatever it waits for: a name that is looked up, too.
+        names: of the clusters, for sentences.
+
+    Raises:
+        SchemasPending: from every question that has no answer yet.
+        TransformFailed: the registry does not tell or take, or has not answered in time; the next one who asks begins
+            anew.
+    """
+
+    def __init__(self, make: Callable[[], Registries], limit_seconds: float, names: tuple[str, str]) -> None:
+        self._make = make
+        self._limit = limit_seconds
+        self._names = names
+        self._answers: dict[Hashable, _Answer] = {}
+        #: Until when answers are waited for.
+        self._asked: dict[Hashable, float] = {}
+        self._worker: _Worker | None = None
+        self._lock = threading.Lock()
+        #: Called in another thread when there is an answer.
+        self.on_answer: Callable[[], None] = lambda: None
+
+    def schema(self, number: int) -> SchemaText | None:
+        """The schema with this id; None if there is none."""
+        return self._ask(("schema", number), f"schema id {number}", lambda there: there.schemas.schema(number))
+
+    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
+        """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not."""
+        return self._ask(
+            ("registered", subject, kind, schema),
+            f"the schema that transforms give records of {topic}, as {subject}",
+            lambda there: there.schemas.registered(subject, topic, kind, schema),
+        )
+
+    def mapped(self, number: int, topic: str, side: Side) -> int | None:
+        """The target's id for one of the source's; None if the source's registry does not know it."""
+
+        def ask(there: Registries) -> int | None:
+            assert there.ids is not None
+            return there.ids.mapped(number, topic, side)
+
+        return self._ask(("mapped", number, topic, side), f"schema id {number} of the {side.prefix}s of {topic}", ask)
+
+    def close(self) -> None:
+        """End the thread, unless it hangs."""
+        if self._worker is not None:
+            self._worker.questions.put(None)
+            self._worker = None
+
+    def _ask(self, key: Hashable, what: str, work: Callable[[Registries], T]) -> T:
+        now = time.monotonic()
+        with self._lock:
+            answer = self._answers.get(key)
+            if answer is not None and answer.error is None and now < answer.until:
+                return answer.value  # type: ignore[no-any-return]
+            self._answers.pop(key, None)
+            if answer is not None and answer.error is not None:
+                raise answer.error
+            until = self._asked.get(key)
+            if until is not None and now >= until:
+                # What was asked behind it fails by its own time; what is asked from now on begins anew.
+                del self._asked[key]
+                self._worker = None
+                source, target = self._names
+                raise TransformFailed(
+                    f"{what}: the schema registries of {source} and {target} have not answered within "
+                    f"{self._limit:g} s; check {source}.schema.registry.url, {target}.schema.registry.url and whether "
+                    f"their names resolve"
+                )
+            if until is None:
+                until = self._asked[key] = now + self._limit
+                self._put(key, work)
+        raise SchemasPending(what, until)
+
+    def _put(self, key: Hashable, work: Callable[[Registries], Any]) -> None:
+        if self._worker is None:
+            self._worker = worker = _Worker()
+            threading.Thread(target=self._serve, args=(worker,), name="srm-schemas", daemon=True).start()
+        self._worker.questions.put((key, work))
+
+    def _serve(self, worker: _Worker) -> None:
+        there = self._make()
+        while (question := worker.questions.get()) is not None:
+            key, work = question
+            value: Any = None
+            error: BaseException | None = None
+            try:
+                value = work(there)
+            except BaseException as fault:  # passed to whoever asks
+                error = fault
+            until = time.monotonic() + _UNKNOWN_SECONDS if value is None else float("inf")
+            with self._lock:
+                if worker is not self._worker:
+                    return
+                if len(self._answers) >= _CACHED_ANSWERS:
+                    self._answers.clear()
+                self._answers[key] = _Answer(value, error, until)
+                self._asked.pop(key, None)
+            self.on_answer()
+
+
+def slot_registries(job: CopyJob) -> SlotRegistries | None:
+    """What a job's transforms and ids are asked from; None where they need no registry."""
+    if not schema_formats(job.transforms) and job.id_mapping is None:
+        return None
+    seconds = min(_LONGEST_REQUEST_SECONDS, job.request_timeout_ms / 1000)
+
+    def make() -> Registries:
+        from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
+        from srm_common.schema_registry.registry import SchemaRegistry
+
+        source, target = (SchemaRegistry(one, timeout_seconds=seconds) for one in (job.source, job.target))
+        if job.id_mapping is None:
+            return Registries(RegistrySchemas(source, target, job.schemas_context), None)
+        # What comes to the chain has the target's ids already.
+        context = job.schemas_context
+        return Registries(
+            RegistrySchemas(target, target, context, source_context=context),
+            RegistrySchemaIds(source, target, job.id_mapping.naming),
+        )
+
+    addresses = sum(
+        len(one.schema_registry.urls) for one in (job.source, job.target) if one.schema_registry is not None
+    )
+    # Each address once, and what else a busy registry takes.
+    limit = max(job.retry_timeout_seconds, 2 * seconds * addresses)
+    return SlotRegistries(make, limit, (job.source.alias, job.target.alias))
