@@ -133,6 +133,16 @@ class RegistrySchemas:
             self._schemas[number] = found
         return found
 
+    def subject(self, number: int) -> str | None:
+        """A subject that has the schema with this id, for sentences; None where the registry does not tell."""
+        try:
+            with self._asked(self._source) as registry:
+                places = registry.places_of(number, self._source_context)
+        except RegistryError:
+            # The sentence is about a record; whatever keeps the registry from answering is told when a schema is read.
+            return None
+        return places[0][0] if places else None
+
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
 

@@ -127,11 +127,14 @@ class SchemaRegistry(RegistryHttp):
                 return None
             raise
 
-    def places_of(self, number: int) -> list[tuple[str, int]]:
+    def places_of(self, number: int, context: str = "") -> list[tuple[str, int]]:
         """The subjects and versions that have an id, soft-deleted ones too; none where nothing has it."""
         what = f"list the subjects of schema {number}"
         try:
-            rows = self.ask("GET", f"/schemas/ids/{number}/versions?deleted=true", what, list)
+            path = f"/schemas/ids/{number}/versions?deleted=true"
+            if context:
+                path += f"&subject={_quoted(f':.{context}:')}"
+            rows = self.ask("GET", path, what, list)
         except RegistryError as error:
             if _says_missing(error):
                 return []

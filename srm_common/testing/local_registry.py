@@ -157,7 +157,7 @@ class LocalRegistry(LocalServer):
                 case "GET", ["schemas", "ids", wanted]:
                     return self._by_id(int(wanted), query.get("subject", ""))
                 case "GET", ["schemas", "ids", wanted, "versions"]:
-                    return self._places(int(wanted), deleted=query.get("deleted") == "true")
+                    return self._places(int(wanted), query.get("subject", ""), deleted=query.get("deleted") == "true")
                 case "GET", ["subjects"]:
                     return [one for one in self._subjects if query.get("deleted") == "true" or self._live(one)]
                 case "GET", ["subjects", subject, "versions"]:
@@ -204,12 +204,14 @@ class LocalRegistry(LocalServer):
                     return one.body
         raise _Refused(404, 40403, f"Schema {wanted} not found")
 
-    def _places(self, wanted: int, *, deleted: bool) -> list[dict[str, Any]]:
+    def _places(self, wanted: int, within: str, *, deleted: bool) -> list[dict[str, Any]]:
         return [
             {"subject": subject, "version": version}
             for subject, versions in sorted(self._subjects.items())
             for version, one in sorted(versions.items())
-            if one.id == wanted and (deleted or not one.deleted) and not (self.contexts and context_of(subject))
+            if one.id == wanted
+            and (deleted or not one.deleted)
+            and not (self.contexts and context_of(subject) != context_of(within))
         ]
 
     def _lookup(self, subject: str, body: dict[str, Any], *, deleted: bool) -> dict[str, Any]:

@@ -42,6 +42,9 @@ class RecordSchemas(Protocol):
             TransformFailed: the registry does not tell.
         """
 
+    def subject(self, number: int) -> str | None:
+        """A subject that has the schema with this id, for sentences; None where the registry does not tell."""
+
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
 
@@ -210,6 +213,10 @@ class RegistryConverter:
         except DataFault:
             return None
 
+    def _subject_of(self, number: int, before: str = " (", behind: str = ")") -> str:
+        subject = self._schemas.subject(number)
+        return "" if subject is None else f"{before}subject {subject}{behind}"
+
     def _known(self, header: bytes) -> _Known:
         fault = self._unusable.get(header)
         if fault is not None:
@@ -219,11 +226,12 @@ class RegistryConverter:
         if found is None:
             raise DataFault(f"has the schema id {number}, which the registry of the source does not know")
         if found.kind != self._values.kind:
-            raise DataFault(f"has the schema id {number}, which is {found.kind}, not {self._values.title}")
+            title = self._values.title
+            raise DataFault(f"has the schema id {number}, which is {found.kind}, not {title}{self._subject_of(number)}")
         try:
             values = self._values.of_text(found.text, found.references, self._format, header[HEADER_BYTES:])
         except DataFault as error:
-            fault = _kept(self._unusable, header, f"{error} (schema id {number})")
+            fault = _kept(self._unusable, header, f"{error} (schema id {number}{self._subject_of(number, ', ', '')})")
             raise DataFault(fault) from None
         return _Known(values, header)
 

@@ -92,6 +92,10 @@ class SlotRegistries:
         """The schema with this id; None if there is none."""
         return self._ask(("schema", number), f"schema id {number}", lambda there: there.schemas.schema(number))
 
+    def subject(self, number: int) -> str | None:
+        """A subject that has the schema with this id, for sentences; None where the registry does not tell."""
+        return self._ask(("subject", number), f"schema id {number}", lambda there: there.schemas.subject(number))
+
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not."""
         return self._ask(

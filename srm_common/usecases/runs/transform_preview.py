@@ -70,6 +70,10 @@ class TrialSchemas:
         """
         return self._by_id.get(number) or self._source.schema(number)
 
+    def subject(self, number: int) -> str | None:
+        """A subject that has the schema with this id, for sentences; None for those that only this preview knows."""
+        return None if number in self._by_id else self._source.subject(number)
+
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         """An id that only this preview knows, the same for the same schema."""
         text = SchemaText(kind, schema)

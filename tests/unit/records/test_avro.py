@@ -120,8 +120,8 @@ def test_a_record_of_all_kinds_keeps_id_and_bytes() -> None:
         (framed(1, b"\x08ab"), "is not what its schema says"),
         (framed(1, b"\x02\xff"), "is not what its schema says"),
         (framed(1, b"\x02ab"), "has 1 bytes behind what its schema says"),
-        (framed(2, b"\x02"), "has the schema id 2, which is JSON, not Avro"),
-        (framed(3, b"\x00"), "contains itself, which is not supported here .schema id 3"),
+        (framed(2, b"\x02"), "has the schema id 2, which is JSON, not Avro .subject b.$"),
+        (framed(3, b"\x00"), "contains itself, which is not supported here .schema id 3, subject c.$"),
         (framed(4, b"\x80\x80\x80\x80\x80\x80\x01"), "has a number of more than 32 bits"),
     ],
 )
@@ -235,6 +235,14 @@ def test_registries_that_do_not_answer_as_they_should_stop_the_partition() -> No
             one.decode(framed(9, b""))
 
 
+def test_a_registry_that_does_not_tell_subjects_leaves_the_sentence_without_one() -> None:
+    with LocalRegistry() as source, LocalRegistry() as target:
+        number = source.register("b", '{"type": "string"}', kind="JSON")
+        source.fault = lambda method, path: (403, b"{}") if "/versions" in path else None
+        with pytest.raises(DataFault, match=r"has the schema id 1, which is JSON, not Avro$"):
+            converter(source, target).decode(framed(number, b""))
+
+
 def test_references_are_read() -> None:
     with LocalRegistry() as source, LocalRegistry() as target:
         source.register("item", '{"type": "record", "name": "a.Item", "fields": [{"name": "n", "type": "float"}]}')
@@ -303,6 +311,9 @@ def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(schema: Any,
     class One:
         def schema(self, number: int) -> SchemaText:
             return SchemaText("AVRO", json.dumps(schema))
+
+        def subject(self, number: int) -> str | None:
+            return None
 
         def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
             return 2
