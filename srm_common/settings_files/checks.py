@@ -60,7 +60,7 @@ def _keys(configuration: Configuration) -> list[Finding]:
             found += _useless_offset_syncs(configuration, name)
         if settings.exactly_once:
             found += _useless_isolation(configuration, name)
-        if not settings.has_transforms:
+        if not (settings.has_transforms or settings.maps_schema_ids):
             found += _useless_error_handling(configuration, name)
         elif settings.errors_tolerance == "none":
             found += _useless_dead_letters(configuration, name)

@@ -326,6 +326,8 @@ class FlowSettings:
         """Of what is done to records; empty if nothing is. The same text for the same steps in all versions, as far as
         fields of steps that are new have defaults. The code of functions is not part of it."""
         steps = [*self.transforms, *self.statements, self.transforms_python, self.provenance]
+        if self.maps_schema_ids:
+            steps.append(("schemas.ids", self.schemas_ids_keys, self.schemas_ids_values))
         if not any(steps):
             return ""
         return hashlib.sha256(json.dumps([_plain(step) for step in steps]).encode()).hexdigest()[:12]

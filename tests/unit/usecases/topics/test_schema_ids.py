@@ -278,3 +278,15 @@ def test_both_directions_bring_every_schema_once_and_every_record_its_id(mapping
         assert sides.values("a.orders") == [framed(target.versions("orders-value")[1][0])]
         assert back.sides.values("b.orders-west") == [framed(source.versions("orders-west-value")[1][0])]
     assert list(source.versions("orders-value")) == list(target.versions("orders-value")) == [1]
+
+
+def test_a_run_tells_that_ids_are_mapped_from_now_on(mapping: Mapping) -> None:
+    number = mapping.source.register("orders-value", ADDRESS)
+    mapping.sides.source.write("orders", [(None, framed(number))])
+    mapping.sides.set(schemas_ids="keep", sync_schemas=False)
+    mapping.sides.refresh()
+    mapping.sides.run()
+    mapping.sides.set(schemas_ids="map", sync_schemas=True)
+    mapping.copy()
+    (note,) = [note for note in mapping.sides.run("again").notes if "transforms" in note]
+    assert note.startswith("the transforms have changed since run 'r' (none -> ")
