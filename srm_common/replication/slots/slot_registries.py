@@ -17,6 +17,7 @@ from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import TransformFailed
+from srm_common.replication.slots.slot_watch import quiet_seconds
 
 if TYPE_CHECKING:
     from srm_common.records.connect.registry_converter import SchemaText
@@ -28,6 +29,7 @@ _CACHED_ANSWERS = 10_000
 _UNKNOWN_SECONDS = 10.0
 #: Of one request to one address, at most.
 _LONGEST_REQUEST_SECONDS = 10.0
+_SHARE_OF_QUIET = 0.8
 
 
 class SchemasPending(Exception):
@@ -151,12 +153,13 @@ class SlotRegistries:
         self._worker.questions.put((key, work))
 
     def _serve(self, worker: _Worker) -> None:
-        there = self._make()
+        there: Registries | None = None
         while (question := worker.questions.get()) is not None:
             key, work = question
             value: Any = None
             error: BaseException | None = None
             try:
+                there = there or self._make()
                 value = work(there)
             except BaseException as fault:  # passed to whoever asks
                 error = fault
@@ -172,16 +175,24 @@ class SlotRegistries:
 
 
 def slot_registries(job: CopyJob) -> SlotRegistries | None:
-    """What a job's transforms and ids are asked from; None where they need no registry."""
+    """What a job's transforms and ids are asked from; None where they need no registry.
+
+    Raises:
+        ConfigError: a cluster has no registry, or a certificate or key of one cannot be read.
+    """
     if not schema_formats(job.transforms) and job.id_mapping is None:
         return None
+    from srm_common.schema_registry.registry import SchemaRegistry
+
     seconds = min(_LONGEST_REQUEST_SECONDS, job.request_timeout_ms / 1000)
+
+    def registries() -> tuple[SchemaRegistry, SchemaRegistry]:
+        return SchemaRegistry(job.source, timeout_seconds=seconds), SchemaRegistry(job.target, timeout_seconds=seconds)
 
     def make() -> Registries:
         from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
-        from srm_common.schema_registry.registry import SchemaRegistry
 
-        source, target = (SchemaRegistry(one, timeout_seconds=seconds) for one in (job.source, job.target))
+        source, target = registries()
         if job.id_mapping is None:
             return Registries(RegistrySchemas(source, target, job.schemas_context), None)
         # What comes to the chain has the target's ids already.
@@ -194,6 +205,7 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
     addresses = sum(
         len(one.schema_registry.urls) for one in (job.source, job.target) if one.schema_registry is not None
     )
-    # Each address once, and what else a busy registry takes.
-    limit = max(job.retry_timeout_seconds, 2 * seconds * addresses)
+    # Each address once, and what else a busy registry takes; but the slot's watch must not end it before.
+    limit = min(max(job.retry_timeout_seconds, 2 * seconds * addresses), quiet_seconds(job) * _SHARE_OF_QUIET)
+    registries()  # what is wrong with them is told before anything is copied
     return SlotRegistries(make, limit, (job.source.alias, job.target.alias))

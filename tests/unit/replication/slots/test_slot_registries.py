@@ -19,7 +19,7 @@ from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.schemas.schemas import SubjectNaming
 from srm_common.domain.transforms.formats import Side
-from srm_common.errors import TransformFailed
+from srm_common.errors import ConfigError, TransformFailed
 from srm_common.replication.slots import slot_registries as module
 from srm_common.replication.slots.slot_registries import Registries, SchemasPending, SlotRegistries, slot_registries
 from srm_common.testing import FakeCluster, LocalRegistry
@@ -132,6 +132,14 @@ def test_a_registry_that_is_silent_at_every_address_stops_with_the_topic_and_the
         "schema id 7 of the values of orders has no id at the target: the schema regist"
     )
     assert str(failed.value).count("no answer within 0.1 s") == 2
+
+
+def test_what_is_wrong_with_a_registry_is_told_before_anything_is_copied() -> None:
+    source, target = (ClusterSettings.plaintext(one, "127.0.0.1:1") for one in "ab")
+    job = CopyJob("a->b", "a", source, target, "o", 1, "s", 1)
+    assert slot_registries(job) is None
+    with pytest.raises(ConfigError, match=r"cluster a has no schema\.registry\.url"):
+        slot_registries(replace(job, id_mapping=VALUES))
 
 
 @pytest.fixture
