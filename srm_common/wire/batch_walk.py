@@ -24,6 +24,8 @@ from srm_common.wire.batch import (
     UpstreamRun,
 )
 from srm_common.wire.codec import LZ4, NONE
+from srm_common.wire.lz4_walk import little, unlz4
+from srm_common.wire.machine_code import crc32c, has_crc32c, put
 from srm_common.wire.record_walk import (
     BODY_APPEND_TIME,
     BODY_AT,
@@ -58,12 +60,6 @@ def _tables() -> Ints:
 
 
 _CRC = _tables()
-#: Of an LZ4 frame (lz4_Frame_format.md): magic, flags, block size, checksum, then the length of the first block. Bit 31
-#: of that says that the block is not compressed.
-_FRAME_MAGIC, _FRAME_HEADER, _FRAME_END = 0x184D2204, 7, 4
-_FRAME_VERSION, _FRAME_BLOCK_CHECKSUM, _FRAME_OTHER = 0x40, 0x10, 0xCF
-_PLAIN_BLOCK = 1 << 31
-_LEAST_MATCH = 4
 #: The sign of a number of 4 bytes.
 _NEGATIVE = 1 << 31
 
@@ -78,17 +74,13 @@ def _big(data: Bytes, at: int, size: int) -> int:
 
 
 @compiled
-def _little(data: Bytes, at: int) -> int:
-    """A little-endian number of 4 bytes without a sign."""
-    return int(data[at]) | int(data[at + 1]) << 8 | int(data[at + 2]) << 16 | int(data[at + 3]) << 24
-
-
-@compiled
 def checksum(data: Bytes, at: int, end: int) -> int:
     """The CRC-32C of the bytes from ``at`` to ``end`` (exclusive)."""
+    if has_crc32c():
+        return crc32c(data, at, end)
     crc = 0xFFFFFFFF
     while end - at >= 8:
-        low = crc ^ _little(data, at)
+        low = crc ^ little(data, at)
         crc = (
             _CRC[7, low & 255]
             ^ _CRC[6, low >> 8 & 255]
@@ -107,79 +99,14 @@ def checksum(data: Bytes, at: int, end: int) -> int:
 
 
 @compiled
-def unlz4_block(data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
-    """Decompress an LZ4 block (lz4_Block_format.md) to ``start``; returns where its content ends in ``out``, -1 where
-    it is damaged or there is no room."""
-    room = len(out)
-    place = start
-    while at < end:
-        token = int(data[at])
-        at += 1
-        length = token >> 4
-        if length == 15:
-            more = 255
-            while more == 255:
-                if at >= end:
-                    return -1
-                more = int(data[at])
-                at += 1
-                length += more
-        if length > end - at or length > room - place:
-            return -1
-        for byte in range(length):
-            out[place + byte] = data[at + byte]
-        place += length
-        at += length
-        if at == end:
-            return place
-        if end - at < 2:
-            return -1
-        distance = int(data[at]) | int(data[at + 1]) << 8
-        at += 2
-        length = token & 15
-        if length == 15:
-            more = 255
-            while more == 255:
-                if at >= end:
-                    return -1
-                more = int(data[at])
-                at += 1
-                length += more
-        length += _LEAST_MATCH
-        if distance == 0 or distance > place - start or length > room - place:
-            return -1
-        for byte in range(place, place + length):
-            out[byte] = out[byte - distance]
-        place += length
-    return -1
-
-
-@compiled
 def _content(codec: int, data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
     """Put the records of a body to ``start``; returns where they end, -1 where somebody else has to look at it."""
     if codec == NONE:
         if end - at > len(out) - start:
             return -1
-        out[start : start + end - at] = data[at:end]
+        put(out, start, data, at, end - at)
         return start + end - at
-    if codec != LZ4 or end - at < _FRAME_HEADER + 4 + _FRAME_END or _little(data, at) != _FRAME_MAGIC:
-        return -1
-    flags = int(data[at + 4])
-    size = _little(data, at + _FRAME_HEADER)
-    plain = size >= _PLAIN_BLOCK
-    size &= _PLAIN_BLOCK - 1
-    at += _FRAME_HEADER + 4
-    after = at + size
-    if flags & _FRAME_BLOCK_CHECKSUM:
-        after += 4
-    if flags & _FRAME_OTHER != _FRAME_VERSION or end - after != _FRAME_END or _little(data, after) != 0:
-        return -1
-    if not plain:
-        return unlz4_block(data, at, at + size, out, start)
-    if size > len(out) - start:
-        return -1
-    out[start : start + size] = data[at : at + size]
-    return start + size
+    return unlz4(data, at, end, out, start) if codec == LZ4 else -1
 
 
 @compiled
@@ -281,7 +208,7 @@ def merge_small(
 
 
 def renumber_bodies(
-    bodies: Sequence[tuple[Header, bytes]], first_offset: int, last_offset: int | None, base_timestamp: int
+    bodies: Sequence[tuple[Header, Buffer]], first_offset: int, last_offset: int | None, base_timestamp: int
 ) -> tuple[Buffer, int, list[UpstreamRun]]:
     """As :data:`srm_common.wire.merging.Renumber` says.
 
@@ -313,6 +240,7 @@ def _renumbered(data: Bytes, rows: Ints, first_offset: int, stop: int) -> tuple[
     length = int((rows[:, BODY_END] - rows[:, BODY_AT]).sum())
     out = np.empty(length + most * MOST_GROWTH, np.uint8)
     runs = np.empty((most, 2), np.int64)
+    data.flags.writeable = False  # or the loop is compiled for both kinds
     size, count, used = renumber(data, rows, first_offset, stop, out, runs)
     if size < 0:
         raise _Damaged(-size - 1, count)

@@ -21,12 +21,19 @@ NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
 _XERIAL_BLOCK = 32 * 1024
-#: Of an LZ4 frame (lz4_Frame_format.md): magic, flags, block size, checksum, and the length of the first block.
-_LZ4_MAGIC, _LZ4_HEADER_BYTES, _LZ4_END = b"\x04\x22\x4d\x18", 11, bytes(4)
-#: Its flags: the version; a checksum behind each block; what changes the header's or the end's length, and the version.
-_LZ4_VERSION, _LZ4_BLOCK_CHECKSUM, _LZ4_OTHER = 0x40, 0x10, 0xCF
-#: So many times larger than its block is what is in it, at most; else the library takes over.
-_LZ4_GUESS, _LZ4_LARGEST_BLOCK = 16, 4 << 20
+#: Of an LZ4 frame (lz4_Frame_format.md): magic, flags, block size, checksum; and the length 0 behind its blocks. Bit 31
+#: of the length of a block says that it is not compressed.
+_LZ4_MAGIC, _LZ4_HEADER_BYTES, _LZ4_END = b"\x04\x22\x4d\x18", 7, bytes(4)
+_LZ4_PLAIN_BLOCK = 1 << 31
+#: Its flags: the version; blocks that do not need each other; a checksum behind each block; what changes the length of
+#: the header or the end, and the version.
+_LZ4_VERSION, _LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_OTHER = 0x40, 0x20, 0x10, 0xCF
+#: What a block comes to at most, by the third byte before the lengths.
+_LZ4_BLOCK_BYTES = {0x40: 64 << 10, 0x50: 256 << 10, 0x60: 1 << 20, 0x70: 4 << 20}
+#: So many times larger than its blocks is what is in them, at most; else the library takes over.
+_LZ4_GUESS, _LZ4_MOST = 16, 4 << 20
+#: A frame's header as Java's producer writes it: independent blocks of 64 KB, no checksums but that of the header.
+_LZ4_WRITTEN, _LZ4_WRITTEN_BLOCK = b"\x04\x22\x4d\x18\x60\x40\x82", 64 << 10
 #: What a batch may come to without compression. Brokers limit what it takes with it; a megabyte of zstd may be 32 GB.
 LARGEST_BODY = 256 << 20
 #: What a byte becomes at most; zstd's blocks are counted instead (RFC 8878: four bytes may stand for 128 KiB).
@@ -77,6 +84,8 @@ def compress(codec: int, records: Buffer, level: int | None = None) -> Buffer:
         return records
     if level is None:
         level = _LEVELS.get(codec, 0)
+    if codec == LZ4 and level == _LEVELS[LZ4]:
+        return _lz4(records)
     if codec == LZ4:
         compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
         compressor.compress(bytes(records))  # the only kind it takes
@@ -91,20 +100,70 @@ def compress(codec: int, records: Buffer, level: int | None = None) -> Buffer:
 
 
 def _unlz4(body: Buffer) -> Buffer:
-    """A frame of one block, as small batches have it, for a fifth of the cost: the library prepares for frames of any
-    kind first. Checksums within the frame are passed over, as the batch has its own."""
-    if len(body) > _LZ4_HEADER_BYTES:
-        size = int.from_bytes(body[_LZ4_HEADER_BYTES - 4 : _LZ4_HEADER_BYTES], "little")
-        flags, block_end = body[4], _LZ4_HEADER_BYTES + size
-        end = block_end + 4 if flags & _LZ4_BLOCK_CHECKSUM else block_end
-        if flags & _LZ4_OTHER == _LZ4_VERSION and body[:4] == _LZ4_MAGIC and body[end:] == _LZ4_END:
-            room = bytearray(min(_LZ4_GUESS * size, _LZ4_LARGEST_BLOCK))
-            try:
-                count = cramjam.lz4.decompress_block_into(body[_LZ4_HEADER_BYTES:block_end], room, output_len=len(room))
-                return memoryview(room)[:count]
-            except cramjam.DecompressionError:
-                pass  # more than was guessed, or damaged: then the library says so
+    """A frame as producers write it, block by block, for half the cost, and a fifth of it where the block is small: the
+    library prepares for frames of any kind first. Checksums within the frame are passed over, as the batch has its
+    own."""
+    blocks = _lz4_blocks(body)
+    if blocks:
+        most = _LZ4_BLOCK_BYTES[body[5]]
+        rooms = [min(most, _LZ4_GUESS * (end - at)) for at, end, _ in blocks]
+        room = memoryview(bytearray(min(sum(rooms), _LZ4_MOST)))
+        filled = 0
+        view = memoryview(body)
+        try:
+            for (at, end, plain), most_there in zip(blocks, rooms, strict=True):
+                there = room[filled : filled + most_there]
+                if plain:
+                    there[: end - at] = view[at:end]
+                    filled += end - at
+                else:
+                    filled += cramjam.lz4.decompress_block_into(view[at:end], there, output_len=len(there))
+            return room[:filled]
+        except (cramjam.DecompressionError, ValueError):
+            pass  # more than was guessed, or damaged: then the library says so
     return _within(cramjam.lz4, body, len(body) * _MOST_TIMES[LZ4])
+
+
+def _lz4_blocks(body: Buffer) -> list[tuple[int, int, bool]]:
+    """Where each block of a frame begins and ends, and whether it is not compressed; none where the library has to look
+    at the frame."""
+    found: list[tuple[int, int, bool]] = []
+    size = len(body)
+    if size <= _LZ4_HEADER_BYTES + len(_LZ4_END) or body[:4] != _LZ4_MAGIC:
+        return found
+    flags, at = body[4], _LZ4_HEADER_BYTES
+    behind = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
+    while at + 4 < size:
+        length = int.from_bytes(body[at : at + 4], "little")
+        begin = at + 4
+        end = begin + (length & ~_LZ4_PLAIN_BLOCK)
+        found.append((begin, end, length >= _LZ4_PLAIN_BLOCK))
+        at = end + behind
+    usual = flags & _LZ4_OTHER == _LZ4_VERSION and body[5] in _LZ4_BLOCK_BYTES and body[at:] == _LZ4_END
+    return found if usual and (flags & _LZ4_INDEPENDENT or len(found) == 1) else []
+
+
+def _lz4(records: Buffer) -> Buffer:
+    """A frame of blocks that the library compresses one by one: for a sixth less than it takes for a frame."""
+    view = memoryview(records)
+    size = len(view)
+    room = memoryview(bytearray(size + size // 255 + 64 + 32 * (size // _LZ4_WRITTEN_BLOCK + 1)))
+    begin = len(_LZ4_WRITTEN)
+    room[:begin] = _LZ4_WRITTEN
+    for at in range(0, size, _LZ4_WRITTEN_BLOCK):
+        block = view[at : at + _LZ4_WRITTEN_BLOCK]
+        content = room[begin + 4 :]
+        length = cramjam.lz4.compress_block_into(block, content, store_size=False)
+        if length < len(block):
+            room[begin : begin + 4] = length.to_bytes(4, "little")
+        else:
+            length = len(block)
+            content[:length] = block
+            room[begin : begin + 4] = (length | _LZ4_PLAIN_BLOCK).to_bytes(4, "little")
+        begin += 4 + length
+    end = begin + len(_LZ4_END)
+    room[begin:end] = _LZ4_END  # a block that was left as it is may have written there before
+    return room[:end]
 
 
 def _within(library: Any, body: Buffer, at_most: int) -> Buffer:

@@ -40,7 +40,7 @@ _PLAIN_RECORDS = 250_000
 
 #: Bodies with their headers, wanted offsets (the last one exclusive), and the time to count from -> the records of all
 #: of them as one body, how many there are, and which offsets they had.
-Renumber = Callable[[Sequence[tuple[Header, bytes]], int, int | None, int], tuple[Buffer, int, list[UpstreamRun]]]
+Renumber = Callable[[Sequence[tuple[Header, Buffer]], int, int | None, int], tuple[Buffer, int, list[UpstreamRun]]]
 
 
 class _Loops(NamedTuple):
@@ -104,14 +104,14 @@ def merge(
         CorruptBatch: a body that cannot be walked.
     """
     codec = NONE
-    bodies: list[tuple[Header, bytes]] = []
+    bodies: list[tuple[Header, Buffer]] = []
     size = 0
     for header, data in batches:
         own = header.attributes & CODEC_MASK
         if bodies and (size >= target_bytes or (own and codec and own != codec)):
             break
         codec = codec or own
-        body = bytes(decompress(own, data[HEADER_SIZE:]))
+        body = decompress(own, data[HEADER_SIZE:])
         bodies.append((header, body))
         size += len(body)
     loops = _loops()
@@ -137,7 +137,7 @@ def merge(
 
 
 def _renumber(
-    bodies: Sequence[tuple[Header, bytes]], first_offset: int, last_offset: int | None, base_timestamp: int
+    bodies: Sequence[tuple[Header, Buffer]], first_offset: int, last_offset: int | None, base_timestamp: int
 ) -> tuple[Buffer, int, list[UpstreamRun]]:
     global _walked
     pieces: list[bytes] = []
@@ -145,7 +145,7 @@ def _renumber(
     count = 0
     for header, body in bodies:
         try:
-            count = _walk(body, header, first_offset, last_offset, base_timestamp, count, pieces, runs)
+            count = _walk(bytes(body), header, first_offset, last_offset, base_timestamp, count, pieces, runs)
         except IndexError as error:
             raise ends_inside(header, count) from error
     _walked += count

@@ -8,10 +8,14 @@ the body here, and every array that is written is as long as the caller says.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
+from pkgutil import get_data
 from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
+
+from srm_common.wire.machine_code import put
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Ints = npt.NDArray[np.int64]
@@ -55,12 +59,26 @@ KEPT = COMPILED
 _POSITIVE, _SEVEN_LESS = (1 << 63) - 1, (1 << 57) - 1
 
 
+def _text() -> str:
+    """Stands for the text of all files with loops. numba looks only at the file of a loop to see whether what it has
+    kept is still right, but puts loops, constants and layouts of other files into it as well."""
+    digest = sha256()
+    for name in ("batch_walk.py", "lz4_walk.py", "machine_code.py", "record_walk.py"):
+        digest.update(get_data("srm_common.wire", name) or b"")
+    return digest.hexdigest()[:8]
+
+
+_TEXT = _text() if COMPILED else ""
+
+
 def compiled(function: _Function) -> _Function:
     """The loop as numba compiles it, kept beside this file, or where NUMBA_CACHE_DIR says, for the processes that come
     later; where neither can be written to, as in read-only containers, each process compiles for itself."""
     if not COMPILED:
         return function
     global KEPT
+    # Under this name numba keeps it.
+    function.__qualname__ = f"{function.__name__}_{_TEXT}"
     try:
         return cast(_Function, njit(function, cache=True, nogil=True))
     except RuntimeError:
@@ -153,7 +171,7 @@ def _write_bytes(out: Bytes, at: int, length: int, data: Bytes, start: int) -> i
     """A length, -1 for null, and so many bytes of ``data``; returns where they end."""
     at = _write(out, at, length)
     if length > 0:
-        out[at : at + length] = data[start : start + length]
+        put(out, at, data, start, length)
         at += length
     return at
 
@@ -205,7 +223,7 @@ def write(
         at = _write(out, at, header_counts[number])
         length = headers[number]
         if length > 0:
-            out[at : at + length] = header_bytes[headers_at[number] : headers_at[number] + length]
+            put(out, at, header_bytes, headers_at[number], length)
             at += length
     return at
 
@@ -264,12 +282,12 @@ def renumber(data: Bytes, bodies: Ints, first_offset: int, stop: int, out: Bytes
             out[size] = attributes
             size += 1
             if kept:
-                out[size : size + time_size] = data[time_at:delta_at]
+                put(out, size, data, time_at, time_size)
                 size += time_size
             else:
                 size = _write(out, size, time)
             size = _write(out, size, count)
-            out[size : size + end - rest] = data[rest:end]
+            put(out, size, data, rest, end - rest)
             size += end - rest
             count += 1
         if at != body_end:
@@ -281,10 +299,7 @@ def renumber(data: Bytes, bodies: Ints, first_offset: int, stop: int, out: Bytes
 def gather(body: Bytes, at: Ints, lengths: Ints, offsets: Offsets, out: Bytes) -> None:
     """Copy pieces of the body one after the other, each to its place in ``out``."""
     for number in range(len(at)):
-        length = lengths[number]
-        if length > 0:
-            start = at[number]
-            out[offsets[number] : offsets[number] + length] = body[start : start + length]
+        put(out, offsets[number], body, at[number], lengths[number])
 
 
 @compiled

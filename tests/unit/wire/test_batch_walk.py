@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-import cramjam
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -18,12 +17,6 @@ from srm_common.wire.batch import SourceBatch
 from srm_common.wire.codec import LZ4, NONE, ZSTD
 from tests.unit.wire.batches import CONTROL, TRANSACTIONAL, some, source_batch, without_offsets, written
 
-#: Content with and without repetitions, near and far.
-CONTENT = st.one_of(
-    st.binary(max_size=600),
-    st.builds(lambda one, times, end: one * times + end, st.binary(max_size=70), st.integers(0, 40), st.binary()),
-)
-
 
 def array(data: bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)
@@ -33,36 +26,6 @@ def array(data: bytes) -> npt.NDArray[np.uint8]:
 def test_the_checksum(data: bytes, start: int) -> None:
     start = min(start, len(data))
     assert batch_walk.checksum(array(data), start, len(data)) == crc32c(data[start:])
-
-
-@given(CONTENT, st.integers(0, 5))
-def test_a_block_of_lz4(content: bytes, before: int) -> None:
-    block = bytes(cramjam.lz4.compress_block(content, store_size=False))
-    out = np.full(before + len(content), 7, np.uint8)
-    assert batch_walk.unlz4_block(array(b"x" + block), 1, 1 + len(block), out, before) == len(out)
-    assert out.tobytes() == bytes([7] * before) + content
-    if content:
-        less = np.full(before + len(content), 7, np.uint8)
-        assert batch_walk.unlz4_block(array(block), 0, len(block), less[:-1], before) == -1
-        assert less[-1] == 7
-
-
-@given(CONTENT, st.data())
-def test_a_damaged_block_stays_within_its_bounds(content: bytes, data: st.DataObject) -> None:
-    block = bytearray(cramjam.lz4.compress_block(content, store_size=False))
-    for _ in range(data.draw(st.integers(1, 3))):
-        block[data.draw(st.integers(0, len(block) - 1))] = data.draw(st.integers(0, 255))
-    end = data.draw(st.integers(0, len(block)))
-    room = data.draw(st.integers(0, 2 * len(content) + 10))
-    out = np.full((2, room + 8), 7, np.uint8)
-    plain = getattr(batch_walk.unlz4_block, "py_func", batch_walk.unlz4_block)
-    ends = [
-        loop(array(bytes(block)), 0, end, row[:room], 0)
-        for loop, row in zip((batch_walk.unlz4_block, plain), out, strict=True)
-    ]
-    assert ends[0] == ends[1]
-    assert (out[0] == out[1]).all()
-    assert (out[:, room:] == 7).all()
 
 
 def taken(batches: Sequence[SourceBatch]) -> int:

@@ -93,6 +93,23 @@ def test_lz4_frames_of_one_block_as_librdkafka_and_java_write_them(data: bytes) 
     assert bytes(decompress(LZ4, stored)) == data
 
 
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 200_000])
+@pytest.mark.parametrize("noise", [True, False])
+def test_lz4_frames_of_several_blocks(size: int, noise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    some = random.Random(size)
+    data = some.randbytes(size) if noise else bytes(some.choices(b"0123456789", k=size))
+    body = bytes(compress(LZ4, data))
+    assert len(body) <= size + 30
+    assert bytes(cramjam.lz4.decompress(body)) == data
+    checked = cramjam.lz4.Compressor(level=1, content_checksum=False, block_linked=False)
+    checked.compress(data)
+    theirs = bytes(checked.finish())
+    # None of them is left to the library, which takes frames of any kind.
+    monkeypatch.setattr(srm_common.wire.codec, "_within", None)
+    assert bytes(decompress(LZ4, body)) == data
+    assert bytes(decompress(LZ4, theirs)) == data
+
+
 @pytest.mark.parametrize("size", range(40))
 def test_a_damaged_lz4_frame_is_corrupt(size: int) -> None:
     whole = bytes(compress(LZ4, b"some text that repeats, some text that repeats, some text that repeats"))
