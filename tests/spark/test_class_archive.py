@@ -20,6 +20,8 @@ def test_one_application_leaves_what_the_next_one_uses(tmp_path: Path) -> None:
     assert made.parent == tmp_path
     assert made.stat().st_size > 10 << 20
     assert [path.name for path in tmp_path.iterdir()] == [made.name]
+    # Of flows with statements, too.
+    assert b"org/apache/spark/sql/catalyst/expressions/TryEval" in made.read_bytes()
     assert (
         f"-XX:SharedArchiveFile={made}" in spark_settings("local[2]", 2, environment)["spark.driver.extraJavaOptions"]
     )

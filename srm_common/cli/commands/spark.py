@@ -43,7 +43,7 @@ def pack_command(file: Path, transforms: bool) -> Answer:
 def warmup_command(file: Path | None) -> Answer:
     """Make Spark start faster on this machine: about a third less CPU for each run.
 
-    Writes an archive of the classes that Spark's JVM loads (Java class-data sharing, 60 MB) into the cache folder,
+    Writes an archive of the classes that Spark's JVM loads (Java class-data sharing, 145 MB) into the cache folder,
     where every run of this user finds it. Repeat it after an upgrade of Java or Spark; without it, or if it does not
     match, runs still work.
     """

@@ -28,6 +28,12 @@ JVM_MEMORY = "512m"
 _JVM_FLAGS = "-XX:+UseSerialGC"
 #: One that schedules a few tasks and no more spends no time on the optimizing compiler.
 _SCHEDULES_ONLY = " -XX:TieredStopAtLevel=1"
+#: One that evaluates statements: the optimizing compiler is for what each record goes through, after ten times as many
+#: calls and rounds as usual. All that Spark does once would cost it as much again as the whole start (docs/adr/0016).
+_EVALUATES = (
+    " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 
 #: Settings that a driver's JVM needs before it starts. A shell, which it is to pyspark, would draw a progress bar.
 LAUNCH_SETTINGS = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.ui.showConsoleProgress")
@@ -72,7 +78,7 @@ def spark_settings(
             default where Python keeps temporary files, since Java by itself does not look at ``TMPDIR``.
         statements: whether the flow has ``transforms.sql``: then the JVM evaluates it for each record.
     """
-    flags = _JVM_FLAGS if statements else _JVM_FLAGS + _SCHEDULES_ONLY
+    flags = _JVM_FLAGS + (_EVALUATES if statements else _SCHEDULES_ONLY)
     driver_flags = f"{flags} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     driver_flags += f' -Djava.io.tmpdir="{temporary or tempfile.gettempdir()}"'
     archive = class_archive(environment)

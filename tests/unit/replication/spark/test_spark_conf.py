@@ -14,7 +14,10 @@ from srm_common.replication.spark.spark_conf import spark_settings
 def test_a_jvm_that_evaluates_statements_compiles_them_well() -> None:
     for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
         assert "TieredStopAtLevel=1" in spark_settings("local[2]", 2)[key]
-        assert "TieredStopAtLevel" not in spark_settings("local[2]", 2, statements=True)[key]
+        statements = spark_settings("local[2]", 2, statements=True)[key]
+        assert "TieredStopAtLevel" not in statements
+        # Not for what is done once: Java's own threshold is 5,000 calls.
+        assert "Tier4InvocationThreshold=50000" in statements
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])
