@@ -438,6 +438,9 @@ class One:
     def schema(self, number: int) -> SchemaText:
         return SchemaText("PROTOBUF", self._text)
 
+    def subject(self, number: int) -> str | None:
+        return None
+
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         return 2
 
