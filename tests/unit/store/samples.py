@@ -107,7 +107,7 @@ class SamplesBehaviour:
     def test_nothing_changes_as_it_is_rolled_up(self, store: MetricsStore) -> None:
         """Three days: samples of the first are in buckets of a day, of the newest hour in all tiers."""
         told = list(
-            reports(Shape(flows=2, topics=3, partitions=2, groups=2, days=3, interval_seconds=3600 + 300, end_ms=T))
+            reports(Shape(flows=2, topics=3, partitions=2, groups=2, days=3, interval_seconds=2 * 3600 + 300, end_ms=T))
         )
         for one in told:
             store.write(one)
@@ -212,14 +212,14 @@ class SamplesBehaviour:
         day = kept_for(tiers_ms=(HOUR, 6 * HOUR, DAY, 2 * DAY, 3 * DAY), partitions_ms=12 * HOUR, runs_ms=2 * DAY)
         short = MetricsStore(url, retention=day)
         rows = []
-        shape = Shape(flows=1, topics=2, partitions=2, days=7, interval_seconds=3600, end_ms=T)
+        shape = Shape(flows=1, topics=2, partitions=2, days=7, interval_seconds=2 * 3600, end_ms=T)
         for number, one in enumerate(reports(shape)):
             short.write(one)
-            if number % 24 == 23:
+            if number % 12 == 11:
                 rows.append((short.runs(one.flow).total, *short.samples_kept().values()))
         short.close()
         assert rows[-1] == rows[-2] == rows[-3]
-        assert rows[-1][0] <= 2 * 24 + 1
+        assert rows[-1][0] <= 2 * 12 + 1
 
     def test_a_flow_that_reports_no_more_is_forgotten(
         self, store: MetricsStore, url: str, monkeypatch: pytest.MonkeyPatch
