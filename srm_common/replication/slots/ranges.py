@@ -117,11 +117,20 @@ class RangeState:
     ``committed``: everything before it is committed on the target. ``mapped``: where the newest segment of the offset
     map ended, if nothing to copy was read from there to ``committed``. ``fetched``: where the next Fetch begins.
     ``tailing``: the end moves with the source log's, until :meth:`stop_at` fixes it. ``held``: it waits until others
-    had their chunk. ``transform``: what becomes of its batches, where the flow changes records.
+    had their chunk. ``transform``: what becomes of its batches, where the flow changes records. ``clock``: seconds, by
+    which pauses and patience are measured.
     """
 
-    def __init__(self, spec: CopyRange, *, tailing: bool = False, transform: Transformed | None = None) -> None:
+    def __init__(
+        self,
+        spec: CopyRange,
+        *,
+        tailing: bool = False,
+        transform: Transformed | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.spec = spec
+        self._clock = clock
         self.transform = transform
         self.upstream = TopicPartition(spec.upstream_topic, spec.partition)
         self.downstream = TopicPartition(spec.downstream_topic, spec.partition)
@@ -170,7 +179,7 @@ class RangeState:
         return (
             not (self.fetching or self.held)
             and (self.tailing or self.fetched < self.end)
-            and self.pause_until <= time.monotonic()
+            and self.pause_until <= self._clock()
         )
 
     @property
@@ -182,7 +191,7 @@ class RangeState:
     @property
     def paused(self) -> bool:
         """Whether it waits after a fault, or for a source that brings nothing."""
-        return self.pause_until > time.monotonic() or bool(self.waits_for)
+        return self.pause_until > self._clock() or bool(self.waits_for)
 
     @property
     def acknowledged_only(self) -> bool:
@@ -308,7 +317,7 @@ class RangeState:
 
         True when it was given up.
         """
-        now = time.monotonic()
+        now = self._clock()
         self._fault_at_source = at_source
         self.last_fault = str(error)
         lasting = isinstance(error, NoSuchPartition | AccessDenied)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,8 +30,14 @@ def packed(
 
 
 @pytest.fixture
-def state() -> RangeState:
-    return RangeState(CopyRange("orders", "a.orders", 3, 100, 200))
+def clock() -> list[float]:
+    """Its one entry is what the range's clock says, in seconds."""
+    return [1000.0]
+
+
+@pytest.fixture
+def state(clock: list[float]) -> RangeState:
+    return RangeState(CopyRange("orders", "a.orders", 3, 100, 200), clock=lambda: clock[0])
 
 
 def copied(state: RangeState, one: Packed, base_offset: int) -> Share:
@@ -282,9 +286,7 @@ def test_giving_up_keeps_what_was_fetched(state: RangeState) -> None:
     assert (state.end, state.settled) == (130, False)
 
 
-def test_faults_wait_longer_each_time(state: RangeState, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+def test_faults_wait_longer_each_time(state: RangeState, clock: list[float]) -> None:
     pauses = []
     for _ in range(9):
         assert not state.fault(PartitionError("no leader"), 60.0)
@@ -298,12 +300,7 @@ def test_faults_wait_longer_each_time(state: RangeState, monkeypatch: pytest.Mon
     assert state.wants_fetch
 
 
-def test_patience_ends_without_progress_and_begins_anew_with_it(
-    state: RangeState, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [1000.0]
-    now = SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0])
-    monkeypatch.setattr("srm_common.replication.slots.ranges.time", now)
+def test_patience_ends_without_progress_and_begins_anew_with_it(state: RangeState, clock: list[float]) -> None:
     assert not state.fault(PartitionError("no leader"), 10.0)
     clock[0] += 9
     assert not state.fault(PartitionError("no leader"), 10.0)
@@ -317,9 +314,7 @@ def test_patience_ends_without_progress_and_begins_anew_with_it(
     assert done(state)
 
 
-def test_the_first_fault_is_told_too(state: RangeState, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+def test_the_first_fault_is_told_too(state: RangeState, clock: list[float]) -> None:
     state.fault(PartitionError("disk full"), 10.0)
     clock[0] += 5
     state.fault(PartitionError("no leader"), 10.0)
@@ -329,11 +324,7 @@ def test_the_first_fault_is_told_too(state: RangeState, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", [NoSuchPartition, AccessDenied])
-def test_what_does_not_exist_is_waited_for_shortly(
-    state: RangeState, monkeypatch: pytest.MonkeyPatch, kind: type[SrmError]
-) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+def test_what_does_not_exist_is_waited_for_shortly(state: RangeState, clock: list[float], kind: type[SrmError]) -> None:
     assert not state.fault(PartitionError("no leader"), 600.0)
     clock[0] += 30  # a broker that comes back may not know its topics at once
     assert not state.fault(kind("unknown"), 600.0)
@@ -345,9 +336,7 @@ def test_what_does_not_exist_is_waited_for_shortly(
     assert (result.error, result.error_kind) == ("unknown", kind.__name__)
 
 
-def test_a_pause_is_over_after_its_time(state: RangeState, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [1000.0]
-    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+def test_a_pause_is_over_after_its_time(state: RangeState, clock: list[float]) -> None:
     state.fault(PartitionError("no leader"), 10.0)
     assert waits(state)
     clock[0] += 0.07
