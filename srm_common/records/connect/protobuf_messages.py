@@ -132,7 +132,7 @@ class MessageValues:
         self._options = options
         self._decoder = MessageDecoder(message)
         self._fields = self._parts = 0
-        wraps = options.wrappers_as_primitives and message.full_name in WRAPPED
+        wraps = schema.type is not Type.STRUCT and message.full_name in WRAPPED
         self._part = self._wrapper(message, schema) if wraps else self._message(message, schema)
 
     def decode(self, data: bytes) -> Any:

@@ -318,7 +318,11 @@ def test_a_wrapper_as_a_whole_value() -> None:
     one = values_of(text)
     assert (one.schema, one.decode(b"\x08\x05"), one.decode(b"")) == (Schema(Type.INT64), 5, 0)
     assert (one.encode(5), one.encode(0)) == (b"\x08\x05", b"")
-    assert plain(values_of(text, ProtobufOptions(wrappers_as_primitives=False)).decode(b"\x08\x05")) == {"value": 5}
+    told = ProtobufOptions(wrappers_as_primitives=False)
+    assert plain(values_of(text, told).decode(b"\x08\x05")) == {"value": 5}
+    # What is no struct is written as a wrapper all the same.
+    _, made = ProtobufValues.of_schema(Schema(Type.FLOAT64), Format(FormatKind.PROTOBUF, protobuf=told))
+    assert (made.place, made.encode(0.5)) == (b"\0", b"\x09\0\0\0\0\0\0\xe0\x3f")
 
 
 @pytest.mark.parametrize(
