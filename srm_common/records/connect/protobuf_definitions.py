@@ -25,6 +25,7 @@ from srm_common.records.connect.protobuf_schemas import (
 )
 from srm_common.records.connect.protobuf_text import FIELD_META
 from srm_common.records.connect.schema import DECIMAL, Schema, Type
+from srm_common.records.connect.schema_within import SchemaWithin
 
 _UNNAMED = "ConnectDefault"
 _PRIMITIVES: Mapping[Type, str] = {
@@ -136,6 +137,8 @@ class _Writer:
         self._options = options
         self._imports: dict[str, None] = {}
         self._packages: list[str] = []
+        #: Names of the messages around what is being written.
+        self._open: list[str] = []
         self._unnamed = 0
         self._parts = 0
 
@@ -172,6 +175,7 @@ class _Writer:
 
     def _message(self, name: str, schema: Schema) -> _Message:
         message = _Message(name)
+        self._open.append(name)
         numbers = _Numbers(schema)
         for one in schema.fields:
             of = one.schema
@@ -185,6 +189,7 @@ class _Writer:
             else:
                 message.fields.append(self._field(message, one.name, of, numbers))
         message.oneofs = {oneof: fields for oneof, fields in message.oneofs.items() if fields}
+        self._open.pop()
         return message
 
     def _field(
@@ -206,8 +211,10 @@ class _Writer:
         parameters = HashMap()
         of = self._kind(schema, name, parameters, member=member)
         if schema.type is Type.STRUCT:
-            if of != message.name and of not in message.messages:
-                # A reference to a message of the parent's name is one to the parent (``FromConnectContext``).
+            # A reference to a message of the parent's name is one to the parent (``FromConnectContext``), and one to
+            # a message around is one to that if it is the same.
+            around = self._open if isinstance(schema, SchemaWithin) else (message.name,)
+            if of not in around and of not in message.messages:
                 message.messages[of] = _Message(of)
                 message.messages[of] = self._message(of, schema)
         elif schema.type is Type.MAP:

@@ -15,6 +15,7 @@ from srm_common.records.connect.protobuf_names import scrub_name
 from srm_common.records.connect.protobuf_schemas import ENUM, MOST_PARTS, UNION, union_field
 from srm_common.records.connect.protobuf_wire import MessageDecoder, Raw, field_bytes
 from srm_common.records.connect.schema import Schema, Struct, Type, type_of
+from srm_common.records.connect.schema_within import SchemaWithin
 
 #: Fields of the structs of one record, there or not: two bytes are an empty message, which may have any number.
 MOST_FIELDS = 1 << 22
@@ -132,6 +133,8 @@ class MessageValues:
         self._options = options
         self._decoder = MessageDecoder(message)
         self._fields = self._parts = 0
+        #: Of messages in themselves, by the schema, which lives as long as this.
+        self._known: dict[int, _Part] = {}
         wraps = schema.type is not Type.STRUCT and message.full_name in WRAPPED
         self._part = self._wrapper(message, schema) if wraps else self._message(message, schema)
 
@@ -150,6 +153,22 @@ class MessageValues:
     def _message(self, message: MessageType, schema: Schema) -> _Part:
         if schema.type is not Type.STRUCT:
             raise DataFault(f"cannot be written: {schema} is not the schema of the message {message.full_name}")
+        if isinstance(schema, SchemaWithin):
+            return self._within(message, schema)
+        return self._struct(message, schema)
+
+    def _within(self, message: MessageType, schema: SchemaWithin) -> _Part:
+        """A message in itself; its part is made when it is needed, for it has itself in it."""
+
+        def part() -> _Part:
+            made = self._known.get(id(schema))
+            if made is None:
+                made = self._known[id(schema)] = self._struct(message, schema)
+            return made
+
+        return _Part(lambda raw: part().read(raw), lambda value: part().write(value))
+
+    def _struct(self, message: MessageType, schema: Schema) -> _Part:
         choices, slots = self._split(message, schema)
         part = _StructPart(message, schema, choices, slots, self._count)
         return _Part(part.read, part.write)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from srm_common.domain.transforms.formats import ProtobufOptions
 from srm_common.records.connect.java_values import DataFault
@@ -12,6 +11,7 @@ from srm_common.records.connect.protobuf_descriptors import FieldType, MessageTy
 from srm_common.records.connect.protobuf_logical import DECIMAL_TYPE, LOGICAL, WRAPPED
 from srm_common.records.connect.protobuf_names import map_field
 from srm_common.records.connect.schema import DATE, DECIMAL, TIME, Schema, Type
+from srm_common.records.connect.schema_within import SchemaWithin, complete
 
 _NAMESPACE = "io.confluent.connect.protobuf"
 #: Parameters of Connect's schemas for what it has no place for.
@@ -40,7 +40,7 @@ def to_connect(message: MessageType, options: ProtobufOptions) -> Schema:
     """``toConnectSchema`` of the message that is a whole value.
 
     Raises:
-        DataFault: Connect has no such schema, or it contains itself.
+        DataFault: Connect has no such schema.
     """
     if options.wrappers_as_primitives and message.full_name in WRAPPED:
         return Schema(WRAPPED[message.full_name])
@@ -56,13 +56,15 @@ def union_field(message: MessageType, oneof: int, options: ProtobufOptions) -> s
 class _Reader:
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
-        self._open: set[MessageType] = set()
+        #: Messages that are being read, with the schemas of themselves in them.
+        self._open: dict[MessageType, list[SchemaWithin]] = {}
         self._parts = 0
 
-    def message(self, message: MessageType, **described: Any) -> Schema:
+    def message(self, message: MessageType) -> Schema:
+        name = self._name(message.name, message.full_name)
         if message in self._open:
-            raise DataFault(f"has a schema whose {message.full_name} contains itself, which is not supported here")
-        self._open.add(message)
+            return SchemaWithin(self._open[message], name=name)
+        self._open[message] = []
         fields: list[tuple[str, Schema]] = []
         members_of: list[list[tuple[str, Schema]]] = [[] for _ in message.oneofs]
         for one in message.fields:
@@ -74,8 +76,9 @@ class _Reader:
             else:
                 fields.append((union_field(message, place, self._options), self._union(message, place, members)))
         fields += [(one.name, self._field(one)) for one in message.fields if one.oneof is None]
-        self._open.remove(message)
-        return Schema(Type.STRUCT, name=self._name(message.name, message.full_name), fields=fields, **described)
+        whole = Schema(Type.STRUCT, name=name, fields=fields)
+        complete(self._open.pop(message), whole)
+        return whole
 
     def _name(self, name: str, full_name: str) -> str:
         return full_name if self._options.full_names else name

@@ -41,7 +41,7 @@ def messages(draw: st.DrawFn, of: Any) -> Any:
     return message
 
 
-def _fill(draw: st.DrawFn, message: Any) -> None:
+def _fill(draw: st.DrawFn, message: Any, depth: int = 0) -> None:
     name = message.DESCRIPTOR.full_name
     if name == "google.protobuf.Timestamp":
         message.seconds = draw(st.integers(-62_135_596_800, 253_402_300_799))
@@ -62,7 +62,7 @@ def _fill(draw: st.DrawFn, message: Any) -> None:
         message.precision, message.scale = len(str(abs(number))), draw(st.integers(-3, 30))
         return
     for field in message.DESCRIPTOR.fields:
-        if not field.is_required and draw(st.booleans()):
+        if not field.is_required and ((field.message_type is not None and depth > 1) or draw(st.booleans())):
             continue
         if is_map(field):
             for _ in range(draw(st.integers(0, 3))):
@@ -71,18 +71,18 @@ def _fill(draw: st.DrawFn, message: Any) -> None:
                 key = draw(_scalar(field.message_type.fields_by_name["key"]))
                 if value.message_type is not None:
                     entries[key].Clear()
-                    _fill(draw, entries[key])
+                    _fill(draw, entries[key], depth + 1)
                 else:
                     entries[key] = draw(_scalar(value))
         elif field.is_repeated:
             for _ in range(draw(st.integers(0, 3))):
                 if field.message_type is not None:
-                    _fill(draw, getattr(message, field.name).add())
+                    _fill(draw, getattr(message, field.name).add(), depth + 1)
                 else:
                     getattr(message, field.name).append(draw(_scalar(field)))
         elif field.message_type is not None:
             getattr(message, field.name).SetInParent()
-            _fill(draw, getattr(message, field.name))
+            _fill(draw, getattr(message, field.name), depth + 1)
         else:
             setattr(message, field.name, draw(_scalar(field)))
 

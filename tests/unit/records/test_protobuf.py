@@ -328,12 +328,6 @@ def test_a_wrapper_as_a_whole_value() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (SYNTAX % "M m = 1;", "whose M contains itself, which is not supported here"),
-        (SYNTAX % "map<string, M> m = 1;", "whose M contains itself"),
-        (
-            'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Struct s = 1; }',
-            "whose google.protobuf.Struct contains itself",
-        ),
         (
             SYNTAX % "M0 a = 1; M0 b = 2;"
             + "".join(f"message M{n} {{ M{n + 1} a = 1; M{n + 1} b = 2; }}" for n in range(20))
@@ -350,6 +344,47 @@ def test_a_wrapper_as_a_whole_value() -> None:
 def test_schemas_that_connect_has_not(text: str, reason: str) -> None:
     with pytest.raises(DataFault, match=reason):
         values_of(text)
+
+
+TREE = """syntax = "proto3"; package t; message Node {
+  string name = 1; Node next = 2; repeated Node children = 3; map<string, Node> by_name = 4;
+  oneof either { Node left = 5; Other right = 6; } message Other { Node back = 1; int32 n = 2; } }"""
+
+
+@given(st.data())
+def test_messages_in_themselves(data: st.DataObject) -> None:
+    """As Confluent's converter has them; new schemas, too, which it writes only where a message is its own field."""
+    of = protoc.message_class(TREE, "t.Node")
+    message = data.draw(messages(of))
+    values = values_of(TREE)
+    found = values.decode(message.SerializeToString())
+    assert plain(found) == expected(message)
+    assert of.FromString(values.encode(found)) == message
+    again = values_of(TREE)
+    assert again.schema == values.schema
+    assert again.encode(found) == values.encode(found)
+    made, new = ProtobufValues.of_schema(values.schema, Format(FormatKind.PROTOBUF))
+    theirs = protoc.message_class(made, "Node").FromString(new.encode(found))
+    assert plain(new.decode(theirs.SerializeToString())) == plain(found)
+    other = values_of(TREE.replace("int32 n", "int64 n"))
+    assert other.schema != values.schema
+    assert hash(values.schema) == hash(again.schema)
+
+
+def test_googles_structs() -> None:
+    text = 'syntax = "proto3"; import "google/protobuf/struct.proto"; message M { google.protobuf.Struct s = 1; }'
+    of = protoc.message_class(text, "M")
+    message = of()
+    message.s.update({"a": [1.5, None, {"b": "x"}], "c": True})
+    values = values_of(text)
+    found = values.decode(message.SerializeToString())
+    assert plain(found.get("s").get("fields")["c"]) == {
+        "kind_0": {
+            **dict.fromkeys(("null_value", "number_value", "string_value", "struct_value", "list_value")),
+            "bool_value": True,
+        }
+    }
+    assert of.FromString(values.encode(found)) == message
 
 
 def test_a_few_bytes_do_not_become_any_number_of_fields() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.formats import Format, FormatKind, ProtobufOptions, Side
 from srm_common.errors import TransformFailed
+from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.converters import NULL
 from srm_common.records.connect.java_values import DataFault, Float32, Int8, Int32, JavaDate
 from srm_common.records.connect.protobuf_definitions import from_connect
@@ -290,6 +292,32 @@ def test_flat_messages() -> None:
         assert (found.item_n, found.other_n) == (5, 6)
 
 
+def test_messages_in_themselves() -> None:
+    order = 'syntax = "proto3"; message Order { string card = 1; Order next = 2; }'
+    with LocalRegistry() as source, LocalRegistry() as target:
+        data = framed(source.register("orders-value", order, kind="PROTOBUF"), b"\x00\x0a\x044111\x12\x03\x0a\x01x")
+        schemas = RegistrySchemas(registry_of(source, "e"), registry_of(target, "w"))
+        batch = decode([source_batch([Record(0, 5, None, data)])])
+
+        def applied(**settings: str) -> Any:
+            return Transform(chain_of(**settings), "west.orders", schemas=schemas).apply(batch)
+
+        masked, faults = applied(type="MaskField$Value", fields="card", replacement="****")
+        assert (masked.column("value").to_pylist(), faults) == ([data.replace(b"4111", b"****")], [])
+        renamed, faults = applied(type="InsertField$Value", static_field="source", static_value="east")
+        assert (renamed.column("value").to_pylist()[0][5:], faults) == (data[5:] + b"\x1a\x04east", [])
+        assert "  Order next = 2;\n" in target.answer("GET", "/schemas/ids/1")["schema"]
+        # The message inside still has the field, but its schema is that of the one around.
+        _, faults = applied(type="ReplaceField$Value", exclude="card")
+        assert [fault.reason.endswith("cannot be written: Order has no field card") for fault in faults] == [True]
+        _, faults = applied(type="Flatten$Value", delimiter="_")
+        assert [fault.reason.endswith("the value is nested too deeply") for fault in faults] == [True]
+        assert json.loads(ConnectRecords("t", 0, schemas).json_text(Side.VALUE, FORMAT, data)) == {
+            "card": "4111",
+            "next": {"card": "x", "next": None},
+        }
+
+
 def test_registries_that_do_not_answer_as_they_should_stop_the_partition() -> None:
     with LocalRegistry() as source, LocalRegistry() as target:
         number = source.register("orders-value", ORDER, kind="PROTOBUF")
@@ -421,10 +449,10 @@ def test_a_schema_that_cannot_be_used_is_read_once() -> None:
             self.asked += 1
             return super().schema(number)
 
-    registry = Counting("message M { M m = 1; }")
+    registry = Counting("message M { N m = 1; }")
     of = RegistryConverter("orders", Side.VALUE, FORMAT, registry)
     for _ in range(3):
-        with pytest.raises(DataFault, match=r"whose M contains itself, which is not supported here .schema id 1"):
+        with pytest.raises(DataFault, match=r"is of N, which it does not define or import .schema id 1"):
             of.decode(framed(1, b"\0"))
     assert registry.asked == 1
 
