@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -33,6 +34,8 @@ from tests.kafka.records import produce
 pytestmark = pytest.mark.kafka
 
 Flow = Callable[..., FlowSettings]
+#: Within the retention of every topic.
+NOW_MS = int(time.time() * 1000)
 PROTOBUF = 'syntax = "proto3";\nimport "{0}";\nmessage  Order {{ int32 x = 1; }}\n'
 
 
@@ -129,7 +132,7 @@ def test_records_are_read_by_the_targets_ids(
         framed(proto, b"\0\x08\x01"),
         None,
     ]
-    records = [Seen(framed(key, b"{}"), value, (("h", b"v"),), 1_700_000_000_000) for value in values]
+    records = [Seen(framed(key, b"{}"), value, (("h", b"v"),), NOW_MS) for value in values]
     produce(source_kafka, topic, 0, records, compression_type="zstd")
     settings = flow(source_karapace, guarded, {"schemas.ids": "map", "schemas.ids.keys": topic}, login=":".join(LOGIN))
     assert len(planned(settings)) == 5
@@ -172,7 +175,72 @@ def test_records_are_read_by_the_targets_ids(
         assert json.loads(body["schema"]) == third
 
 
+def json_order(name: str, *fields: str) -> dict[str, Any]:
+    properties = {one: {"type": "integer", "connect.index": place} for place, one in enumerate(fields)}
+    return {"type": "object", "title": order(name)["name"], "properties": properties}
+
+
+def json_bytes(schema: Mapping[str, Any], **row: int) -> bytes:
+    return json.dumps(row).encode()
+
+
+def of_avro(schema: Mapping[str, Any], data: bytes) -> Any:
+    return fastavro.schemaless_reader(io.BytesIO(data), dict(schema), None)
+
+
+def of_json(schema: Mapping[str, Any], data: bytes) -> Any:
+    found = json.loads(data)
+    assert set(schema["properties"]) == set(found)
+    return found
+
+
+@pytest.mark.parametrize("ids", ["keep", "map"])
+@pytest.mark.parametrize(
+    ("kind", "format_", "schema_of", "written", "read_by"),
+    [("AVRO", "avro", order, avro, of_avro), ("JSON", "json-schema", json_order, json_bytes, of_json)],
+)
 def test_transforms_read_and_write_by_karapace(
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    source_karapace: LocalKarapace,
+    target_karapace: LocalKarapace,
+    registry: SchemaRegistry,
+    flow: Flow,
+    name: str,
+    alias: str,
+    ids: str,
+    kind: str,
+    format_: str,
+    schema_of: Callable[..., dict[str, Any]],
+    written: Callable[..., bytes],
+    read_by: Callable[[Any, bytes], Any],
+) -> None:
+    topic = f"{name}-orders"
+    source_kafka.create_topic(topic, 1)
+    schema = schema_of(name, "b", "a")
+    number = registry.add(f"{topic}-value", kind, json.dumps(schema))
+    produce(source_kafka, topic, 0, [Seen(None, framed(number, written(schema, b=2, a=7)), (), NOW_MS)])
+    renamed = {
+        "sync.schemas.enabled": str(ids == "map").lower(),
+        **({"schemas.ids": "map"} if ids == "map" else {}),
+        "transforms": "names",
+        "transforms.names.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
+        "transforms.names.renames": "a:amount",
+        "value.format": format_,
+    }
+    with client(target_karapace) as there:
+        there.add(f"{name}-own", "AVRO", json.dumps({"type": "fixed", "name": f"F_{alias}", "size": 7}))
+        assert copy(flow(source_karapace, target_karapace, renamed)).state is RunState.DONE
+        (copied,) = read(target_kafka, f"{alias}.{topic}", 0)
+        assert copied.value is not None
+        body = there.by_id(int.from_bytes(copied.value[1:5]))
+        assert body is not None
+        assert body.get("schemaType", "AVRO") == kind
+        assert read_by(json.loads(body["schema"]), copied.value[5:]) == {"amount": 7, "b": 2}
+        assert there.places_of(int.from_bytes(copied.value[1:5])) == [(f"{alias}.{topic}-value", 1)]
+
+
+def test_a_version_that_karapace_refuses_stops_its_partition_until_it_is_taken(
     source_kafka: LocalKafka,
     target_kafka: LocalKafka,
     source_karapace: LocalKarapace,
@@ -184,27 +252,31 @@ def test_transforms_read_and_write_by_karapace(
 ) -> None:
     topic = f"{name}-orders"
     source_kafka.create_topic(topic, 1)
-    schema = order(name, "a", "b")
-    number = registry.add(f"{topic}-value", "AVRO", json.dumps(schema))
-    produce(source_kafka, topic, 0, [Seen(None, framed(number, avro(schema, a=7, b=2)), (), 1_700_000_000_000)])
-    renamed = {
-        "schemas.ids": "map",
-        "transforms": "names",
-        "transforms.names.type": "org.apache.kafka.connect.transforms.ReplaceField$Value",
-        "transforms.names.renames": "a:amount",
-        "value.format": "avro",
-    }
+    registry.set_level(f"{topic}-value", "NONE")
+    schemas: list[dict[str, Any]] = [order(name, "a"), order(name, "a")]
+    schemas[1]["fields"] = [{"name": "s", "type": "string"}]
+    numbers = [registry.add(f"{topic}-value", "AVRO", json.dumps(one)) for one in schemas]
+    values = [framed(numbers[0], avro(schemas[0], a=1)), framed(numbers[1], b"\x02x")]
+    produce(source_kafka, topic, 0, [Seen(None, value, (), NOW_MS) for value in values])
+    mapped = {"schemas.ids": "map", "schemas.compatibility": "none"}
+    settings = flow(source_karapace, target_karapace, mapped)
+    (refused,) = [str(one.error) for one in refresh_topics(settings, at_once=True).results if one.error is not None]
+    assert f"refuses to register a schema for subject {topic}-value (HTTP 409" in refused
+    record = replicate(settings, RunOptions("refused"), lambda job, tasks: [copy_slot(job, one) for one in tasks])
+    (failed,) = record.failed_partitions
+    # What comes before it in the same piece waits, too.
+    assert failed.position == 0
+    assert read(target_kafka, f"{alias}.{topic}", 0) == []
+    assert f"partition {topic}-0: schema id {numbers[1]} of the values of {topic} has no id" in str(failed.error)
+    assert f"subject {topic}-value (HTTP 409" in str(failed.error)
+    assert copy(flow(source_karapace, target_karapace, {"schemas.ids": "map"})).state is RunState.DONE
     with client(target_karapace) as there:
-        there.add(f"{name}-own", "AVRO", json.dumps({"type": "fixed", "name": "F", "size": 7}))
-        assert copy(flow(source_karapace, target_karapace, renamed)).state is RunState.DONE
-        (copied,) = read(target_kafka, f"{alias}.{topic}", 0)
-        assert copied.value is not None
-        body = there.by_id(int.from_bytes(copied.value[1:5]))
-        assert body is not None
-        made = json.loads(body["schema"])
-        assert [one["name"] for one in made["fields"]] == ["amount", "b"]
-        assert fastavro.schemaless_reader(io.BytesIO(copied.value[5:]), made, None) == {"amount": 7, "b": 2}
-        assert there.places_of(int.from_bytes(copied.value[1:5])) == [(f"{alias}.{topic}-value", 1)]
+        assert there.level(f"{topic}-value") == "NONE"
+        for one, schema in zip(read(target_kafka, f"{alias}.{topic}", 0), schemas, strict=True):
+            assert one.value is not None
+            body = there.by_id(int.from_bytes(one.value[1:5]))
+            assert body is not None
+            assert json.loads(body["schema"])["fields"][0]["name"] == schema["fields"][0]["name"]
 
 
 def test_karapace_is_a_source_for_ids_that_are_kept(
