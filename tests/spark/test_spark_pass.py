@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Predicate, PredicateKind, Step, StepKind
 from srm_common.errors import LostProcess
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
 from srm_common.replication.spark.spark_pass import SparkPassRunner
 from srm_common.testing import LocalKafka
@@ -183,6 +185,20 @@ def test_an_unforeseen_fault_is_the_error_of_its_partitions(spark: SparkContext,
         assert one.error is not None
         assert "RuntimeError at test_spark_pass.py" in one.error
         assert one.error.endswith("nobody foresaw this")
+
+
+def tells_what_is_loaded(job: CopyJob, task: SlotTask) -> SlotResult:
+    """Looks at what its process came with."""
+    return replace(not_copied(task), notes=tuple({"numba", "pyarrow"}.intersection(sys.modules)))
+
+
+def test_workers_of_flows_that_change_records_are_forked_with_what_that_needs(spark: SparkContext) -> None:
+    nowhere = ClusterSettings("a", "localhost:9", {}, {})
+    plain = CopyJob("a->b", "a", nowhere, nowhere, "o", 1, "s", 1)
+    changing = replace(plain, transforms=(Step("drop", StepKind.DROP_HEADERS, ("h",)),))
+    runner = SparkPassRunner(lambda: spark, tells_what_is_loaded)
+    loaded = [set(runner(job, [SlotTask(0, None, ())])[0].notes) for job in (plain, changing, plain)]
+    assert loaded == [set(), {"numba", "pyarrow"}, set()]
 
 
 def dies(job: CopyJob, task: SlotTask) -> SlotResult:

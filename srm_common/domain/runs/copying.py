@@ -103,6 +103,11 @@ class CopyJob:
     schemas_context: str = ""
     id_mapping: IdMapping | None = None
 
+    @property
+    def changes_records(self) -> bool:
+        """Whether batches have to be opened for what the flow does to records."""
+        return bool(self.transforms or self.statements or self.python_transform or self.provenance or self.id_mapping)
+
 
 @dataclass(frozen=True)
 class SlotTask:

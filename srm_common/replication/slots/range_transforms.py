@@ -41,7 +41,7 @@ def range_transforms(
     Raises:
         ConfigError: what they need is not installed here.
     """
-    if not (job.transforms or job.statements or job.python_transform or job.provenance or job.id_mapping):
+    if not job.changes_records:
         return lambda spec: None
     if job.statements and sql is None:
         raise ConfigError(f"flow {job.flow} has transforms.sql, which only Spark can evaluate")

@@ -6,6 +6,8 @@ workers first, and a daemon that cannot be imported is a puzzle where a task tha
 
 from __future__ import annotations
 
+import os
+
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
 
 prefer_installed_pyspark()
@@ -15,6 +17,10 @@ from pyspark.daemon import manager  # noqa: E402
 
 import srm_common.replication.slots.slot  # noqa: E402
 import srm_common.replication.spark.spark_pass  # noqa: E402, F401
+from srm_common.records.loading import CHANGES_RECORDS, load  # noqa: E402
+
+if CHANGES_RECORDS in os.environ:
+    load()
 
 if __name__ == "__main__":
     manager()

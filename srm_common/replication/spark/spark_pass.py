@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import srm_common
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ConfigError, LostProcess, RunFailed
+from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.slots.slot_watch import quiet_seconds
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
@@ -109,6 +110,10 @@ class SparkPassRunner:
         from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
+        # Workers of another environment are forked from a daemon of their own.
+        context.environment.pop(CHANGES_RECORDS, None)
+        if job.changes_records:
+            context.environment[CHANGES_RECORDS] = "1"
         # Each slot watches itself. This is for one that cannot, such as a process that stands still.
         limit = len(tasks) * (job.pass_seconds + _QUIET_TIMES * quiet_seconds(job))
         overdue = threading.Event()

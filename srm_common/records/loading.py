@@ -1,0 +1,26 @@
+"""Loads what transforms need into a process from which workers are forked: each of them would else do it for itself."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+#: In the environment of Spark's Python workers, where a flow changes records.
+CHANGES_RECORDS = "SRM_CHANGES_RECORDS"
+
+
+def load() -> None:
+    """Import Arrow, numba and the transforms, and take one record through the loops, which loads what numba compiled.
+    Nothing happens where a package is missing: the slot says which, in a sentence."""
+    if any(find_spec(package) is None for package in ("numpy", "pyarrow")):
+        return
+    from srm_common.records import provenance, python_function, sql_statement, transformed  # noqa: F401
+    from srm_common.wire.batch import split, stamp
+    from srm_common.wire.codec import LZ4, compress
+    from srm_common.wire.columns import decode, encode, parsed_headers, with_headers
+    from srm_common.wire.plain_records import plain_records
+
+    body = compress(LZ4, plain_records([(b"key", b"value", [(b"name", b"value")])]))
+    batch = stamp(LZ4, 0, 0, 0, 1, body, -1, -1, -1) + body
+    records = decode(list(split(memoryview(batch))))
+    for _ in encode(with_headers(records, parsed_headers(records)), LZ4, 1 << 20, 1 << 20):
+        pass
