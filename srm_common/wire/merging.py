@@ -6,9 +6,10 @@ an uncompressed target partition), and timestamp deltas are shifted where batche
 A LogAppendTime batch becomes CreateTime with every record at the append time, which is what a consumer of the source
 sees.
 
-The walk is plain Python at first. A process that has walked many records goes on with loops that numba has compiled
-(:mod:`srm_common.wire.batch_walk`), where it is installed: to load them takes as long as those records took. Where
-nothing can be kept of what is compiled, as in read-only containers, it stays with plain Python.
+The walk is plain Python at first. A process that has walked many records, or has many before it, goes on with loops
+that numba has compiled (:mod:`srm_common.wire.batch_walk`), where it is installed: to load them takes as long as they
+save on those records. Where nothing can be kept of what is compiled, as in read-only containers, it stays with plain
+Python.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from srm_common.wire.codec import NONE, decompress
 from srm_common.wire.reencode import ends_inside, packed_records, start_time
 
 _VARINTS = [write_varint(value) for value in range(1 << 15)]
-#: So many records are walked in plain Python, for about half a second, before the compiled loops are loaded.
-_PLAIN_RECORDS = 250_000
+#: So many records are walked in plain Python, for about half a second, before the compiled loops are loaded; with so
+#: many left in a partition they are at once.
+_PLAIN_RECORDS, _MANY_RECORDS = 250_000, 400_000
 
 #: Bodies with their headers, wanted offsets (the last one exclusive), and the time to count from -> the records of all
 #: of them as one body, how many there are, and which offsets they had.
@@ -52,19 +54,35 @@ class _Loops(NamedTuple):
 
 _compiled: _Loops | None = None
 _walked = 0
+#: Whether they were looked for: where numba is not installed, that is asked every so many records only.
+_looked = False
 
 
-def _loops() -> _Loops | None:
-    global _compiled, _walked
-    if _compiled is None and _walked >= _PLAIN_RECORDS:
-        # Where it is not installed, or nothing can be kept, that is asked as rarely as this.
-        _walked = 0
+def _loops(first: Header | None = None, last_offset: int | None = None) -> _Loops | None:
+    """The compiled loops; None for plain Python.
+
+    Args:
+        first: the batch that is at hand.
+        last_offset: where the wanted offsets of its partition end (exclusive), if they do.
+    """
+    global _compiled, _walked, _looked
+    if _compiled is None and (
+        _walked >= _PLAIN_RECORDS or (not _looked and _left(first, last_offset) >= _MANY_RECORDS)
+    ):
+        _walked, _looked = 0, True
         if find_spec("numba") is not None:
             from srm_common.wire import batch_walk, record_walk
 
             if record_walk.KEPT:
                 _compiled = _Loops(batch_walk.merge_small, batch_walk.renumber_bodies)
     return _compiled
+
+
+def _left(first: Header | None, last_offset: int | None) -> int:
+    """Records that are left of a partition, if all of its batches have as many holes as this one."""
+    if first is None or last_offset is None:
+        return 0
+    return (last_offset - first.base_offset) * first.record_count // max(1, first.last_offset_delta + 1)
 
 
 def merge_row(
@@ -75,7 +93,7 @@ def merge_row(
     Raises:
         CorruptBatch: the first batch is corrupt.
     """
-    loops = _loops()
+    loops = _loops(batches[0].header, last_offset)
     if loops is not None:
         packed, taken = loops.merge_small(batches, first_offset, target_bytes, last_offset)
         if taken:
@@ -114,7 +132,7 @@ def merge(
         body = decompress(own, data[HEADER_SIZE:])
         bodies.append((header, body))
         size += len(body)
-    loops = _loops()
+    loops = _loops(bodies[0][0], last_offset)
     base_timestamp = start_time(bodies[0][0])
     renumber = _renumber if loops is None else loops.renumber
     out, count, runs = renumber(bodies, first_offset, last_offset, base_timestamp)

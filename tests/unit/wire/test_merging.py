@@ -35,10 +35,27 @@ def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """The loops in plain Python, and as numba has them."""
     monkeypatch.setattr(merging, "_compiled", None)
     monkeypatch.setattr(merging, "_walked", 0)
+    monkeypatch.setattr(merging, "_looked", True)
     if request.param == "compiled":
         pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
         monkeypatch.setattr(merging, "_walked", 1 << 60)
         assert merging._loops() is not None
+
+
+@pytest.mark.parametrize(("first", "left", "holes"), [(0, 399_998, 0), (0, 400_001, 0), (7, 800_001, 1), (7, 1, 0)])
+def test_a_long_range_is_worth_the_compiled_loops_at_once(
+    first: int, left: int, holes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
+    monkeypatch.setattr(merging, "_walked", 0)
+    for looked in (True, False):
+        monkeypatch.setattr(merging, "_compiled", None)
+        monkeypatch.setattr(merging, "_looked", looked)
+        batches = [source_batch(some([first, first + 1 + holes]))]
+        packed, taken = merge_row(batches, 0, 1 << 20, first + left)
+        assert (taken, packed is not None) == (1, True)
+        assert (merging._compiled is not None) == (not looked and left >= 400_000)
+        assert merging._looked or left < 400_000
 
 
 CODECS = pytest.mark.parametrize("codec", range(5), ids=NAMES.get)
