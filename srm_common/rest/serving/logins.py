@@ -11,9 +11,12 @@ import binascii
 import hashlib
 import hmac
 import logging
+import math
 import secrets
 import threading
-from collections.abc import Collection, Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,6 +41,10 @@ _COST, _BLOCK, _PARALLEL = 1 << 14, 8, 1
 _SALT_BYTES, _KEY_BYTES = 16, 32
 #: Logins that were right lately; more only cost memory.
 _REMEMBERED = 1000
+#: Wrong logins of one address within so many seconds; each costs a guesser, and this process, 50 ms at least.
+MOST_WRONG, _WRONG_SECONDS = 10, 60.0
+#: Addresses that are remembered for it; the oldest go first.
+_WRONG_ADDRESSES = 10_000
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,20 @@ class Logins:
     def __bool__(self) -> bool:
         return bool(self._logins)
 
+    def known(self, name: str, password: str) -> Login | None:
+        """The login, when the password was right lately."""
+        with self._lock:
+            return self._right.get(self._digest(name, password))
+
+    def _digest(self, name: str, password: str) -> bytes:
+        return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
+
     def find(self, name: str, password: str) -> Login | None:
         """The login, when the password is right."""
-        digest = hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
-        with self._lock:
-            known = self._right.get(digest)
+        known = self.known(name, password)
         if known is not None:
             return known
+        digest = self._digest(name, password)
         login = self._logins.get(name)
         if login is None or not matches(password, login.secret):
             if login is None or not login.secret.startswith(_SCHEME):
@@ -182,6 +196,10 @@ class WatchedLogins:
         self._stamp = stamp(path)
         self._logins = self._read()
 
+    def known(self, name: str, password: str) -> Login | None:
+        """The login, when the password was right lately."""
+        return self._now().known(name, password)
+
     def find(self, name: str, password: str) -> Login | None:
         """The login, when the password is right."""
         return self._now().find(name, password)
@@ -217,6 +235,11 @@ class Person:
     name: str
     rights: frozenset[Right]
 
+    @classmethod
+    def of(cls, login: Login) -> Person:
+        """Whom a login stands for."""
+        return cls(login.name, ROLES[login.role])
+
     def may(self, right: Right, flow: FlowName | None = None) -> bool:
         return right in self.rights
 
@@ -224,11 +247,43 @@ class Person:
         return set(flows) if Right.READ in self.rights else set()
 
 
-class BasicAccess:
-    """A name and a password with each request (RFC 7617)."""
+class WrongLogins:
+    """Counts wrong logins by address. ``clock`` gives seconds that never go back. Thread-safe."""
 
-    def __init__(self, logins: Logins | WatchedLogins) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._of: dict[str, deque[float]] = {}
+
+    def wait_seconds(self, address: str) -> float:
+        """How long the address has to wait until it may try again; 0 if it need not."""
+        now = self._clock()
+        with self._lock:
+            times = self._of.get(address, deque())
+            while times and times[0] <= now - _WRONG_SECONDS:
+                times.popleft()
+            return times[0] + _WRONG_SECONDS - now if len(times) >= MOST_WRONG else 0.0
+
+    def add(self, address: str) -> None:
+        """One more."""
+        with self._lock:
+            times = self._of.pop(address, None) or deque(maxlen=MOST_WRONG)
+            times.append(self._clock())
+            self._of[address] = times  # last in the order of insertion
+            if len(self._of) > _WRONG_ADDRESSES:
+                del self._of[next(iter(self._of))]
+
+
+class BasicAccess:
+    """A name and a password with each request (RFC 7617).
+
+    After :data:`MOST_WRONG` wrong ones an address has to wait. Who has logged in before goes on: behind a proxy
+    everyone has the same address, and nobody must be able to lock the others out.
+    """
+
+    def __init__(self, logins: Logins | WatchedLogins, wrong: WrongLogins | None = None) -> None:
         self._logins = logins
+        self._wrong = wrong or WrongLogins()
 
     def caller(self, request: Request) -> Person:
         kind, _, credentials = request.headers.get("authorization", "").partition(" ")
@@ -239,10 +294,23 @@ class BasicAccess:
         except (binascii.Error, UnicodeDecodeError):
             raise ApiError(401, "login_needed", "the login cannot be read", headers=_CHALLENGE) from None
         name, _, password = text.partition(":")
+        return Person.of(self._logins.known(name, password) or self._tried(request, name, password))
+
+    def _tried(self, request: Request, name: str, password: str) -> Login:
+        address = request.client.host if request.client else ""
+        wait = math.ceil(self._wrong.wait_seconds(address))
+        if wait:
+            raise ApiError(
+                429,
+                "too_many_logins",
+                f"too many wrong logins from {address or 'this address'}; try again in {wait} s",
+                headers={"Retry-After": str(wait)},
+            )
         login = self._logins.find(name, password)
         if login is None:
+            self._wrong.add(address)
             raise ApiError(401, "login_needed", "name or password is wrong", headers=_CHALLENGE)
-        return Person(login.name, ROLES[login.role])
+        return login
 
 
 class OpenAccess:

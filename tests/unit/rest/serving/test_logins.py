@@ -16,12 +16,14 @@ from srm_common.errors import ConfigError
 from srm_common.rest.faults import handle_faults
 from srm_common.rest.ports import Access, Right
 from srm_common.rest.serving.logins import (
+    MOST_WRONG,
     BasicAccess,
     Login,
     Logins,
     OpenAccess,
     Person,
     WatchedLogins,
+    WrongLogins,
     environment_login,
     hashed,
     matches,
@@ -222,6 +224,36 @@ def test_without_a_right_login_a_browser_is_told_to_ask_for_one(basic: TestClien
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Basic realm=")
     assert [one["code"] for one in answer.json()["errors"]] == ["login_needed"]
+
+
+def test_who_guesses_has_to_wait_and_locks_nobody_out() -> None:
+    now = [100.0]
+    guarded = client(
+        BasicAccess(Logins([Login("ann", "op", "right"), Login("bob", "op", "x")]), WrongLogins(lambda: now[0]))
+    )
+    assert guarded.get("/", auth=("ann", "right")).status_code == 200
+    for number in range(MOST_WRONG):
+        assert guarded.get("/", auth=("ann", f"guess-{number}")).status_code == 401
+        now[0] += 1
+    refused = guarded.get("/", auth=("bob", "x"))
+    assert refused.status_code == 429
+    assert refused.headers["retry-after"] == str(60 - MOST_WRONG)
+    assert refused.json()["errors"][0]["code"] == "too_many_logins"
+    assert guarded.get("/", auth=("ann", "right")).status_code == 200
+    now[0] += 60 - MOST_WRONG
+    assert guarded.get("/", auth=("bob", "x")).status_code == 200
+    assert guarded.get("/", auth=("bob", "wrong")).status_code == 401
+
+
+def test_wrong_logins_of_many_addresses_take_little_memory() -> None:
+    wrong = WrongLogins(lambda: 5.0)
+    for number in range(10_100):
+        wrong.add(f"address-{number}")
+    assert len(wrong._of) == 10_000
+    for _ in range(MOST_WRONG):
+        wrong.add("one")
+    assert wrong.wait_seconds("one") == 60.0
+    assert wrong.wait_seconds("another") == 0.0
 
 
 @pytest.mark.parametrize("host", ["localhost:8090", "127.0.0.1:8090", "[::1]:8090"])
