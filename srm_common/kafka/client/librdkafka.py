@@ -38,6 +38,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
     TopicDescription,
+    TopicMetadata,
 )
 
 from srm_common.domain.cluster import Client, ClusterSettings
@@ -70,6 +71,7 @@ __all__ = [
     "ResourceType",
     "TopicCollection",
     "TopicDescription",
+    "TopicMetadata",
     "TopicPartition",
 ]
 

@@ -27,6 +27,7 @@ from srm_common.kafka.client.librdkafka import (
     KafkaException,
     OffsetSpec,
     SharedAdmin,
+    TopicMetadata,
     TopicPartition,
     silent_logger,
 )
@@ -68,6 +69,9 @@ class _Connection:
         self.link: ClusterLink | None = None
         self.last_fault: KafkaError | None = None
         self.committed = committed
+        #: Topics whose leaders the consumer was told. One that has no connection yet when it is assigned partitions
+        #: looks for their leaders in vain, and again with librdkafka's next tick only, up to a second later.
+        self.known: set[str] = set()
         # librdkafka has no Kerberos: there the link reads.
         self.consumer = None if cluster.of_client(Client.CONSUMER).kerberos is not None else self._consumer(cluster)
 
@@ -155,17 +159,7 @@ class StateReader(Closing):
 
     def _partitions(self, topic: str, *, sure: bool) -> int:
         doing = f"describe topic {topic}"
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                patience = min(_ANSWER_SECONDS, self._timeout)
-                asked = self._connection.consumer or self._admin.client
-                metadata = asked.list_topics(topic, timeout=patience).topics[topic]
-                break
-            except KafkaException as error:
-                refused = self._connection.last_fault is not None and is_final(self._connection.last_fault)
-                if refused or time.monotonic() > deadline:
-                    raise self._fault(doing, error) from error
+        metadata = self._metadata(topic, doing, self._patience)
         if metadata.error is None:
             return len(metadata.partitions)
         if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -175,6 +169,23 @@ class StateReader(Closing):
                 return self._partitions(topic, sure=True)
             return 0
         raise cluster_error(self._cluster, doing, metadata.error, Right("Describe", "topic", topic))
+
+    def _metadata(self, topic: str, doing: str, patience_seconds: float) -> TopicMetadata:
+        """What a broker says of a topic, its error included; for who holds the connection's lock."""
+        deadline = time.monotonic() + patience_seconds
+        while True:
+            try:
+                seconds = min(_ANSWER_SECONDS, self._timeout)
+                asked = self._connection.consumer or self._admin.client
+                described = asked.list_topics(topic, timeout=seconds)
+            except KafkaException as error:
+                refused = self._connection.last_fault is not None and is_final(self._connection.last_fault)
+                if refused or time.monotonic() > deadline:
+                    raise self._fault(doing, error) from error
+            else:
+                self._connection.known.add(topic)
+                found: TopicMetadata = described.topics[topic]
+                return found
 
     def offsets(
         self, topic: str, partitions: Iterable[int], spec: OffsetSpec, *, committed: bool = True
@@ -336,6 +347,8 @@ class StateReader(Closing):
         positions = {one.partition: one.offset for one in places}
         again = _TIMES_AGAIN
         try:
+            if topic not in self._connection.known:
+                self._metadata(topic, doing, self._timeout)
             consumer.assign(places)
             heard = time.monotonic()
             while open_ends:

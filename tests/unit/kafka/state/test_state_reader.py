@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any, cast
 
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ClusterError
-from srm_common.kafka.client.librdkafka import LATEST
+from srm_common.kafka.client.librdkafka import LATEST, Consumer
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 
@@ -34,3 +35,28 @@ def test_a_partition_without_a_leader_is_given_up_in_time() -> None:
             pytest.raises(ClusterError, match="could not list the offsets of topic state"),
         ):
             reader.offsets("state", [1], LATEST)
+
+
+class _Calls:
+    """A consumer, and what it was asked to do, in order."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self.names: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.append(name)
+        return getattr(self._consumer, name)
+
+
+def test_a_consumer_knows_the_leaders_before_it_is_assigned_partitions() -> None:
+    """One without a connection would look for them in vain, and again a second later."""
+    with FakeCluster() as kafka:
+        kafka.create_topic("state")
+        kafka.write("state", [(b"k", b"v")] * 3)
+        with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as reader:
+            calls = _Calls(reader._connection.consumer)
+            reader._connection.consumer = cast(Consumer, calls)
+            for _ in range(2):
+                assert len(reader.read("state", {0: 0}, {0: 3})) == 3
+    assert [name for name in calls.names if name in ("list_topics", "assign")] == ["list_topics", "assign", "assign"]
