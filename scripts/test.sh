@@ -90,8 +90,9 @@ ring() { # name, pytest arguments...
             step mypy "$BIN/mypy"
             step imports "$BIN/lint-imports" --no-logo
             ;;
-        # By work stealing each process keeps to files of its own, and to what their fixtures made, until the other is done.
-        unit) pytest unit tests/unit -n "${TEST_PROCESSES:-3}" --dist worksteal -q "$@" ;;
+        # By work stealing each process keeps to files of its own, and to what their fixtures made, until others are done.
+        # Two for each of two cores: some tests wait for clusters that are gone.
+        unit) pytest unit tests/unit -n "${TEST_PROCESSES:-4}" --dist worksteal -q "$@" ;;
         # One whole run between two brokers.
         smoke) pytest smoke tests/kafka/runs/test_replicate.py -k what_came_since -n 0 -q "$@" ;;
         store) pytest store tests/store -q --durations=5 "$@" ;;

@@ -11,6 +11,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.replication.slots.slot import copy_slot
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.mm2 import decode_checkpoint
 from tests.kafka.flows import prepare
@@ -21,8 +22,9 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
 
 
 def copy(flow: FlowSettings) -> None:
-    prepare(flow)
-    assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
+    with FlowClusters(flow) as clusters:
+        prepare(clusters)
+        assert replicate(clusters, RunOptions("r"), here).state is RunState.DONE
 
 
 def values(start: int, end: int) -> list[bytes | None]:

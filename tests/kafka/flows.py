@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.actions import failed
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.contract.parts import Cluster
@@ -40,9 +41,10 @@ def flow_between(source: Cluster, target: Cluster, name: str, **settings: Any) -
     return small_flow(*ends, f"{name}.*", **{**usual, **settings})
 
 
-def prepare(flow: FlowSettings) -> None:
+def prepare(flow: FlowSettings | FlowClusters) -> None:
     """What the task ``refresh_topics`` does."""
-    assert not failed(apply_plan(flow, plan_topics(flow)))
+    with clusters_of(flow) as clusters:
+        assert not failed(apply_plan(clusters, plan_topics(clusters)))
 
 
 def properties_of(flow: FlowSettings) -> dict[str, object]:

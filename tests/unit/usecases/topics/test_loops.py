@@ -23,7 +23,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.cluster_records import replicated_topics
-from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
@@ -49,7 +49,8 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
 
 def refresh(flow: FlowSettings | FlowClusters) -> int:
     """What the task does; the number of actions."""
-    results = apply_plan(flow, plan_topics(flow))
+    with clusters_of(flow) as clusters:
+        results = apply_plan(clusters, plan_topics(clusters))
     assert [str(result) for result in failed(results)] == []
     return len(results)
 
