@@ -8,37 +8,18 @@ from typing import Any, NamedTuple
 
 from srm_common.domain.transforms.formats import ProtobufOptions
 from srm_common.records.connect.hash_map import HashMap
-from srm_common.records.connect.java_values import DataFault, Float32, Int32, class_name, wrapped
-from srm_common.records.connect.protobuf_descriptors import EnumType, FieldType, MessageType
+from srm_common.records.connect.java_values import DataFault
+from srm_common.records.connect.protobuf_descriptors import FieldType, MessageType
 from srm_common.records.connect.protobuf_logical import LOGICAL, WRAPPED, logical_part
 from srm_common.records.connect.protobuf_names import scrub_name
+from srm_common.records.connect.protobuf_scalars import Part, enum_part, scalar_part, taken
 from srm_common.records.connect.protobuf_schemas import ENUM, MOST_PARTS, UNION, union_field
 from srm_common.records.connect.protobuf_wire import MessageDecoder, Raw, field_bytes
-from srm_common.records.connect.schema import Schema, Struct, Type, type_of
+from srm_common.records.connect.schema import Schema, Struct, Type
 from srm_common.records.connect.schema_within import SchemaWithin
 
 #: Fields of the structs of one record, there or not: two bytes are an empty message, which may have any number.
 MOST_FIELDS = 1 << 22
-#: What Java calls a number that has no symbol (``findValueByNumberCreatingIfUnknown``).
-_UNKNOWN_SYMBOL = "UNKNOWN_ENUM_VALUE_{}_"
-_MASK32 = (1 << 32) - 1
-_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
-_KINDS: dict[Type, frozenset[str]] = {
-    **dict.fromkeys((Type.INT8, Type.INT16, Type.INT32), frozenset(("int32", "sint32", "sfixed32"))),
-    Type.INT64: frozenset(("int64", "uint32", "uint64", "sint64", "fixed32", "fixed64", "sfixed64")),
-    Type.FLOAT32: frozenset(("float",)),
-    Type.FLOAT64: frozenset(("double",)),
-    Type.BOOLEAN: frozenset(("bool",)),
-    Type.STRING: frozenset(("string",)),
-    Type.BYTES: frozenset(("bytes",)),
-}
-
-
-class _Part(NamedTuple):
-    """``read`` makes Connect's value of what the wire has, ``write`` the other way; messages are written as bytes."""
-
-    read: Callable[[Any], Any]
-    write: Callable[[Any], Any]
 
 
 class _Slot(NamedTuple):
@@ -46,7 +27,7 @@ class _Slot(NamedTuple):
 
     place: int
     field: FieldType
-    part: _Part
+    part: Part
     absent: Callable[[], Any]
 
 
@@ -101,7 +82,7 @@ class _StructPart:
         return struct
 
     def write(self, value: Any) -> bytes:
-        struct = _taken(self._schema, value)
+        struct = taken(self._schema, value)
         fields = self._schema.fields
         found: list[tuple[int, bytes]] = []
         for choice in self._choices:
@@ -132,9 +113,9 @@ class MessageValues:
         self.schema = schema
         self._options = options
         self._decoder = MessageDecoder(message)
-        self._fields = self._parts = 0
+        self._fields = self.parts = 0
         #: Of messages in themselves, by the schema, which lives as long as this.
-        self._known: dict[int, _Part] = {}
+        self._known: dict[int, Part] = {}
         wraps = schema.type is not Type.STRUCT and message.full_name in WRAPPED
         self._part = self._wrapper(message, schema) if wraps else self._message(message, schema)
 
@@ -150,28 +131,28 @@ class MessageValues:
 
     # ---- messages
 
-    def _message(self, message: MessageType, schema: Schema) -> _Part:
+    def _message(self, message: MessageType, schema: Schema) -> Part:
         if schema.type is not Type.STRUCT:
             raise DataFault(f"cannot be written: {schema} is not the schema of the message {message.full_name}")
         if isinstance(schema, SchemaWithin):
             return self._within(message, schema)
         return self._struct(message, schema)
 
-    def _within(self, message: MessageType, schema: SchemaWithin) -> _Part:
+    def _within(self, message: MessageType, schema: SchemaWithin) -> Part:
         """A message in itself; its part is made when it is needed, for it has itself in it."""
 
-        def part() -> _Part:
+        def part() -> Part:
             made = self._known.get(id(schema))
             if made is None:
                 made = self._known[id(schema)] = self._struct(message, schema)
             return made
 
-        return _Part(lambda raw: part().read(raw), lambda value: part().write(value))
+        return Part(lambda raw: part().read(raw), lambda value: part().write(value))
 
-    def _struct(self, message: MessageType, schema: Schema) -> _Part:
+    def _struct(self, message: MessageType, schema: Schema) -> Part:
         choices, slots = self._split(message, schema)
         part = _StructPart(message, schema, choices, slots, self._count)
-        return _Part(part.read, part.write)
+        return Part(part.read, part.write)
 
     def _split(self, message: MessageType, schema: Schema) -> tuple[list[_Choice], list[_Slot]]:
         """The fields of a struct: oneofs of the message, and its other fields."""
@@ -215,8 +196,8 @@ class MessageValues:
     # ---- fields
 
     def _slot(self, place: int, field: FieldType, schema: Schema) -> _Slot:
-        self._parts += 1
-        if self._parts > MOST_PARTS:
+        self.parts += 1
+        if self.parts > MOST_PARTS:
             raise DataFault(f"has a schema of more than {MOST_PARTS} parts")
         if schema.type is Type.MAP:
             return _Slot(place, field, self._map(field, schema), HashMap)
@@ -227,7 +208,7 @@ class MessageValues:
         part = self._one(field, schema)
         return _Slot(place, field, part, self._absent(field, part))
 
-    def _absent(self, field: FieldType, part: _Part) -> Callable[[], Any]:
+    def _absent(self, field: FieldType, part: Part) -> Callable[[], Any]:
         """``setStructField``: what a field that is not there is read as."""
         options = self._options
         if field.oneof is not None:
@@ -240,21 +221,21 @@ class MessageValues:
         default = part.read(field.default)
         return lambda: default
 
-    def _list(self, field: FieldType, schema: Schema) -> _Part:
+    def _list(self, field: FieldType, schema: Schema) -> Part:
         assert schema.value_schema is not None
         if not field.repeated or schema.value_schema.type in (Type.ARRAY, Type.MAP):
             raise DataFault(f"cannot be written: the field {field.name} cannot hold {schema} of lists or maps")
         one = self._one(field, schema.value_schema)
 
         def write(value: Any) -> list[Any] | None:
-            items = _taken(schema, value)
+            items = taken(schema, value)
             if any(item is None for item in items):
                 raise DataFault(f"cannot be written: the list {field.name} has a null, which Protobuf has not")
             return [one.write(item) for item in items] or None
 
-        return _Part(lambda raw: [one.read(item) for item in raw], write)
+        return Part(lambda raw: [one.read(item) for item in raw], write)
 
-    def _map(self, field: FieldType, schema: Schema) -> _Part:
+    def _map(self, field: FieldType, schema: Schema) -> Part:
         assert schema.key_schema is not None
         assert schema.value_schema is not None
         entry = field.message
@@ -282,7 +263,7 @@ class MessageValues:
 
         def write(value: Any) -> list[bytes] | None:
             found: list[bytes] = []
-            for pair in _taken(schema, value).entries():
+            for pair in taken(schema, value).entries():
                 parts: list[tuple[int, bytes]] = []
                 for slot, number, one in zip(slots, numbers, pair, strict=True):
                     # As generated code does, zeros are written here, too.
@@ -292,47 +273,39 @@ class MessageValues:
                 found.append(b"".join(data for _, data in sorted(parts)))
             return found or None
 
-        return _Part(read, write)
+        return Part(read, write)
 
-    def _one(self, field: FieldType, schema: Schema) -> _Part:
+    def _one(self, field: FieldType, schema: Schema) -> Part:
         """One of the field's values."""
         message = field.message
         if message is not None:
             logical = LOGICAL.get(message.full_name)
             if logical is not None and schema.name == logical:
-                return _Part(*logical_part(message, logical))
+                return Part(*logical_part(message, logical))
             if message.full_name in WRAPPED and schema.type is not Type.STRUCT:
                 return self._wrapper(message, schema)
             return self._message(message, schema)
         if field.enum is not None and ENUM in (schema.parameters or {}):
-            return _enum(field, field.enum, schema)
-        return _scalar(field, schema)
+            return enum_part(field, field.enum, schema)
+        return scalar_part(field, schema)
 
-    def _wrapper(self, message: MessageType, schema: Schema) -> _Part:
+    def _wrapper(self, message: MessageType, schema: Schema) -> Part:
         """A message with one field, ``value``, as what it wraps."""
         field = next((one for one in message.fields if one.name == "value"), None)
         if field is None or field.repeated or field.message is not None:
             raise DataFault(f"has a schema whose {message.full_name} is not the one that Protobuf defines")
-        part = _scalar(field, schema)
+        part = scalar_part(field, schema)
         slot = _Slot(0, field, part, _nothing)
         number, default = field.number, part.read(field.default)
 
         def read(raw: Raw) -> Any:
             return part.read(raw[number]) if number in raw else default
 
-        return _Part(read, lambda value: _written(message, slot, value) or b"")
+        return Part(read, lambda value: _written(message, slot, value) or b"")
 
 
 def _nothing() -> None:
     return None
-
-
-def _taken(schema: Schema, value: Any) -> Any:
-    if type_of(value) is not schema.type:
-        raise DataFault(f"cannot be written: it has a {class_name(value)} for {schema}")
-    if isinstance(value, Struct) and value.schema != schema:
-        raise DataFault(f"cannot be written: it has a struct of another schema for {schema}")
-    return value
 
 
 def _written(message: MessageType, slot: _Slot, value: Any) -> bytes | None:
@@ -349,56 +322,10 @@ def _written(message: MessageType, slot: _Slot, value: Any) -> bytes | None:
 
 def _chosen(choice: _Choice, union: Any) -> tuple[int, bytes]:
     """The first field of a oneof that has a value."""
-    struct = _taken(choice.schema, union)
+    struct = taken(choice.schema, union)
     for slot in choice.slots:
         value = struct.get(choice.schema.fields[slot.place].name)
         raw = None if value is None else slot.part.write(value)
         if raw is not None:
             return slot.field.number, field_bytes(slot.field, raw)
     raise DataFault(f"cannot be written: no field of the oneof {choice.schema.name} has a value")
-
-
-def _scalar(field: FieldType, schema: Schema) -> _Part:
-    if field.kind not in _KINDS.get(schema.type, ()) or schema.name in LOGICAL.values():
-        raise DataFault(
-            f"cannot be written: {schema} is not the schema of the field {field.name}, which is {field.kind}"
-        )
-    bits = _BITS.get(schema.type)
-    if bits is not None:
-        # A ``long`` loses its upper bits where Protobuf has 32, as in Java.
-        mask = _MASK32 if field.kind in ("uint32", "fixed32") else -1
-        return _Part(lambda raw: wrapped(raw, bits), lambda value: int(_taken(schema, value)) & mask)
-    if schema.type is Type.FLOAT32:
-        return _Part(Float32, lambda value: _taken(schema, value))
-    return _Part(lambda raw: raw, lambda value: _taken(schema, value))
-
-
-def _enum(field: FieldType, enum: EnumType, schema: Schema) -> _Part:
-    def known(number: int) -> int:
-        if field.closed and number not in enum.symbols:
-            raise DataFault(f"cannot be written: the enum {enum.full_name} has no symbol with the number {number}")
-        return number
-
-    if schema.type is Type.INT32:
-        return _Part(Int32, lambda value: known(int(_taken(schema, value))))
-    if schema.type is not Type.STRING:
-        raise DataFault(f"cannot be written: {schema} is not the schema of the enum {enum.full_name}")
-    unknown = _UNKNOWN_SYMBOL.format(enum.name)
-
-    def write(value: Any) -> int:
-        symbol: str = _taken(schema, value)
-        number = enum.numbers.get(symbol)
-        if number is None and symbol.startswith(unknown):
-            number = _number(symbol.removeprefix(unknown))
-        if number is None:
-            raise DataFault(f"cannot be written: it has a text that is no symbol of the enum {enum.full_name}")
-        return known(number)
-
-    return _Part(lambda raw: enum.symbols.get(raw, f"{unknown}{raw}"), write)
-
-
-def _number(text: str) -> int | None:
-    plain = text.removeprefix("-")
-    if not (plain.isascii() and plain.isdigit() and len(plain) < 11):
-        return None
-    return int(text) if -(1 << 31) <= int(text) < 1 << 31 else None

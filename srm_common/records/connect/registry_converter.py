@@ -11,6 +11,8 @@ from srm_common.records.connect.java_values import DataFault
 from srm_common.records.connect.schema import Schema
 
 _CACHED_SCHEMAS = 1000
+#: Parts of schemas that are kept of those read, and of those made; Protobuf's take some 2.5 KB each.
+_CACHED_PARTS = 50_000
 #: A zero and the id.
 HEADER_BYTES = 5
 Key = TypeVar("Key", bytes, Schema)
@@ -62,6 +64,8 @@ class RegistryValues(Protocol):
     schema: Schema
     #: What stands between the id and the value: for Protobuf, which message of the schema it is.
     place: bytes
+    #: How many parts the schema has, where its memory grows with them.
+    parts: int
 
     @staticmethod
     def place_of(data: bytes) -> bytes:
@@ -106,6 +110,7 @@ class WithoutPlace:
     """Values that follow the id."""
 
     place: bytes = b""
+    parts: int = 0
 
     @staticmethod
     def place_of(data: bytes) -> bytes:
@@ -174,7 +179,7 @@ class RegistryConverter:
         header = self._header(data)
         known = self._read.get(header)
         if known is None:
-            known = _kept(self._read, header, self._known(header))
+            known = _kept_known(self._read, header, self._known(header))
         return SchemaAndValue(known.values.schema, known.values.decode(data[len(header) :]))
 
     def encode(self, schema: Schema | None, value: Any, before: bytes | None = None) -> bytes | None:
@@ -200,7 +205,7 @@ class RegistryConverter:
             text, values = self._values.of_schema(schema, self._format)
             values.encode(value)  # what cannot be written registers nothing
             number = self._schemas.registered(self._subject, self._topic, self._values.kind, text)
-            known = _kept(self._made, schema, _Known(values, b"\0" + number.to_bytes(4) + values.place))
+            known = _kept_known(self._made, schema, _Known(values, b"\0" + number.to_bytes(4) + values.place))
         return known.header + known.values.encode(value)
 
     def _header(self, data: bytes) -> bytes:
@@ -241,3 +246,9 @@ def _kept(cache: dict[Key, Kept], key: Key, one: Kept) -> Kept:
         cache.clear()
     cache[key] = one
     return one
+
+
+def _kept_known(cache: dict[Key, _Known], key: Key, known: _Known) -> _Known:
+    if known.values.parts + sum(one.values.parts for one in cache.values()) > _CACHED_PARTS:
+        cache.clear()
+    return _kept(cache, key, known)

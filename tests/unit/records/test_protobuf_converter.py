@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.formats import Format, FormatKind, ProtobufOptions, Side
 from srm_common.errors import TransformFailed
+from srm_common.records.connect import registry_converter
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.converters import NULL
 from srm_common.records.connect.java_values import DataFault, Float32, Int8, Int32, JavaDate
@@ -439,24 +440,6 @@ def test_names() -> None:
     }
 
 
-def test_a_schema_that_cannot_be_used_is_read_once() -> None:
-    """All of its records fail, each with the reason."""
-
-    class Counting(One):
-        asked = 0
-
-        def schema(self, number: int) -> SchemaText:
-            self.asked += 1
-            return super().schema(number)
-
-    registry = Counting("message M { N m = 1; }")
-    of = RegistryConverter("orders", Side.VALUE, FORMAT, registry)
-    for _ in range(3):
-        with pytest.raises(DataFault, match=r"is of N, which it does not define or import .schema id 1"):
-            of.decode(framed(1, b"\0"))
-    assert registry.asked == 1
-
-
 class One:
     """A registry with one schema, which takes all others."""
 
@@ -471,6 +454,35 @@ class One:
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         return 2
+
+
+class Counting(One):
+    """And counts what it is asked for."""
+
+    asked = 0
+
+    def schema(self, number: int) -> SchemaText:
+        self.asked += 1
+        return super().schema(number)
+
+
+def test_a_schema_that_cannot_be_used_is_read_once() -> None:
+    """All of its records fail, each with the reason."""
+    registry = Counting("message M { N m = 1; }")
+    of = RegistryConverter("orders", Side.VALUE, FORMAT, registry)
+    for _ in range(3):
+        with pytest.raises(DataFault, match=r"is of N, which it does not define or import .schema id 1"):
+            of.decode(framed(1, b"\0"))
+    assert registry.asked == 1
+
+
+def test_large_schemas_are_not_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_converter, "_CACHED_PARTS", 5)
+    registry = Counting("message M { optional int32 a = 1; optional int32 b = 2; }")
+    of = RegistryConverter("orders", Side.VALUE, FORMAT, registry)
+    for number, asked in ((1, 1), (2, 2), (1, 2), (2, 2), (3, 3), (3, 3), (1, 4)):
+        assert of.decode(framed(number, b"\0\x08\x05")).value.get("a") == 5
+        assert registry.asked == asked
 
 
 def attempt(of: RegistryConverter, schema: Schema | None, value: Any) -> bytes | None:
