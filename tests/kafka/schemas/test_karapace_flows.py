@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -180,6 +181,27 @@ def json_order(name: str, *fields: str) -> dict[str, Any]:
     return {"type": "object", "title": order(name)["name"], "properties": properties}
 
 
+def proto_order(name: str, *fields: str) -> str:
+    listed = "".join(f"  int64 {one} = {number};\n" for number, one in enumerate(fields, 1))
+    return f'syntax = "proto3";\n\nmessage {order(name)["name"]} {{\n{listed}}}\n'
+
+
+def proto_bytes(schema: str, **row: int) -> bytes:
+    """Small numbers; behind the place of the message, the first one."""
+    numbers = _numbers(schema)
+    return b"\0" + b"".join(bytes((numbers[one] << 3, value)) for one, value in row.items())
+
+
+def of_proto(schema: str, data: bytes) -> dict[str, int]:
+    names = {number: one for one, number in _numbers(schema).items()}
+    assert data[0] == 0
+    return {names[data[at] >> 3]: data[at + 1] for at in range(1, len(data), 2)}
+
+
+def _numbers(schema: str) -> dict[str, int]:
+    return {one: int(number) for one, number in re.findall(r"int64 (\w+) = (\d+);", schema)}
+
+
 def json_bytes(schema: Mapping[str, Any], **row: int) -> bytes:
     return json.dumps(row).encode()
 
@@ -197,7 +219,11 @@ def of_json(schema: Mapping[str, Any], data: bytes) -> Any:
 @pytest.mark.parametrize("ids", ["keep", "map"])
 @pytest.mark.parametrize(
     ("kind", "format_", "schema_of", "written", "read_by"),
-    [("AVRO", "avro", order, avro, of_avro), ("JSON", "json-schema", json_order, json_bytes, of_json)],
+    [
+        ("AVRO", "avro", order, avro, of_avro),
+        ("JSON", "json-schema", json_order, json_bytes, of_json),
+        ("PROTOBUF", "protobuf", proto_order, proto_bytes, of_proto),
+    ],
 )
 def test_transforms_read_and_write_by_karapace(
     source_kafka: LocalKafka,
@@ -211,14 +237,14 @@ def test_transforms_read_and_write_by_karapace(
     ids: str,
     kind: str,
     format_: str,
-    schema_of: Callable[..., dict[str, Any]],
+    schema_of: Callable[..., Any],
     written: Callable[..., bytes],
     read_by: Callable[[Any, bytes], Any],
 ) -> None:
     topic = f"{name}-orders"
     source_kafka.create_topic(topic, 1)
     schema = schema_of(name, "b", "a")
-    number = registry.add(f"{topic}-value", kind, json.dumps(schema))
+    number = registry.add(f"{topic}-value", kind, schema if isinstance(schema, str) else json.dumps(schema))
     produce(source_kafka, topic, 0, [Seen(None, framed(number, written(schema, b=2, a=7)), (), NOW_MS)])
     renamed = {
         "sync.schemas.enabled": str(ids == "map").lower(),
@@ -236,7 +262,8 @@ def test_transforms_read_and_write_by_karapace(
         body = there.by_id(int.from_bytes(copied.value[1:5]))
         assert body is not None
         assert body.get("schemaType", "AVRO") == kind
-        assert read_by(json.loads(body["schema"]), copied.value[5:]) == {"amount": 7, "b": 2}
+        made = body["schema"] if kind == "PROTOBUF" else json.loads(body["schema"])
+        assert read_by(made, copied.value[5:]) == {"amount": 7, "b": 2}
         assert there.places_of(int.from_bytes(copied.value[1:5])) == [(f"{alias}.{topic}-value", 1)]
 
 
