@@ -14,6 +14,7 @@ LONGEST_FIRST = (
     "rest/test_services.py",
     "access/test_rights.py",
     "runs/test_replicate.py",
+    "schemas/test_karapace_flows.py",
     "client/test_silent_servers.py",
     "runs/test_equality.py",
     "runs/test_bad_input.py",

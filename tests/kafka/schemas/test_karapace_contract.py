@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from srm_common.testing.local_karapace import LocalKarapace
-from tests.contract.registry_contract import LoginContract, RegistryContract, WithoutImports
+from tests.contract.registry_contract import LoginContract, RegistryContract, Server, WithoutImports
 
 pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def server(source_karapace: LocalKarapace) -> LocalKarapace:
+def server(source_karapace: Server) -> Server:
     return source_karapace
 
 

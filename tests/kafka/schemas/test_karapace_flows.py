@@ -1,4 +1,4 @@
-"""Schemas and the records that need them, between real Karapaces: ids are given by each registry."""
+"""Schemas and the records that need them, between Karapaces, which give ids themselves, or what stands in for them."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, alias: s
 
 
 @pytest.fixture
-def registry(source_karapace: LocalKarapace) -> Iterator[SchemaRegistry]:
-    with client(source_karapace) as registry:
+def registry(source_registry: Server) -> Iterator[SchemaRegistry]:
+    with client(source_registry) as registry:
         yield registry
 
 
@@ -107,8 +107,8 @@ def planned(flow: FlowSettings) -> list[str]:
 def test_records_are_read_by_the_targets_ids(
     source_kafka: LocalKafka,
     target_kafka: LocalKafka,
-    guarded: LocalKarapace,
-    source_karapace: LocalKarapace,
+    guarded_registry: Server,
+    source_registry: Server,
     registry: SchemaRegistry,
     flow: Flow,
     name: str,
@@ -117,7 +117,7 @@ def test_records_are_read_by_the_targets_ids(
     """Avro in two versions, JSON Schema and Protobuf with references, behind a login; a second run has only news."""
     topic = f"{name}-orders"
     source_kafka.create_topic(topic, 1)
-    with client(guarded, *LOGIN) as there:
+    with client(guarded_registry, *LOGIN) as there:
         for number in range(30):
             there.add(f"{name}-own", "AVRO", json.dumps({"type": "fixed", "name": "F", "size": 100 + number}))
             there.set_level(f"{name}-own", "NONE")
@@ -135,12 +135,14 @@ def test_records_are_read_by_the_targets_ids(
     ]
     records = [Seen(framed(key, b"{}"), value, (("h", b"v"),), NOW_MS) for value in values]
     produce(source_kafka, topic, 0, records, compression_type="zstd")
-    settings = flow(source_karapace, guarded, {"schemas.ids": "map", "schemas.ids.keys": topic}, login=":".join(LOGIN))
+    settings = flow(
+        source_registry, guarded_registry, {"schemas.ids": "map", "schemas.ids.keys": topic}, login=":".join(LOGIN)
+    )
     assert len(planned(settings)) == 5
     assert copy(settings).state is RunState.DONE
     assert planned(settings) == []
 
-    with client(guarded, *LOGIN) as there:
+    with client(guarded_registry, *LOGIN) as there:
         copied = read(target_kafka, f"{alias}.{topic}", 0)
         assert [one.headers for one in copied] == [one.headers for one in records]
         assert [one.timestamp_ms for one in copied] == [one.timestamp_ms for one in records]
@@ -228,8 +230,8 @@ def of_json(schema: Mapping[str, Any], data: bytes) -> Any:
 def test_transforms_read_and_write_by_karapace(
     source_kafka: LocalKafka,
     target_kafka: LocalKafka,
-    source_karapace: LocalKarapace,
-    target_karapace: LocalKarapace,
+    source_registry: Server,
+    target_registry: Server,
     registry: SchemaRegistry,
     flow: Flow,
     name: str,
@@ -254,9 +256,9 @@ def test_transforms_read_and_write_by_karapace(
         "transforms.names.renames": "a:amount",
         "value.format": format_,
     }
-    with client(target_karapace) as there:
+    with client(target_registry) as there:
         there.add(f"{name}-own", "AVRO", json.dumps({"type": "fixed", "name": f"F_{alias}", "size": 7}))
-        assert copy(flow(source_karapace, target_karapace, renamed)).state is RunState.DONE
+        assert copy(flow(source_registry, target_registry, renamed)).state is RunState.DONE
         (copied,) = read(target_kafka, f"{alias}.{topic}", 0)
         assert copied.value is not None
         body = there.by_id(int.from_bytes(copied.value[1:5]))
@@ -270,8 +272,8 @@ def test_transforms_read_and_write_by_karapace(
 def test_a_version_that_karapace_refuses_stops_its_partition_until_it_is_taken(
     source_kafka: LocalKafka,
     target_kafka: LocalKafka,
-    source_karapace: LocalKarapace,
-    target_karapace: LocalKarapace,
+    source_karapace: Server,
+    target_karapace: Server,
     registry: SchemaRegistry,
     flow: Flow,
     name: str,
@@ -307,7 +309,7 @@ def test_a_version_that_karapace_refuses_stops_its_partition_until_it_is_taken(
 
 
 def test_karapace_is_a_source_for_ids_that_are_kept(
-    source_karapace: LocalKarapace, registry: SchemaRegistry, flow: Flow, name: str
+    source_registry: Server, registry: SchemaRegistry, flow: Flow, name: str
 ) -> None:
     with LocalRegistry() as target:
         registry.add(f"{name}-inner", "AVRO", json.dumps(order(f"{name}_i", "a")))
@@ -318,7 +320,7 @@ def test_karapace_is_a_source_for_ids_that_are_kept(
         registry.add(f"{name}-gone", "AVRO", json.dumps(order(f"{name}_g", "a")))
         registry.delete_version(f"{name}-gone", 1)
         registry.set_level(f"{name}-inner", "FULL")
-        settings = flow(source_karapace, target)
+        settings = flow(source_registry, target)
         results = refresh_topics(settings, at_once=True).results
         assert [result.error for result in results if result.error is not None] == []
         view = registry.view()
@@ -331,18 +333,18 @@ def test_karapace_is_a_source_for_ids_that_are_kept(
 
 
 def test_karapace_as_a_target_for_ids_that_are_kept_is_refused_with_the_remedy(
-    source_karapace: LocalKarapace, target_karapace: LocalKarapace, registry: SchemaRegistry, flow: Flow, name: str
+    source_registry: Server, target_registry: Server, registry: SchemaRegistry, flow: Flow, name: str
 ) -> None:
     registry.add(f"{name}-value", "AVRO", json.dumps(order(name, "a")))
-    results = refresh_topics(flow(source_karapace, target_karapace), at_once=True).results
+    results = refresh_topics(flow(source_registry, target_registry), at_once=True).results
     (fault,) = [str(result.error) for result in results if result.error is not None]
     assert "schemas.ids = map" in fault
-    with client(target_karapace) as there:
+    with client(target_registry) as there:
         assert not any(name in subject for subject in there.view().subjects)
 
 
 def test_a_karapace_that_is_paused_is_a_fault_that_passes(
-    karapace_python: Path, source_kafka: LocalKafka, source_karapace: LocalKarapace, registry: SchemaRegistry, name: str
+    karapace_python: Path, source_kafka: LocalKafka, source_karapace: Server, registry: SchemaRegistry, name: str
 ) -> None:
     registry.add(f"{name}-value", "AVRO", json.dumps(order(name, "a")))
     with LocalKarapace(karapace_python, source_kafka.bootstrap_servers, topic=f"_schemas-{name}") as paused:
