@@ -163,7 +163,7 @@ def _lz4(records: Buffer) -> Buffer:
         begin += 4 + length
     end = begin + len(_LZ4_END)
     room[begin:end] = _LZ4_END  # a block that was left as it is may have written there before
-    return room[:end]
+    return bytes(room[:end])  # what is in flight shall not hold the room
 
 
 def _within(library: Any, body: Buffer, at_most: int) -> Buffer:

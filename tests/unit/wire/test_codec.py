@@ -53,6 +53,12 @@ def test_lz4_frames_have_independent_blocks_and_no_content_checksum() -> None:
     assert not flags & 0x01  # no dictionary
 
 
+def test_a_body_in_flight_holds_no_more_than_itself() -> None:
+    body = compress(LZ4, TEXT)
+    held: Any = body.obj if isinstance(body, memoryview) else body
+    assert len(held) == len(body) < len(TEXT)
+
+
 def test_snappy_is_framed_as_the_java_client_reads_it() -> None:
     body = bytes(compress(SNAPPY, TEXT))
     assert body[:16] == b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
