@@ -1,7 +1,7 @@
 """librdkafka's admin client, as far as it is used here, by kafka-python: for clusters that librdkafka cannot log in to.
 
 librdkafka is distributed without Kerberos, so that a cluster with GSSAPI is served by kafka-python alone
-(docs/adr/0018). The methods, their arguments and what they return are those of ``confluent_kafka.admin.AdminClient``;
+(docs/adr/0020). The methods, their arguments and what they return are those of ``confluent_kafka.admin.AdminClient``;
 futures are done when they are returned. Tests hold one against the other on a broker.
 """
 

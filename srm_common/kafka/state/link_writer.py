@@ -1,4 +1,4 @@
-"""Writes records of state topics by kafka-python, where librdkafka cannot log in (docs/adr/0018), a batch at a time."""
+"""Writes records of state topics by kafka-python, where librdkafka cannot log in (docs/adr/0020), a batch at a time."""
 
 from __future__ import annotations
 

@@ -55,6 +55,7 @@ def test_a_consumer_knows_the_leaders_before_it_is_assigned_partitions() -> None
         kafka.create_topic("state")
         kafka.write("state", [(b"k", b"v")] * 3)
         with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as reader:
+            assert reader._connection.consumer is not None
             calls = _Calls(reader._connection.consumer)
             reader._connection.consumer = cast(Consumer, calls)
             for _ in range(2):
