@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pytest
 
+from srm_common.kafka.log import cluster_clock
 from srm_common.kafka.state import state_reader
 from srm_common.replication.driver.source_view import SourceView
 from srm_common.testing import FakeCluster
@@ -49,6 +50,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         monkeypatch.setattr(f"srm_common.{patience}", 0.5)
     monkeypatch.setattr(move_steps, "_PATIENCE", 3.0)
+    # A clock that is not known is a figure less.
+    monkeypatch.setattr(cluster_clock, "_TIMEOUT_MS", 1000)
     for patient, argument, seconds in (
         (SourceView.__init__, "patience_seconds", 1.0),
         (signs_of_life, "watch_seconds", 1.0),
