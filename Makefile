@@ -24,7 +24,7 @@ demo-stop: ## end what a demo left running
 
 test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (about half an hour on 2 cores)
 	@scripts/setup.sh --tests
-	@scripts/test.sh faults unit kafka spark airflow + browser lint worlds store
+	@scripts/test.sh faults kafka airflow spark unit + browser worlds lint store
 
 quick: setup ## for the loop of a developer: lint, the tests without servers with fewer examples, one run between brokers
 	@HYPOTHESIS_PROFILE=quick scripts/test.sh unit smoke + lint

@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # Runs lint and test rings, all of those named, and ends with one line for each; fails when any of them failed. Those
-# after a + run beside those before it, one after another, too: some rings wait for sessions and elections more than they
-# compute, and some use one core only.
+# after a + run beside those before it, one after another, too: some rings wait for sessions, elections and schedulers for
+# a quarter of their time, and some use one core only.
 #
-#   scripts/test.sh faults unit kafka spark airflow + browser lint worlds store
+#   scripts/test.sh faults kafka airflow spark unit + browser worlds lint store
 #   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 RINGS="lint unit smoke store kafka spark airflow browser faults worlds soak"
+# Those that this process may use; macOS has no nproc.
+CORES=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 BIN=${VENV:-.venv}/bin
 rings=()
 beside=()
@@ -96,14 +98,16 @@ ring() { # name, pytest arguments...
         # One whole run between two brokers.
         smoke) pytest smoke tests/kafka/runs/test_replicate.py -k what_came_since -n 0 -q "$@" ;;
         store) pytest store tests/store -q --durations=5 "$@" ;;
-        spark) pytest spark tests/spark -n "${TEST_PROCESSES:-2}" --dist loadfile -q --durations=10 "$@" ;;
         # A file's tests share what its fixtures started. Files, or worlds, are handed out in the order of the ring's
-        # conftest.py. Two processes would leave cores idle in the first two rings.
-        kafka | airflow)
-            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-3}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
+        # conftest.py. Tests wait for what they have started: a process for each core would leave cores idle.
+        spark) pytest spark tests/spark -n "${TEST_PROCESSES:-$((CORES + 1))}" --dist loadfile -q --durations=10 "$@" ;;
+        faults | kafka | airflow)
+            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-$((CORES + 1))}" --dist loadfile --no-loadscope-reorder -q \
+                --durations=10 "$@"
             ;;
-        faults | worlds)
-            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
+        # Beside another ring.
+        worlds)
+            pytest worlds tests/worlds -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
             ;;
         # One Airflow, two clusters and one browser for all of them, in one process.
         browser) pytest browser tests/browser -q --durations=10 "$@" ;;
