@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psutil
 import pytest
@@ -279,6 +279,8 @@ def test_an_interrupt_that_pyspark_loses_ends_the_run() -> None:
 
     class Losing:
         """What a call does when the JVM ends with it: its clean-up fails, too."""
+
+        environment: ClassVar[dict[str, str]] = {}
 
         def parallelize(self, *_: object) -> None:
             try:
