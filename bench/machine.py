@@ -19,10 +19,15 @@ def machine() -> dict[str, object]:
     """Processor, memory, kernel."""
     return {
         "processor": _processor(),
-        "cores": os.cpu_count(),
+        "cores": _cores(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "system": f"{platform.system()} {platform.release()}",
     }
+
+
+def _cores() -> int | None:
+    """Those that this process may use (``taskset``), where the system says so."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 def versions(kafka: str) -> dict[str, str]:
