@@ -45,12 +45,16 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKdc]:
         yield kdc
 
 
-def _broker(kdc: LocalKdc, name: str, service: str) -> LocalKafka:
+def _broker(kdc: LocalKdc, name: str, service: str, certificate: Path | None = None) -> LocalKafka:
     keytab = kdc.keytab(f"{service}/{HOST}")
     jaas = f'{_MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{service}/{HOST}@{REALM}";'
+    tls = {
+        "listener.name.client.ssl.keystore.type": "PEM",
+        "listener.name.client.ssl.keystore.location": str(certificate),
+    }
     return LocalKafka(
         name=name,
-        client_protocol="SASL_PLAINTEXT",
+        client_protocol="SASL_PLAINTEXT" if certificate is None else "SASL_SSL",
         java_options=[kdc.java_option],
         settings={
             "listener.name.client.sasl.enabled.mechanisms": "GSSAPI",
@@ -60,13 +64,14 @@ def _broker(kdc: LocalKdc, name: str, service: str) -> LocalKafka:
             "authorizer.class.name": _AUTHORIZER,
             # Principals without realm, by the DEFAULT rule; kafka/127.0.0.1 of the open listener is ANONYMOUS.
             "super.users": "User:ANONYMOUS;User:copier;User:reader",
+            **({} if certificate is None else tls),
         },
     )
 
 
 @pytest.fixture(scope="module")
-def kafkas(kdc: LocalKdc) -> Iterator[dict[str, LocalKafka]]:
-    both = {"source": _broker(kdc, "source", "kafka"), "target": _broker(kdc, "target", "otherkafka")}
+def kafkas(kdc: LocalKdc, certificate: Path) -> Iterator[dict[str, LocalKafka]]:
+    both = {"source": _broker(kdc, "source", "kafka"), "target": _broker(kdc, "target", "otherkafka", certificate)}
     try:
         with ThreadPoolExecutor() as pool:
             list(pool.map(LocalKafka.start, both.values()))
@@ -92,9 +97,12 @@ def by_keytab(principal: str, keytab: Path) -> dict[str, str]:
     }
 
 
-def by_ticket_cache(cache: Path, service: str) -> dict[str, str]:
+def by_ticket_cache(cache: Path, service: str, authority: Path | None = None) -> dict[str, str]:
+    """With TLS where a certificate authority is named."""
+    tls = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(authority)}
     return {
-        "security.protocol": "SASL_PLAINTEXT",
+        "security.protocol": "SASL_PLAINTEXT" if authority is None else "SASL_SSL",
+        **({} if authority is None else tls),
         # Java's default mechanism is GSSAPI.
         "sasl.jaas.config": f'{_MODULE} required useTicketCache=true ticketCache="{cache}" serviceName="{service}";',
     }
@@ -152,19 +160,24 @@ def test_a_pair_of_clusters_with_kerberos_alone_is_replicated(
     kdc: LocalKdc,
     kafkas: dict[str, LocalKafka],
     keytabs: dict[str, Path],
+    certificate: Path,
     written: Callable[..., Path],
     command: Callable[..., tuple[int, str]],
     tmp_path: Path,
     name: str,
 ) -> None:
-    """Another principal, service name and kind of login on either side, in one process."""
+    """Another principal, service name and kind of login on either side, one of them with TLS, in one process."""
     source, target = kafkas["source"], kafkas["target"]
     source.create_topic(name, partitions=2)
     for partition in (0, 1):
         produce(source, name, partition, _records(500))
     commit(source, f"{name}-group", TopicPartition(name, 0, 123))
     cache = kdc.ticket_cache("copier", keytabs["copier"], tmp_path / "cache")
-    file = written(name, by_keytab("reader", keytabs["reader"]), by_ticket_cache(cache, "otherkafka"))
+    file = written(
+        name,
+        by_keytab("reader", keytabs["reader"]),
+        by_ticket_cache(cache, "otherkafka", certificate.parent / "ca.pem"),
+    )
     code, printed = command(file, "run")
     assert code == 0, printed
     time.sleep(REAUTHENTICATION_MS / 1000 + 1)
@@ -213,12 +226,14 @@ def test_what_is_wrong_is_one_sentence(
     kdc: LocalKdc,
     kafkas: dict[str, LocalKafka],
     keytabs: dict[str, Path],
+    certificate: Path,
     written: Callable[..., Path],
     command: Callable[..., tuple[int, str]],
     tmp_path: Path,
     name: str,
 ) -> None:
-    good = by_keytab("copier", keytabs["copier"]) | {"sasl.kerberos.service.name": "otherkafka"}
+    cache = kdc.ticket_cache("copier", keytabs["copier"], tmp_path / "cache")
+    good = by_ticket_cache(cache, "otherkafka", certificate.parent / "ca.pem")
     kafkas["source"].create_topic(name)
     for wrong, sentence in (
         (by_keytab("copier", tmp_path / "nowhere"), f"the keytab {tmp_path}/nowhere cannot be read on this host"),
