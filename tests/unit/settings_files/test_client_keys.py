@@ -136,8 +136,8 @@ KERBEROS = {
         (f'{KRB5} useKeyTab=true keyTab="file:///k" principal="p@R" serviceName="s";', KerberosLogin("s", "p@R", "/k")),
         (f'{KRB5} useTicketCache=true serviceName="s";', KerberosLogin("s")),
         (
-            f'{KRB5} useTicketCache=true ticketCache="/tmp/cc" principal="p@R" serviceName="s";',
-            KerberosLogin("s", "p@R", None, "/tmp/cc"),
+            f'{KRB5} useTicketCache=true ticketCache="/run/srm/cc" principal="p@R" serviceName="s";',
+            KerberosLogin("s", "p@R", None, "/run/srm/cc"),
         ),
         (
             f'{KRB5} useTicketCache=true useKeyTab=yes keyTab="/k" principal="p@R" serviceName="s";',
