@@ -75,7 +75,7 @@ def contracts() -> dict[str, list[list[str]]]:
 
 def rooms() -> str:
     layered = contracts()
-    inside = {package.split(".")[-1]: layers for package, layers in layered.items() if package}
+    inside = {package.split(".", 1)[1].replace(".", "/"): layers for package, layers in layered.items() if package}
     lines = [
         "```",
         "Imports point down, between floors and between the rooms of a floor (top to bottom, left to right: `>`).",
@@ -88,8 +88,9 @@ def rooms() -> str:
         else:
             lines.append(f"  {' · '.join(floors)}")
             for floor in floors:
-                if floor in inside:
-                    lines += drawn(f"  {floor}", inside[floor])
+                for name in inside:
+                    if name.split("/")[0] == floor:
+                        lines += drawn(f"  {name}", inside[name])
     lines += ["```", "", "| room | what it is |", "|---|---|"]
     for floor, layers in inside.items():
         for layer in layers:
@@ -102,7 +103,7 @@ def rooms() -> str:
 
 def drawn(floor: str, layers: list[list[str]]) -> list[str]:
     """A floor with its rooms, wrapped."""
-    label, lines = f"  {floor:<14}", []
+    label, lines = f"  {floor:<14}" if len(floor) < 14 else f"  {floor}  ", []
     current = label
     for number, layer in enumerate(layers):
         part = ("  >  " if number else "") + " · ".join(layer)

@@ -22,7 +22,7 @@ from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
 
 if TYPE_CHECKING:
-    from srm_common.records.connect.registry_converter import RecordSchemas
+    from srm_common.records.connect.registry_values import RecordSchemas
 
 Mask = npt.NDArray[np.bool_]
 #: Steps that are keys of the configuration themselves; the alias of a transform has no dot.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from srm_common.domain.schemas.schemas import SubjectNaming, qualified
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import RegistryError, TransformFailed
-from srm_common.records.connect.registry_converter import Reference, SchemaText
+from srm_common.records.connect.registry_values import Reference, SchemaText
 from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.schema_registry.schema_ids import SchemaIds
 

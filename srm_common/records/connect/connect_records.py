@@ -13,11 +13,12 @@ from srm_common.domain.transforms.chain import Step
 from srm_common.domain.transforms.field_steps import FieldStep, HeaderFrom, ValueToKey
 from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, FormatKind, Side
 from srm_common.records.connect.converters import Converter, SchemaAndValue
-from srm_common.records.connect.field_transforms import FieldTransform
-from srm_common.records.connect.header_from import header_text, headers_from
-from srm_common.records.connect.java_values import DataFault
-from srm_common.records.connect.registry_converter import HEADER_BYTES, RecordSchemas, RegistryConverter
-from srm_common.records.connect.requirements import Origin
+from srm_common.records.connect.data.java_values import DataFault
+from srm_common.records.connect.registry_converter import HEADER_BYTES, RegistryConverter
+from srm_common.records.connect.registry_values import RecordSchemas
+from srm_common.records.connect.transforms.field_transforms import FieldTransform
+from srm_common.records.connect.transforms.header_from import header_text, headers_from
+from srm_common.records.connect.transforms.requirements import Origin
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import SCHEMA, encoded_header
 

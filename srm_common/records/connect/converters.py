@@ -6,16 +6,23 @@ import pickle
 from typing import Any, NamedTuple
 
 from srm_common.domain.transforms.formats import Format, FormatKind
-from srm_common.records.connect import json_text
-from srm_common.records.connect.hash_map import HashMap, JavaMap
-from srm_common.records.connect.java_values import (
+from srm_common.records.connect.data.hash_map import HashMap, JavaMap
+from srm_common.records.connect.data.java_values import (
     DataFault,
     class_name,
     java_text,
     wrapped,
 )
-from srm_common.records.connect.json_text import MISSING
-from srm_common.records.connect.json_values import (
+from srm_common.records.connect.data.schema import (
+    Schema,
+    Struct,
+    Type,
+    type_of,
+    with_default,
+)
+from srm_common.records.connect.json import text as json_text
+from srm_common.records.connect.json.text import MISSING
+from srm_common.records.connect.json.values import (
     LOGICAL_READERS,
     LOGICAL_WRITERS,
     READERS,
@@ -26,13 +33,6 @@ from srm_common.records.connect.json_values import (
     node_type,
     plain,
     plain_text,
-)
-from srm_common.records.connect.schema import (
-    Schema,
-    Struct,
-    Type,
-    type_of,
-    with_default,
 )
 
 _CACHED_SCHEMAS = 1000

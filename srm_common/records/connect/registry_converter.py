@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.records.connect.converters import NULL, SchemaAndValue
-from srm_common.records.connect.java_values import DataFault
-from srm_common.records.connect.schema import Schema
+from srm_common.records.connect.data.java_values import DataFault
+from srm_common.records.connect.data.schema import Schema
+from srm_common.records.connect.registry_values import RecordSchemas, RegistryValues
 
 _CACHED_SCHEMAS = 1000
 #: Parts of schemas that are kept of those read, and of those made; Protobuf's take some 2.5 KB each.
@@ -19,105 +19,6 @@ Key = TypeVar("Key", bytes, Schema)
 Kept = TypeVar("Kept")
 
 
-class Reference(NamedTuple):
-    """A schema that another one refers to by a name."""
-
-    name: str
-    text: str
-
-
-class SchemaText(NamedTuple):
-    """A schema as a registry has it. ``references``: the ones that it refers to, each behind those it needs itself."""
-
-    kind: str
-    text: str
-    references: Sequence[Reference] = ()
-
-
-class RecordSchemas(Protocol):
-    """The schemas of keys and values: read from the source's registry, and new ones registered at the target's."""
-
-    def schema(self, number: int) -> SchemaText | None:
-        """The schema with this id; None if there is none.
-
-        Raises:
-            TransformFailed: the registry does not tell.
-        """
-
-    def subject(self, number: int) -> str | None:
-        """A subject that has the schema with this id, for sentences; None where the registry does not tell."""
-
-    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
-
-        Raises:
-            TransformFailed: the registry does not take it; names the subject and the topic.
-        """
-
-
-class RegistryValues(Protocol):
-    """Values by one schema of a registry, and the schema of Connect that it stands for."""
-
-    #: The registry's word for such schemas, and the one for sentences.
-    kind: ClassVar[str]
-    title: ClassVar[str]
-    schema: Schema
-    #: What stands between the id and the value: for Protobuf, which message of the schema it is.
-    place: bytes
-    #: How many parts the schema has, where its memory grows with them.
-    parts: int
-
-    @staticmethod
-    def place_of(data: bytes) -> bytes:
-        """What stands before the value in what follows the id.
-
-        Raises:
-            DataFault: it does not begin with that.
-        """
-
-    @classmethod
-    def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
-        """By a schema of a registry.
-
-        Args:
-            references: the schemas that it refers to.
-            place: as of the record.
-
-        Raises:
-            DataFault: it is none of this kind, or Connect has no such schema.
-        """
-
-    @classmethod
-    def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
-        """By a schema of Connect, with the text to register for it.
-
-        Raises:
-            DataFault: the kind has no such schema.
-        """
-
-    @staticmethod
-    def writes_null(schema: Schema) -> bool:
-        """Whether null is written by the schema; otherwise it is a tombstone."""
-
-    def decode(self, data: bytes) -> Any:
-        """Raises :class:`DataFault` if the bytes are not of this schema."""
-
-    def encode(self, value: Any) -> bytes:
-        """Raises :class:`DataFault` if the schema does not take the value."""
-
-
-class WithoutPlace:
-    """Values that follow the id."""
-
-    place: bytes = b""
-    parts: int = 0
-
-    @staticmethod
-    def place_of(data: bytes) -> bytes:
-        """Nothing stands before the value."""
-        return b""
-
-
 def values_of(kind: FormatKind) -> type[RegistryValues]:
     """What reads and writes the values of a format.
 
@@ -126,14 +27,14 @@ def values_of(kind: FormatKind) -> type[RegistryValues]:
     """
     # fastavro is needed for Avro alone.
     if kind is FormatKind.AVRO:
-        from srm_common.records.connect.avro_values import AvroValues
+        from srm_common.records.connect.avro.values import AvroValues
 
         return AvroValues
     if kind is FormatKind.PROTOBUF:
-        from srm_common.records.connect.protobuf_values import ProtobufValues
+        from srm_common.records.connect.protobuf.values import ProtobufValues
 
         return ProtobufValues
-    from srm_common.records.connect.json_schema_converter import JsonSchemaValues
+    from srm_common.records.connect.json_schema.converter import JsonSchemaValues
 
     return JsonSchemaValues
 

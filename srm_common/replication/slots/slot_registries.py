@@ -20,7 +20,7 @@ from srm_common.errors import TransformFailed
 from srm_common.replication.slots.slot_watch import quiet_seconds
 
 if TYPE_CHECKING:
-    from srm_common.records.connect.registry_converter import SchemaText
+    from srm_common.records.connect.registry_values import SchemaText
     from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
 
 T = TypeVar("T")

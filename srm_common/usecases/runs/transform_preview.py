@@ -29,8 +29,8 @@ from typing import NamedTuple
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, Side
 from srm_common.records.connect.connect_records import ConnectRecords
-from srm_common.records.connect.java_values import DataFault
-from srm_common.records.connect.registry_converter import SchemaText
+from srm_common.records.connect.data.java_values import DataFault
+from srm_common.records.connect.registry_values import SchemaText
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 
 #: Ids that no registry gives: they are positive numbers of Java's ``int``.

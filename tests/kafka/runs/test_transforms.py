@@ -23,7 +23,7 @@ from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import Seen, read
 from tests.kafka.records import eventually, mixed_records, produce
-from tests.unit.records import protoc
+from tests.unit.records.connect import protoc
 
 pytestmark = pytest.mark.kafka
 

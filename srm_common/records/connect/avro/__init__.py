@@ -1,0 +1,1 @@
+"""Avro as Confluent's converter writes it: schemas, values and their bytes."""

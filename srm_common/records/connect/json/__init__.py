@@ -1,0 +1,1 @@
+"""JSON as Connect reads and writes it: text to nodes, nodes to values."""

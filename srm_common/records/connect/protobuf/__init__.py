@@ -1,0 +1,1 @@
+"""Protobuf of a registry, without protoc: definitions, messages and their bytes (docs/adr/0018)."""
