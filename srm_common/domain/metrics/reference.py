@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from srm_common.domain.metrics.metric import (
     DEFINITIONS,
-    MIRROR_MAKER_METRICS,
     TOTALS,
     Across,
     Definition,
     TotalDefinition,
 )
+from srm_common.domain.metrics.mirror_maker import MIRROR_MAKER_METRICS
 
 _INTRODUCTION = """\
 # Metrics

@@ -13,7 +13,8 @@ from typing import Literal, Self
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import AlarmKind, HealthState, Severity
-from srm_common.domain.metrics.metric import MIRROR_MAKER_METRICS, Metric
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.mirror_maker import MIRROR_MAKER_METRICS
 from srm_common.rest.prometheus.exposition import (
     Series,
     Sources,

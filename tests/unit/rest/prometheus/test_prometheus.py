@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import Health, HealthState
-from srm_common.domain.metrics.metric import MIRROR_MAKER_METRICS, TOTALS
+from srm_common.domain.metrics.metric import TOTALS
+from srm_common.domain.metrics.mirror_maker import MIRROR_MAKER_METRICS
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_start
 from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
 from srm_common.rest.prometheus.series import FlowFigures
