@@ -53,6 +53,10 @@ class SilentPlaces:
         """It answers."""
         self._until.pop(place, None)
 
+    def clear(self) -> None:
+        """Nothing is known of any."""
+        self._until.clear()
+
     def __contains__(self, place: Place) -> bool:
         return self._until.get(place, 0.0) > time.monotonic()
 
@@ -198,7 +202,7 @@ class _Dialing(Generic[T]):
 
     async def _connected(self, address: Address) -> socket.socket:
         with ExitStack() as undo:
-            sock = undo.enter_context(socket.socket(address.family, socket.SOCK_STREAM))
+            sock = undo.enter_context(self._loop.kernel.socket(address.family))
             undo.callback(self._loop.forget, sock)
             sock.setblocking(False)
             for option in self._options:

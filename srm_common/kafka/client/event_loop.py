@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 import selectors
+import socket
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from srm_common.kafka.client.library import (
     MAX_TIMEOUT,
@@ -70,9 +71,10 @@ class _Watched:
             self.writer = None
 
 
-class _Selector(selectors.DefaultSelector):
-    """Before it waits, what was put off until then is done. While tasks are ready, only every second turn of the loop
-    asks the kernel: most often an answer makes one task ready, which then has all the news there is."""
+class Turns(selectors.BaseSelector):
+    """Goes before a selector, which it asks for events. Before it waits, what was put off until then is done. While
+    tasks are ready, only every second turn of the loop asks: most often an answer makes one task ready, which then has
+    all the news there is."""
 
     def __init__(self, loop: EventLoop) -> None:
         super().__init__()
@@ -108,6 +110,21 @@ class _Selector(selectors.DefaultSelector):
         return events
 
 
+class _Selector(Turns, selectors.DefaultSelector): ...
+
+
+class Kernel:
+    """By what loops wait, and what their sockets are: those of the operating system."""
+
+    def selector(self, loop: EventLoop) -> Turns:
+        """What a new loop waits by."""
+        return _Selector(loop)
+
+    def socket(self, family: int) -> socket.socket:
+        """A stream socket that is not connected."""
+        return socket.socket(family, socket.SOCK_STREAM)
+
+
 class EventLoop(NetworkSelector):  # type: ignore[misc]
     """The loop of one thread. A socket is registered at its first wait and stays so until it is closed.
 
@@ -116,8 +133,11 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
     is reported whatever was asked for.
     """
 
+    #: That of all loops. A simulated network puts its own here (:mod:`srm_common.testing.simulation`).
+    kernel: ClassVar[Kernel] = Kernel()
+
     def __init__(self) -> None:
-        super().__init__(slow_task_threshold_secs=0, selector=partial(_Selector, self))
+        super().__init__(slow_task_threshold_secs=0, selector=partial(self.kernel.selector, self))
         self._watched: dict[int, _Watched] = {}
 
     def run(self, coro: Any, *args: Any) -> Any:

@@ -127,10 +127,10 @@ class RangeState:
         *,
         tailing: bool = False,
         transform: Transformed | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         self.spec = spec
-        self._clock = clock
+        self._clock = clock or time.monotonic
         self.transform = transform
         self.upstream = TopicPartition(spec.upstream_topic, spec.partition)
         self.downstream = TopicPartition(spec.downstream_topic, spec.partition)

@@ -32,13 +32,13 @@ from srm_common.testing.fake_cluster.members import Member, assignment, subscrip
 from srm_common.testing.fake_cluster.messages import CHANGES, Answer, Call, Protocol, Refused
 from srm_common.testing.fake_cluster.record_requests import RecordRequests
 from srm_common.testing.fake_cluster.records import Record, batch_of
-from srm_common.testing.fake_cluster.server import Handler, Server, raise_failures
+from srm_common.testing.fake_cluster.server import Server
+from srm_common.testing.fake_cluster.service import Handler, Service, raise_failures
 from srm_common.testing.fake_cluster.topic_requests import TopicRequests
 from srm_common.testing.fake_cluster.topics import Node, Topics
 from srm_common.testing.fake_cluster.transactions import Transactions
 from srm_common.testing.local_server import ADMIN_SETTINGS
 
-_HOST = "127.0.0.1"
 _TRANSACTION_VERSION = "transaction.version"
 _FEATURES = {_TRANSACTION_VERSION: 2, "group.version": 1, "metadata.version": 27}
 
@@ -70,6 +70,7 @@ class FakeCluster:
         features: finalized levels of features that differ (``{"transaction.version": 1}``).
         newest: newest versions of APIs that differ, to be like older brokers; -1 takes one away.
         authorizer: whether the brokers have one. ACLs are kept then; they are never enforced.
+        service: the wire that clients come by.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class FakeCluster:
         newest: Mapping[str, int] | None = None,
         authorizer: bool = False,
         name: str = "fake",
+        service: Callable[[range, dict[str, Handler], threading.RLock, Callable[[], None]], Service] = Server,
     ) -> None:
         self.name = name
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -90,10 +92,10 @@ class FakeCluster:
         self._lock = threading.RLock()
         handlers: dict[str, Handler] = {}
         # Rooms come after the server, whose ports they tell; it reads the handlers when it is asked.
-        self._server = Server(nodes, handlers, self._lock, self._before)
+        self._server = service(range(1, nodes + 1), handlers, self._lock, self._before)
         addresses = [
-            Node(number, _HOST, port.number, racks[number - 1] if racks else None, self._listening(number))
-            for number, port in self._server.ports.items()
+            Node(number, host, port, racks[number - 1] if racks else None, self._listening(number))
+            for number, (host, port) in self._server.places.items()
         ]
         wake = self._server.wake
         self._topics = Topics(addresses, self.cluster_id, settings or {}, wake)
@@ -150,12 +152,12 @@ class FakeCluster:
     @property
     def nodes(self) -> tuple[int, ...]:
         """The node numbers, 1..n."""
-        return tuple(self._server.ports)
+        return tuple(self._server.places)
 
     @property
     def bootstrap_servers(self) -> str:
         """``host:port,...`` of all nodes; the same for the cluster's whole life."""
-        return ",".join(port.address for port in self._server.ports.values())
+        return ",".join(f"{host}:{port}" for host, port in self._server.places.values())
 
     @property
     def internal_servers(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Generator
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 
 _SIZE = struct.Struct(">i")
 
@@ -19,6 +19,12 @@ class Pause(NamedTuple):
 
     seconds: float | None
     until_change: bool
+
+
+class Timer(Protocol):
+    """Something that is called later, unless it is cancelled before."""
+
+    def cancel(self) -> None: ...
 
 
 class Connection(asyncio.Protocol):
@@ -44,7 +50,7 @@ class Connection(asyncio.Protocol):
         #: The client takes no more of what was written for now; it sends nothing more.
         self._full = self._ended = False
         #: Ends the pause of the request that waits.
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: Timer | None = None
 
     @property
     def closing(self) -> bool:

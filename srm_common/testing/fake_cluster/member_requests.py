@@ -10,7 +10,7 @@ from typing import Any
 from srm_common.testing.fake_cluster.groups import Groups
 from srm_common.testing.fake_cluster.members import JOINING, STABLE, SYNCING, UNKNOWN_MEMBER, Member, Membership
 from srm_common.testing.fake_cluster.messages import Answer, Call, Refused
-from srm_common.testing.fake_cluster.server import Waiting
+from srm_common.testing.fake_cluster.service import Waiting
 
 _ILLEGAL_GENERATION, _INCONSISTENT_PROTOCOL = 22, 23
 _REBALANCE_IN_PROGRESS, _MEMBER_ID_REQUIRED, _INVALID_GROUP = 27, 79, 24

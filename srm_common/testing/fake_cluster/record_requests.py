@@ -7,7 +7,7 @@ from typing import Any
 
 from srm_common.testing.fake_cluster.log import MESSAGE_TOO_LARGE, PartitionLog
 from srm_common.testing.fake_cluster.messages import Answer, Call, Refused
-from srm_common.testing.fake_cluster.server import Waiting
+from srm_common.testing.fake_cluster.service import Waiting
 from srm_common.testing.fake_cluster.topics import PartitionState, Topics
 from srm_common.testing.fake_cluster.transactions import Transactions
 

@@ -1,74 +1,41 @@
-"""Listens for clients: one port per node on the loopback address, all served by one thread.
-
-As brokers do, it answers the requests of a connection one after another.
-"""
+"""Listens for clients: one port per node on the loopback address, all served by one thread."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import traceback
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
-from srm_common.errors import LocalKafkaError
-from srm_common.testing.fake_cluster.connection import Connection, Pause
-from srm_common.testing.fake_cluster.faults import Faults
-from srm_common.testing.fake_cluster.messages import Answer, Call, Protocol, UnknownApi
+from srm_common.testing.fake_cluster.connection import Connection, Timer
+from srm_common.testing.fake_cluster.service import Handler, Service
 from srm_common.testing.ports import ReservedPort
 
 _HOST = "127.0.0.1"
 _BACKLOG = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """An answer that has to wait for something: ``attempt(False)`` is tried at every change until it is not None, and
-    after ``seconds`` it is ``attempt(True)``."""
-
-    seconds: float
-    attempt: Callable[[bool], Answer | None]
-
-
-Handler = Callable[[Call], "Answer | Waiting | None"]
-
-
-class Server:
-    """The listeners of a cluster's nodes.
-
-    Args:
-        handlers: API -> what answers it, called under ``lock``; None is no answer at all.
-        before: called before each request, under ``lock``.
-    """
+class Server(Service):
+    """The listeners of a cluster's nodes; arguments as :class:`Service` has them."""
 
     def __init__(
         self,
-        nodes: int,
+        nodes: range,
         handlers: Mapping[str, Handler],
         lock: threading.RLock,
         before: Callable[[], None],
     ) -> None:
-        self._handlers, self._lock, self._before = handlers, lock, before
-        #: The versions that are offered.
-        self.protocol = Protocol(set(), {})
-        self.ports = {node: ReservedPort() for node in range(1, nodes + 1)}
-        self.faults = Faults(self._go_away_for, self.wake)
-        self.requests: list[Call] = []
-        #: Why the fake could not answer: APIs it does not know, and faults of its own.
-        self.failures: list[str] = []
+        super().__init__(nodes, handlers, lock, before)
+        self._ports = {node: ReservedPort() for node in nodes}
         self._loop = asyncio.new_event_loop()
-        #: Connections whose request waits for a change.
-        self._parked: dict[Connection, None] = {}
         self._announced = False
         self._listeners: dict[int, asyncio.Server] = {}
-        #: Nodes that take connections, from just before their listener is there.
-        self._open: set[int] = set()
-        self._connections: dict[int, set[Connection]] = {node: set() for node in self.ports}
         self._background: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
 
-    # ---- life
+    @property
+    def places(self) -> dict[int, tuple[str, int]]:
+        return {node: (_HOST, port.number) for node, port in self._ports.items()}
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake-cluster", daemon=True)
@@ -84,7 +51,7 @@ class Server:
             self._thread = None
         if not self._loop.is_closed():
             self._loop.close()
-        for port in self.ports.values():
+        for port in self._ports.values():
             port.release()
 
     def come_back(self, node: int | None = None) -> None:
@@ -102,9 +69,6 @@ class Server:
 
             asyncio.run_coroutine_threadsafe(closing(), self._loop).result(30)
 
-    def listening(self, node: int) -> bool:
-        return node in self._open
-
     def wake(self) -> None:
         """Something changed that an answer may wait for. From any thread."""
         if threading.current_thread() is self._thread:
@@ -120,34 +84,21 @@ class Server:
 
     def _announce(self) -> None:
         self._announced = False
-        for connection in list(self._parked):
-            self._resume(connection)
+        super()._announce()
 
-    def _park(self, connection: Connection, pause: Pause) -> None:
-        if pause.until_change:
-            self._parked[connection] = None
-        if pause.seconds is not None:
-            connection.timer = self._loop.call_later(pause.seconds, self._resume, connection)
+    def _now(self) -> float:
+        return self._loop.time()
 
-    def _resume(self, connection: Connection) -> None:
-        self._parked.pop(connection, None)
-        if connection.timer is not None:
-            connection.timer.cancel()
-            connection.timer = None
-        connection.go_on()
+    def _later(self, seconds: float, work: Callable[[], None]) -> Timer:
+        return self._loop.call_later(seconds, work)
 
     async def _listen(self, node: int | None) -> None:
-        for number, port in self.ports.items():
+        for number, port in self._ports.items():
             if number in self._listeners or node not in (None, number):
                 continue
 
             def connection(number: int = number) -> Connection:
-                return Connection(
-                    lambda frame, client: self._respond(number, frame, client),
-                    self._park,
-                    lambda connection: self._connected(number, connection),
-                    self._connections[number].discard,
-                )
+                return self._connection(number)
 
             self._open.add(number)
             self._listeners[number] = await self._loop.create_server(
@@ -177,74 +128,3 @@ class Server:
                 self._listeners.pop(number).close()
                 for connection in list(self._connections[number]):
                     connection.close()
-
-    def _connected(self, node: int, connection: Connection) -> None:
-        self._connections[node].add(connection)
-        if node not in self._open:  # came in just before the port was closed
-            connection.close()
-
-    def _respond(self, node: int, payload: memoryview, connection: Connection) -> Generator[Pause, None, bool]:
-        """Carries a request out and answers it; False ends the connection."""
-        try:
-            call, number = self.protocol.read(payload, node)
-        except UnknownApi as error:
-            self.failures.append(str(error))
-            return False
-        except Exception:
-            self.failures.append(f"a request could not be read: {traceback.format_exc()}")
-            return False
-        call.refusal = self.faults.refusal
-        self.requests.append(call)
-        seconds = self.faults.delay(call.api)
-        if seconds:
-            yield Pause(seconds, until_change=False)
-        yield from self._silence(call.api)
-        try:
-            answer = yield from self._answer(call)
-            out = None if answer is None else self.protocol.write(call, number, answer)
-        except Exception:
-            self.failures.append(f"{call.api} failed in the fake cluster: {traceback.format_exc()}")
-            return False
-        if connection.closing:
-            return False
-        yield from self._silence(call.api)
-        if self.faults.drops(call.api):
-            connection.abort()
-            return False
-        if out is not None:
-            connection.write(out)
-        # Nothing is waited for in between: no request that follows this answer is seen before.
-        for action in self.faults.answered(call.api):
-            action()
-        return True
-
-    def _answer(self, call: Call) -> Generator[Pause, None, Answer | None]:
-        with self._lock:
-            self._before()
-            found = self._handlers[call.api](call)
-        if not isinstance(found, Waiting):
-            return found
-        deadline = self._loop.time() + found.seconds
-        while True:
-            with self._lock:
-                answer = found.attempt(False)
-            if answer is not None:
-                return answer
-            left = deadline - self._loop.time()
-            if left > 0:
-                yield Pause(left, until_change=True)
-                continue
-            with self._lock:
-                answer = found.attempt(True)
-            assert answer is not None, f"{call.api} has no answer after its time"
-            return answer
-
-    def _silence(self, api: str) -> Generator[Pause, None, None]:
-        while self.faults.silent(api):
-            yield Pause(None, until_change=True)
-
-
-def raise_failures(failures: list[str], name: str) -> None:
-    """Raises LocalKafkaError with what the fake could not answer."""
-    if failures:
-        raise LocalKafkaError(f"{name}: " + "; ".join(dict.fromkeys(failures)))
