@@ -155,6 +155,7 @@ class Bootstrap:
     async def _attempt(self, server: _Server, address: Address, connection: FrameConnection) -> None:
         manager = self._manager
         limit = min(time.monotonic() + manager.setup_seconds, self._deadline)
+        kept = False
         try:
             await manager.establish(connection, server.node.host, [address], limit)
             await self._ask(connection)
@@ -163,10 +164,12 @@ class Bootstrap:
             self._failed(server, error)
         else:
             del server.open[address]
+            kept = not self._done and manager.adopt(connection, server.node)
             self._done = True
             self._signal.set()
         finally:
-            connection.close(Errors.KafkaConnectionError("another connection is used"))
+            if not kept:
+                connection.close(Errors.KafkaConnectionError("another connection is used"))
 
     async def _ask(self, connection: FrameConnection) -> None:
         cluster = self._manager.cluster

@@ -157,12 +157,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         if node is None:
             raise Errors.UnknownBrokerIdError(node_id)
         conn = self.new_connection(node_id)
-        if pop_on_close:
-            conn.close_future.add_both(lambda _: self._conns.pop(node.node_id, None))
-        if refresh_metadata_on_err:
-            conn.close_future.add_errback(lambda _: self.cluster.request_update())
         conn.init_future.add_errback(lambda error: self._connecting_failed(node_id, error))
-        self._conns[node_id] = conn
+        self._keep(conn, pop_on_close, refresh_metadata_on_err)
         if timeout_ms is None:
             timeout_ms = self.socket_connection_setup_timeout_ms(node_id)
         deadline = time.monotonic() + timeout_ms / 1000
@@ -170,6 +166,31 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             lambda: self._connect(node, conn, reset_backoff_on_connect=reset_backoff_on_connect, timeout_at=deadline)
         )
         return conn
+
+    def adopt(self, conn: FrameConnection, server: Any) -> bool:
+        """Use a connection to a server of the settings as that to the broker with its address, if there is one: the
+        first request then need not connect once more.
+
+        Args:
+            server: the library's, with ``host`` and ``port``.
+        """
+        place = (server.host, server.port)
+        there = [node.node_id for node in self.cluster.brokers() if (node.host, node.port) == place]
+        # Brokers that give out the same address cannot be told apart by it.
+        if len(there) != 1 or there[0] in self._conns or not conn.connected:
+            return False
+        conn.node_id = there[0]
+        self._keep(conn)
+        self.reset_backoff(conn.node_id)
+        return True
+
+    def _keep(self, conn: FrameConnection, pop_on_close: bool = True, refresh_metadata_on_err: bool = True) -> None:
+        """Make it that of its node, until it is closed."""
+        if pop_on_close:
+            conn.close_future.add_both(lambda _: self._conns.pop(conn.node_id, None))
+        if refresh_metadata_on_err:
+            conn.close_future.add_errback(lambda _: self.cluster.request_update())
+        self._conns[conn.node_id] = conn
 
     async def _connect(
         self, node: Any, conn: FrameConnection, reset_backoff_on_connect: bool = True, timeout_at: float | None = None

@@ -236,9 +236,15 @@ class FakeCluster:
         """The requests that ask for a change."""
         return [call for call in self._server.requests if call.api in CHANGES]
 
+    @property
+    def connections(self) -> dict[int, int]:
+        """Node -> how many connections clients have made to it."""
+        return dict(self._server.taken)
+
     def forget_requests(self) -> None:
-        """:attr:`requests` begin again."""
+        """:attr:`requests` and :attr:`connections` begin again."""
         self._server.requests.clear()
+        self._server.taken.clear()
 
     # ---- topics
 

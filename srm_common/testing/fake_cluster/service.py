@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import traceback
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
@@ -56,6 +57,8 @@ class Service(ABC):
         self._parked: dict[Connection, None] = {}
         #: Nodes that take connections, from just before their listener is there.
         self._open: set[int] = set()
+        #: Connections that were taken, by node, since the requests were last forgotten.
+        self.taken: Counter[int] = Counter()
         self._connections: dict[int, dict[Connection, None]] = {node: {} for node in nodes}
 
     # ---- the wire
@@ -135,6 +138,7 @@ class Service(ABC):
 
     def _connected(self, node: int, connection: Connection) -> None:
         self._connections[node][connection] = None
+        self.taken[node] += 1
         if node not in self._open:  # came in just before the port was closed
             connection.close()
 
