@@ -51,6 +51,7 @@ CODES: dict[Metric, int] = {
     Metric.SKIPPED_RECORDS: 21,
     Metric.DEAD_LETTERS: 22,
     Metric.DROPPED_RECORDS: 23,
+    Metric.CERTIFICATE_REMAINING: 24,
 }
 METRICS = {code: metric for metric, code in CODES.items()}
 

@@ -256,6 +256,7 @@ class FlowSettings:
     lag_objective_records: int | None = None
     #: None: by the schedule.
     stalled_after_seconds: float | None = None
+    certificate_expiry_warning_days: float = 30.0
     metrics_topic: bool = False
     metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()

@@ -18,8 +18,12 @@ from srm_common.domain.health.health import (
     deadline_seconds,
     long_idle,
 )
+from srm_common.domain.monitoring.certificates import DAY_MS, due
 from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, TOPICS_NAMED, FlowHistory, fold
 from srm_common.domain.monitoring.run_report import RunReport
+
+#: A certificate that ends so soon, or has ended, does not wait for the next working day.
+_CRITICAL_DAYS = 3
 
 # What helps, for each state and each alarm: a sentence, a command, a button, and the place in docs/operations.md.
 
@@ -114,6 +118,12 @@ _ALARMS: dict[AlarmKind, _Remedy] = {
         "Find out in the dead letter topic, or by the run's notes, which records they are and which transform cannot "
         "take them; fix what writes them, or the transform.",
         "srm-control transform --flow FLOW",
+        None,
+    ),
+    AlarmKind.CERTIFICATE_EXPIRY: (
+        "Renew the certificate before it ends: a broker's on the broker, the flow's own where the file or the "
+        "connection names it, an authority's in the truststores of both; the next run takes the new one.",
+        None,
         None,
     ),
 }
@@ -224,6 +234,13 @@ def _always(seen: Observation) -> Iterator[Alarm]:
         text += f"; {_where_skipped(seen)}"
         text += f"; in the newest such run: {seen.skipped_text}" if seen.skipped_text else ""
         yield _alarm(seen, AlarmKind.SKIPPED_RECORDS, Severity.WARNING, text, seen.skipped_since_ms)
+    if ending := due(seen.certificates, seen.now_ms, seen.certificate_warning_days):
+        first = ending[0].ends_ms
+        assert first is not None
+        critical = first - seen.now_ms <= _CRITICAL_DAYS * DAY_MS
+        text = f"connections of {seen.flow}: " + "; ".join(one.sentence(seen.now_ms) for one in ending)
+        severity = Severity.CRITICAL if critical else Severity.WARNING
+        yield _alarm(seen, AlarmKind.CERTIFICATE_EXPIRY, severity, text, None)
 
 
 def _skipped_of(seen: Observation) -> str:

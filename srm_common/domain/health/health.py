@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from srm_common.domain.amount import Amount
+from srm_common.domain.monitoring.certificates import CertificateEnd
 
 
 class HealthState(StrEnum):
@@ -64,6 +65,7 @@ class AlarmKind(StrEnum):
     UNTRANSLATED_GROUPS = "untranslated_groups"
     FOREIGN_WRITER = "foreign_writer"
     SKIPPED_RECORDS = "skipped_records"
+    CERTIFICATE_EXPIRY = "certificate_expiry"
 
 
 class Severity(StrEnum):
@@ -93,8 +95,8 @@ class Observation:
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last. ``last_run_lost_records`` were
     lost in the newest run, ``lost_records`` by the newest loss as a whole, which was last seen at ``lost_ms``. The
     ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`; ``dead_letter_topic`` is the one in the
-    file, empty without one. ``lag`` and ``lag_before`` may be known in part. ``data_topics``: topics that are copied
-    and are not heartbeats.
+    file, empty without one. ``certificates`` are those of the history. ``lag`` and ``lag_before`` may be known in part.
+    ``data_topics``: topics that are copied and are not heartbeats.
     ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that no run was
     due, since the flow was paused or new. ``quiet_since_ms``: since when none of its tasks is running, if that is
     observed repeatedly, and ``waiting`` why.
@@ -148,6 +150,8 @@ class Observation:
     skipped_text: str | None = None
     skipped_topics: tuple[str, ...] = ()
     dead_letter_topic: str = ""
+    certificates: tuple[CertificateEnd, ...] = ()
+    certificate_warning_days: float = 30
 
 
 # How a flow does, in one line of a list.

@@ -243,6 +243,7 @@ def observe(
         run_max_seconds=settings.run_max_seconds,
         run_limit_seconds=settings.execution_timeout_seconds or None,
         dead_letter_topic=settings.dead_letter_topic,
+        certificate_warning_days=settings.certificate_expiry_warning_days,
     )
 
 
@@ -272,6 +273,7 @@ def _with_history(seen: Observation, known: FlowHistory) -> Observation:
         untranslated_groups=known.untranslated_groups,
         untranslated_text=known.untranslated_text,
         foreign_writers=known.foreign_writers,
+        certificates=known.certificates,
         skipped_records=known.skipped_records,
         dead_letters=known.dead_letters,
         skipped_since_ms=known.skipped_since_ms,

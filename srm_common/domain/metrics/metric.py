@@ -31,6 +31,7 @@ class Metric(StrEnum):
     DEAD_LETTERS = "dead-letters"
     UNTRANSLATED_GROUPS = "untranslated-groups"
     FAILED_PARTITIONS = "failed-partitions"
+    CERTIFICATE_REMAINING = "certificate-remaining-ms"
     REPLICATION_LATENCY_CORRECTED = "replication-latency-corrected-ms"
 
 
@@ -297,6 +298,16 @@ DEFINITIONS = (
         Across.SUM,
         "Partitions that ended the run with an error.",
         "srm.failed_partitions",
+    ),
+    Definition(
+        Metric.CERTIFICATE_REMAINING,
+        "milliseconds",
+        _FLOW,
+        Across.ONCE,
+        "Until the first certificate ends that the connections to either cluster depend on: those of the brokers, of "
+        "the authorities above them, and the flow's own. Negative when it has ended. No sample without TLS, or if no "
+        "broker could be connected.",
+        "srm.certificate_remaining_ms",
     ),
 )
 

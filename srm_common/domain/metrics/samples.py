@@ -14,6 +14,7 @@ from typing import Any
 from srm_common.domain.document import reading
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import Sample, pooled
+from srm_common.domain.monitoring.certificates import first_end_ms
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.errors import CorruptRecord
@@ -104,6 +105,8 @@ def flow_samples(report: RunReport) -> Mapping[Metric, Sample]:
         found[Metric.UNTRANSLATED_GROUPS] = Sample.of(sum(one.translated < one.positions for one in report.groups))
         if checkpoints := pooled(_checkpoint(one, run.started_ms) for one in report.groups):
             found[Metric.CHECKPOINT_LATENCY] = checkpoints
+    if (ends_ms := first_end_ms(report.certificates)) is not None:
+        found[Metric.CERTIFICATE_REMAINING] = Sample.of(ends_ms - report.reported_ms)
     beats = report.heartbeats
     if beats is not None and beats.newest is not None:
         if beats.newest.latency_ms is not None:

@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Self
 
 from srm_common.domain.amount import Amount
+from srm_common.domain.monitoring.certificates import CertificateEnd, later_seen
 from srm_common.domain.monitoring.run_report import RunReport, untranslated
 
 # Which sentence of a run tells about records that vanished at the source.
@@ -101,6 +102,8 @@ class FlowHistory:
     letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``. They are of
     the upstream topics ``skipped_topics``, of which the history keeps :data:`TOPICS_NAMED` and one more.
 
+    ``certificates`` has of each cluster which certificate ends first, as seen last.
+
     ``counted`` has what was counted of each of the newest runs that lost or left out records, by which a run that is
     reported again counts once; what a run tells that is older than all of them is not counted.
 
@@ -141,6 +144,7 @@ class FlowHistory:
     skipped_topics: tuple[str, ...] = ()
     schedule_interval_seconds: float | None = None
     lag_objective_records: int | None = None
+    certificates: tuple[CertificateEnd, ...] = ()
     counted: tuple[RunCounts, ...] = ()
     before: FlowHistory | None = None
 
@@ -154,6 +158,8 @@ class FlowHistory:
                 found[name] = value.to_json() if isinstance(value, FlowHistory | Amount) else value
         if self.skipped_topics:
             found["skipped_topics"] = list(self.skipped_topics)
+        if self.certificates:
+            found["certificates"] = [list(astuple(one)) for one in self.certificates]
         if self.counted:
             found["counted"] = [list(astuple(one)) for one in self.counted]
         return found
@@ -173,6 +179,8 @@ class FlowHistory:
                 values[name] = Amount.exactly(values[name])
         if "skipped_topics" in values:
             values["skipped_topics"] = tuple(map(str, values["skipped_topics"]))
+        if "certificates" in values:
+            values["certificates"] = tuple(map(CertificateEnd.of_row, values["certificates"]))
         if "counted" in values:
             values["counted"] = tuple(RunCounts(*row[: len(fields(RunCounts))]) for row in values["counted"])
         if "before" in values:
@@ -206,6 +214,7 @@ _KINDS: dict[str, Any] = {
     "lag": Amount,
     "lag_before": Amount,
     "skipped_topics": tuple,
+    "certificates": tuple,
     "counted": tuple,
     "before": FlowHistory,
 }
@@ -254,6 +263,7 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
         lag_over_since_ms=_over_since(history, report),
         heartbeat_silence=None if report.heartbeats is None else report.heartbeats.silence,
         foreign_writers=report.foreign_writers,
+        certificates=later_seen(history.certificates, report.certificates),
         schedule_interval_seconds=report.schedule_interval_seconds,
         lag_objective_records=report.lag_objective_records,
         before=replace(history, before=None),

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from srm_common.domain.amount import Amount, counted
 from srm_common.domain.document import known_fields, reading
+from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.offsets.checkpoints import Untranslated
 from srm_common.domain.runs.run_record import RunRecord, RunState
@@ -79,6 +80,7 @@ class RunReport:
     ``topic_groups`` are the topics that groups have positions on, None before the first round of checkpoints.
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
     ``data_topics``: how many topics the flow copies that are not heartbeats, None where that is not known.
+    ``certificates``: of each cluster that could be asked, which certificate ends first.
     """
 
     flow: str
@@ -98,6 +100,7 @@ class RunReport:
     foreign_writers: str | None = None
     topic_groups: tuple[TopicGroups, ...] | None = None
     data_topics: int | None = None
+    certificates: tuple[CertificateEnd, ...] = ()
 
     @property
     def ok(self) -> bool | None:
@@ -150,6 +153,7 @@ class RunReport:
         out["groups"] = [list(astuple(group)) for group in self.groups]
         out["topic_groups"] = None if self.topic_groups is None else [list(astuple(one)) for one in self.topic_groups]
         out["clock"] = {one.name: getattr(self.clock, one.name) for one in fields(self.clock)}
+        out["certificates"] = [list(astuple(one)) for one in self.certificates]
         for name in ("decisions", "plan", "filters"):
             document = getattr(self, name)
             out[name] = None if document is None else dict(document)
@@ -175,6 +179,7 @@ class RunReport:
             )
             if (topics := values.get("topic_groups")) is not None:
                 values["topic_groups"] = tuple(map(TopicGroups.of_row, topics))
+            values["certificates"] = tuple(map(CertificateEnd.of_row, document.get("certificates", ())))
             values["clock"] = ClockSkew(**known_fields(ClockSkew, document["clock"]))
             return cls(**values)
 

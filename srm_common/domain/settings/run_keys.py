@@ -218,6 +218,13 @@ def alarm_keys() -> Iterator[Key]:
         "longer), at least two minutes.",
         "One run is due, one is late, two were slow.",
     )
+    yield key("certificate.expiry.warning.days", Kind.NUMBER, "30", unit="days", minimum=0).means(
+        "How long before the end of a certificate the alarm `certificate_expiry` is raised. After each run every "
+        "broker of both clusters is connected once, and its certificate, the authorities above it and the flow's own "
+        "certificate are looked at.",
+        "A month is enough to order a certificate by hand. Shorten it where certificates are renewed automatically and "
+        "live for less.",
+    )
     yield key("alarm.notifiers", Kind.NAMES, "", flow_field="").means(
         "Names of the notifiers that send alarms, configured by the keys below; see "
         "[operations.md](operations.md#notifications). Each alarm is sent when it is raised and when it is resolved. "

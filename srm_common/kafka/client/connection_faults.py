@@ -12,6 +12,39 @@ _REFUSALS = (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechani
 #: TLS records begin with their kind (20 to 23; 21 is an alert, 22 a handshake) and a version 3.x (RFC 8446, 5.1).
 _TLS_RECORDS = range(20, 24)
 
+#: By codes of OpenSSL (``X509_V_ERR_...``).
+_UNKNOWN_AUTHORITY = (
+    "set ssl.truststore.location (or ssl.ca.location) to the certificate of the authority that vouches for it"
+)
+_OTHER_NAME = (
+    "let bootstrap.servers and the broker's advertised.listeners use a name that is in its certificate, or have this "
+    "one added to it (subject alternative name)"
+)
+_REMEDIES = {
+    2: _UNKNOWN_AUTHORITY,
+    9: "check the clock of this host",
+    10: "renew it on the broker, or the authority's above it",
+    18: _UNKNOWN_AUTHORITY,
+    19: _UNKNOWN_AUTHORITY,
+    20: _UNKNOWN_AUTHORITY,
+    21: _UNKNOWN_AUTHORITY,
+    62: _OTHER_NAME,
+    64: _OTHER_NAME,
+}
+_OURS = "ssl.keystore.location (or ssl.certificate.location)"
+#: By the alert in OpenSSL's reason: what the server says about the client's certificate.
+_ALERTS = {
+    "CERTIFICATE_REQUIRED": f"wants a client certificate, but none is set; set {_OURS}",
+    "CERTIFICATE_EXPIRED": f"refuses the client certificate, as it has expired; renew what {_OURS} names",
+    "CERTIFICATE_REVOKED": f"refuses the client certificate, as it is revoked; renew what {_OURS} names",
+    "CERTIFICATE_UNKNOWN": f"refuses the client certificate; check in the broker's log why, and what {_OURS} names",
+    "UNKNOWN_CA": (
+        f"refuses the client certificate, as it does not know its authority; check what {_OURS} names, or have the "
+        "authority added to the broker's truststore"
+    ),
+    "BAD_CERTIFICATE": f"refuses the client certificate, or wants one and got none; check what {_OURS} names",
+}
+
 
 def is_refusal(error: BaseException) -> bool:
     """Whether the server did not take the login; waiting does not help."""
@@ -38,13 +71,27 @@ def foreign_answer(server: str, head: bytes) -> str:
 def handshake_fault(server: str, error: BaseException) -> str:
     """Why a TLS handshake failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the certificate of {server} is not trusted: {error.verify_message}"
+        remedy = _REMEDIES.get(error.verify_code)
+        text = f"the certificate of {server} is not trusted: {error.verify_message.rstrip('.')}"
+        return text if remedy is None else f"{text}; {remedy}"
+    if (refusal := certificate_refusal(server, error)) is not None:
+        return refusal
     reason = error.reason if isinstance(error, ssl.SSLError) else None
     closed = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError))
     if closed or reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
         how = "closed the connection" if closed else "did not respond with TLS"
         return f"{server} {how} during the TLS handshake; if its listener has no TLS, set security.protocol to {_PLAIN}"
     return f"the TLS handshake with {server} failed: {reason or error}"
+
+
+def certificate_refusal(server: str, error: BaseException) -> str | None:
+    """That the server does not take our certificate, by the alert that it sent (RFC 8446, 6.2); None for other errors.
+
+    With TLS 1.3 the alert comes after the handshake, with the first answer.
+    """
+    reason = str(error.reason) if isinstance(error, ssl.SSLError) else ""
+    what = next((text for alert, text in _ALERTS.items() if alert in reason), None)
+    return None if what is None else f"{server} {what}"
 
 
 def silence(server: str, step: str | None) -> str:
@@ -66,6 +113,9 @@ def explained(server: str, step: str | None, seconds: float, tls: bool, error: E
         return _fault(f"{silence(server, step)} (waited {seconds:.1f} s)")
     if type(error) is not Errors.KafkaConnectionError:
         return error
+    cause = next(iter(error.args), None)
+    if isinstance(cause, ssl.SSLError) and (refusal := certificate_refusal(server, cause)) is not None:
+        return _fault(refusal)
     text = fault_text(error)
     if text == "socket disconnected" or isinstance(next(iter(error.args), None), ConnectionError):
         hint = "" if tls else f"; if its listener has TLS, set security.protocol to {_TLS}"

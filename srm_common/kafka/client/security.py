@@ -166,6 +166,27 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     return arguments
 
 
+def own_chain(cluster: ClusterSettings) -> str:
+    """The client certificate for a cluster with those that come with it, as PEM; empty where there is none.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    _, own = _stores(cluster)
+    texts = cluster.kafka_python.get("ssl_context")
+    if own is not None:
+        return own.chain or ""
+    if isinstance(texts, PemTexts) and texts.chain:
+        return texts.chain
+    file = texts.chain_file if isinstance(texts, PemTexts) else cluster.kafka_python.get("ssl_certfile")
+    if file is None:
+        return ""
+    try:
+        return Path(file).read_text()
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{file} of cluster '{cluster.alias}' cannot be read: {error}") from error
+
+
 def registry_tls(cluster: ClusterSettings) -> ssl.SSLContext:
     """The TLS context for the cluster's schema registry.
 

@@ -33,6 +33,8 @@ _COUNT = struct.Struct("@i")
 _TOGETHER_BYTES = 64 << 10
 #: Small frames are received together into this much room.
 _STAGING_BYTES = 64 << 10
+#: ``_ssl.ENCODING_DER``.
+_ENCODING_DER = 2
 #: What a TLS record holds at most (RFC 8446, 5.1), and what is given to OpenSSL at a time.
 _TLS_RECORD_BYTES, _TLS_SEND_BYTES = 16 << 10, 128 << 10
 
@@ -326,6 +328,11 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
                 await self._net.wait_read(self._sock, timeout_at)
             except ssl.SSLWantWriteError:
                 await self._net.wait_write(self._sock, timeout_at)
+
+    def verified_chain(self) -> list[bytes]:
+        """The server's certificate and each that vouches for the one before, the authority's last, as DER."""
+        # Public from Python 3.13 on; the object below has had it since 3.10.
+        return [one.public_bytes(_ENCODING_DER) for one in self._sock._sslobj.get_verified_chain()]
 
     def _pieces(self, buffers: Iterable[Any]) -> Iterable[Any]:
         """Small buffers joined: each send is a system call and a TLS record. Large ones are cut, so that what was taken

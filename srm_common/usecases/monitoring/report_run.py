@@ -9,12 +9,14 @@ from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport, groups_from, topics_from
 from srm_common.domain.offsets.foreign_records import foreign_from
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, SrmError, StoreError
+from srm_common.kafka.client.certificates import certificate_end
 from srm_common.kafka.log.cluster_clock import clock_offset
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.location import open_store
@@ -95,7 +97,14 @@ def _made(
         filters=None if filters is None else _filters(filters),
         foreign_writers=foreign_from(known.get(StateKey.FOREIGN)),
         data_topics=data_topics(flow, record),
+        certificates=certificates_of(flow),
     )
+
+
+def certificates_of(flow: FlowSettings) -> tuple[CertificateEnd, ...]:
+    """Of each cluster that could be asked, which certificate ends first."""
+    found = (certificate_end(flow.source), certificate_end(flow.target))
+    return tuple(one for one in found if one is not None)
 
 
 def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:

@@ -28,6 +28,7 @@ export const ALARMS = {
   untranslated_groups: "Untranslated groups",
   foreign_writer: "Foreign writer",
   skipped_records: "Skipped records",
+  certificate_expiry: "Certificate expiry",
 };
 
 /** What is known of a state; one that this page is too old for is shown by its name. */

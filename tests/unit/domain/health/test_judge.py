@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.health.health import AlarmKind, HealthState, Observation, Severity
 from srm_common.domain.health.judge import judge
+from srm_common.domain.monitoring.certificates import DAY_MS, CertificateEnd
 from srm_common.domain.monitoring.flow_history import SHOWN_MS
 
 NOW = 1_700_000_000_000
@@ -390,6 +391,20 @@ def test_flows_of_which_little_is_known() -> None:
             Severity.WARNING,
             "transforms of a->b could not take 9 records of t, u, v and other topics; none of them is on the target",
         ),
+        (
+            {"certificates": (CertificateEnd("a", NOW + 30 * DAY_MS, "the client certificate"), CertificateEnd("b"))},
+            AlarmKind.CERTIFICATE_EXPIRY,
+            Severity.WARNING,
+            "connections of a->b: the client certificate of cluster 'a' ends in 30 d, on 2023-12-14 22:13 UTC",
+        ),
+        (
+            {"certificates": (CertificateEnd("a", NOW + 9 * DAY_MS, "x"), CertificateEnd("b", NOW - DAY_MS, "y"))}
+            | {"paused": True},
+            AlarmKind.CERTIFICATE_EXPIRY,
+            Severity.CRITICAL,
+            "connections of a->b: y of cluster 'b' ended 24 h ago, on 2023-11-13 22:13 UTC; x of cluster 'a' ends in "
+            "9 d, on 2023-11-23 22:13 UTC",
+        ),
     ],
 )
 def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, text: str) -> None:
@@ -409,6 +424,8 @@ def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, te
         {"paused": True, "good_run_ended_ms": NOW - HOUR, "lag": exactly(9), "lag_objective_records": 1},
         {"paused": True, "heartbeat_silence": "no heartbeat"},
         {"skipped_records": 3, "skipped_ms": NOW - SHOWN_MS},
+        {"certificates": (CertificateEnd("a", NOW + 30 * DAY_MS + 1, "x"), CertificateEnd("b"))},
+        {"certificates": (CertificateEnd("a", NOW + 7 * DAY_MS + 1, "x"),), "certificate_warning_days": 7},
         {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": None, "schedule_interval_seconds": None},
     ],
 )
@@ -446,6 +463,8 @@ _SECONDS = st.none() | st.floats(1, 10**6)
 _AMOUNTS = st.lists(st.none() | st.integers(0, 9), max_size=4).map(lambda ones: Amount.sum(map(Amount.of, ones)))
 _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "flow": st.just("a->b"),
+    "certificates": st.sampled_from([(), (CertificateEnd("a"),), (CertificateEnd("a", NOW + DAY_MS, "x"),)]),
+    "certificate_warning_days": st.floats(0, 400),
     "now_ms": st.just(NOW),
     "paused": st.none() | st.booleans(),
     "last_run_ok": st.none() | st.booleans(),

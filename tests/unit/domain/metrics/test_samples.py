@@ -12,6 +12,7 @@ from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.metrics.metric import BY_METRIC, DEFINITIONS, Level, Metric
 from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.metrics.stats import Sample, pooled
+from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
@@ -158,6 +159,12 @@ def test_a_run_that_could_not_copy_has_a_lag_and_no_rates() -> None:
     assert not {Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.RUN_DURATION, Metric.REPLICATION_LATENCY} & found.keys()
 
 
+def test_the_first_certificate_to_end_counts_and_its_time_is_negative_when_it_has() -> None:
+    ends = (CertificateEnd("a", 90_000, "x"), CertificateEnd("b", 15_000, "y"), CertificateEnd("c"))
+    assert flow_samples(replace(REPORT, certificates=ends))[Metric.CERTIFICATE_REMAINING] == Sample.of(-5_000)
+    assert Metric.CERTIFICATE_REMAINING not in flow_samples(replace(REPORT, certificates=ends[2:]))
+
+
 def test_nothing_is_known_of_a_run_that_nobody_saw() -> None:
     assert flow_samples(RunReport("a->b", "r", 1, None, fault="no broker answered")) == {}
 
@@ -165,7 +172,9 @@ def test_nothing_is_known_of_a_run_that_nobody_saw() -> None:
 def test_the_table_has_every_metric_once_and_every_sample_a_level_of_it() -> None:
     assert [one.metric for one in DEFINITIONS] == list(BY_METRIC)
     assert set(BY_METRIC) == set(Metric)
-    report = replace(REPORT, clock=ClockSkew(source_ms=1.0), run=replace(RUN, transforms="a digest"))
+    ends = (CertificateEnd("a", 9_000, "x"), CertificateEnd("b", 8_000, "y"), CertificateEnd("c"))
+    run = replace(RUN, transforms="a digest")
+    report = replace(REPORT, clock=ClockSkew(source_ms=1.0), run=run, certificates=ends)
     of_partition = partition_samples(report, [ORDERS_0])
     assert set(of_partition) == {one.metric for one in DEFINITIONS if Level.PARTITION in one.levels}
     report = replace(report, run=replace(RUN, partitions=PARTITIONS[:-1], transforms="a digest"))

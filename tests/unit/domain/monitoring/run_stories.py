@@ -7,12 +7,20 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from tests.unit.domain.monitoring.reports import OBJECTIVE, START
 
 _HELD = "some offsets were deleted; set on.data.loss to skip or reset to continue without them"
 _LAGS = st.none() | st.integers(0, 2 * OBJECTIVE)
+#: None of either cluster, of one, of both, of one in part.
+_CERTIFICATES: tuple[tuple[CertificateEnd, ...], ...] = (
+    (),
+    (CertificateEnd("a", START + 5_000, "x"),),
+    (CertificateEnd("a", START + 5_000, "x"), CertificateEnd("b")),
+    (CertificateEnd("b", START + 9_000, "y", complete=False),),
+)
 
 
 @st.composite
@@ -64,6 +72,7 @@ def _report(draw: st.DrawFn, run: int, at_ms: int, flow: str) -> RunReport:
         ),
         groups=draw(st.sampled_from([(), (GroupSample("g", 4, 1, "too old"),), (GroupSample("g", 4, 4),)])),
         data_topics=draw(st.sampled_from([None, 0, 1])),
+        certificates=draw(st.sampled_from(_CERTIFICATES)),
         **about,
     )
 

@@ -1,0 +1,31 @@
+"""X.509 certificates, as a TLS handshake or a PEM file has them: whose they are, and when they end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from cryptography import x509
+
+
+class Certificate(NamedTuple):
+    """``subject`` as RFC 4514 writes it; ``ends_ms`` is ``notAfter`` in epoch milliseconds."""
+
+    subject: str
+    ends_ms: int
+
+
+def of_der(encoded: Iterable[bytes]) -> list[Certificate]:
+    """Certificates of a handshake. Raises ValueError."""
+    return [_read(x509.load_der_x509_certificate(one)) for one in encoded]
+
+
+def of_pem(text: str) -> list[Certificate]:
+    """All certificates in a text, keys aside; none where it has none. Raises ValueError."""
+    if "-----BEGIN CERTIFICATE-----" not in text:
+        return []
+    return [_read(one) for one in x509.load_pem_x509_certificates(text.encode())]
+
+
+def _read(found: x509.Certificate) -> Certificate:
+    return Certificate(found.subject.rfc4514_string(), int(found.not_valid_after_utc.timestamp() * 1000))
