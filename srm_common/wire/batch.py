@@ -44,7 +44,7 @@ def carried(crc: int, old: int, new: int, length: int) -> int:
     Args:
         crc: of the old header and the body.
         old: of the old header alone.
-        new: of the new header alone, which is as long.
+        new: of the new header alone, which is as long; or 0 for the checksum of the body alone.
         length: of the body.
     """
     # What the library begins and ends with, an inversion, is taken back, so that only the difference is multiplied.

@@ -43,11 +43,13 @@ class NewRecord:
 
 
 class PlainRecord(NamedTuple):
-    """A record without its headers and time. A missing key reads as empty: state topics have none such."""
+    """A record without its time. A missing key reads as empty: state topics have none such. ``headers`` are from their
+    number on, as :func:`read_headers` takes them."""
 
     offset: int
     key: bytes
     value: bytes | None
+    headers: bytes = b""
 
 
 def plain_records(entries: Sequence[Entry]) -> bytes:
@@ -61,7 +63,7 @@ def plain_records(entries: Sequence[Entry]) -> bytes:
                 write_varint(len(key)),
                 key,
                 *((_NULL,) if value is None else (write_varint(len(value)), value)),
-                _written(headers[0]) if headers else b"\x00",
+                write_headers(headers[0]) if headers else b"\x00",
             )
         )
         out += write_varint(len(record))
@@ -95,12 +97,12 @@ def read_plain_records(batch: SourceBatch) -> Iterator[PlainRecord]:
     magic = batch.header.magic
     if magic != 2:
         raise CorruptBatch(f"batch at offset {batch.header.base_offset} of a state topic has the magic {magic}, not 2")
-    for (offset, key, value), _ in _decoded(batch):
-        yield PlainRecord(offset, key or b"", value)
+    for (offset, key, value, headers), _ in _decoded(batch):
+        yield PlainRecord(offset, key or b"", value, headers)
 
 
-def _decoded(batch: SourceBatch) -> Iterator[tuple[tuple[int, bytes | None, bytes | None], int]]:
-    """Of magic 2: offset, key and value of each record, and how long after the batch's base it was made (ms)."""
+def _decoded(batch: SourceBatch) -> Iterator[tuple[tuple[int, bytes | None, bytes | None, bytes], int]]:
+    """Of magic 2: offset, key, value and headers of each record, and its time after the batch's base (ms)."""
     verify(batch)
     header = batch.header
     body = codec.decompress(header.attributes & CODEC_MASK, batch.data[HEADER_SIZE:])
@@ -112,7 +114,7 @@ def _decoded(batch: SourceBatch) -> Iterator[tuple[tuple[int, bytes | None, byte
         delta, at = read_varint(body, at)
         key, at = _bytes(body, at)
         value, at = _bytes(body, at)
-        yield (header.base_offset + delta, key, value), later
+        yield (header.base_offset + delta, key, value, bytes(body[at:end])), later
         at = end
 
 
@@ -135,7 +137,8 @@ def timed_records(batch: SourceBatch) -> Iterator[tuple[int, bytes | None, bytes
         yield record[0], record[1], record[2], stamp
 
 
-def _written(headers: Headers) -> bytes:
+def write_headers(headers: Headers) -> bytes:
+    """Headers of a record of magic 2, from their number on."""
     parts = [write_varint(len(headers))]
     for name, value in headers:
         parts += (write_varint(len(name)), name, write_varint(len(value)), value)

@@ -16,13 +16,16 @@ from typing import overload
 from srm_common.domain.offsets.segments import LEAST_SEGMENTS, MOST_BODY_BYTES, Candidate, Segment, groups, joined
 from srm_common.domain.offsets.translation import Translation, Unmapped, translate
 from srm_common.errors import CorruptRecord
+from srm_common.wire.plain_records import Headers
 from srm_common.wire.segments import (
     PLACE_BYTES,
     body_bytes,
     decode_segment_value,
     encode_joined,
+    fingerprint_bytes,
     is_joined,
     joined_key,
+    segment_headers,
     segment_key,
 )
 
@@ -51,20 +54,23 @@ class CommittedSegments(Sequence[Segment]):
         self._values: dict[int, bytes] = {}
         self._joined: dict[tuple[int, int], bytes] = {}
 
-    def put(self, upstream_start: int, value: bytes | None, place: int) -> None:
-        """The log's next record, at the offset ``place``; None is a tombstone."""
+    def put(self, upstream_start: int, value: bytes | None, place: int, headers: bytes = b"") -> None:
+        """The log's next record, at the offset ``place``; None is a tombstone. Raises CorruptRecord for headers that
+        cannot be read."""
         values = self._values
         if upstream_start in values:
             del values[upstream_start]
         if value is not None:
-            values[upstream_start] = place.to_bytes(PLACE_BYTES, "big") + value
+            values[upstream_start] = place.to_bytes(PLACE_BYTES, "big") + value + fingerprint_bytes(headers)
 
-    def put_joined(self, upstream_start: int, value: bytes | None, place: int) -> None:
+    def put_joined(self, upstream_start: int, value: bytes | None, place: int, headers: bytes = b"") -> None:
         """As :meth:`put`, for a joined segment that belongs at ``place``."""
         if value is None:
             self._joined.pop((upstream_start, place), None)
         else:
-            self._joined[upstream_start, place] = place.to_bytes(PLACE_BYTES, "big") + value
+            self._joined[upstream_start, place] = (
+                place.to_bytes(PLACE_BYTES, "big") + value + fingerprint_bytes(headers)
+            )
 
     def items(self) -> Iterable[tuple[int, bytes]]:
         """Upstream starts and encoded values, each behind its place (8 bytes), without what a joined one holds."""
@@ -230,10 +236,11 @@ _NEWEST = 4
 
 @dataclass(slots=True)
 class MapChanges:
-    """``written`` are joined segments, key and value, which hold ``joined`` others. ``dropped`` are the keys of those,
-    and of ``replaced`` ones that say nothing of the target's log any more; drop them after the first are written."""
+    """``written`` are joined segments (key, value and headers), which hold ``joined`` others. ``dropped`` are the keys
+    of those, and of ``replaced`` ones that say nothing of the target's log any more; drop them after the first are
+    written."""
 
-    written: list[tuple[bytes, bytes]] = field(default_factory=list)
+    written: list[tuple[bytes, bytes, Headers]] = field(default_factory=list)
     dropped: list[bytes] = field(default_factory=list)
     joined: int = 0
     replaced: int = 0
@@ -259,7 +266,8 @@ def map_changes(
     changes.replaced = len(changes.dropped)
     for group in groups(_candidates(known, gone, read_up_to, newest), least):
         segment = joined([one.segment for one in group])
-        changes.written.append(encode_joined(segment, known.place(group[-1].number)))
+        key, value = encode_joined(segment, known.place(group[-1].number))
+        changes.written.append((key, value, segment_headers(segment)))
         changes.dropped += [known.key(one.number) for one in group]
         changes.joined += len(group)
     return changes

@@ -22,6 +22,10 @@ where that was, so that whoever replaces it cannot take one for another:
     value   downstream start (8 bytes) | generation (4 bytes) | 0 | size of the body | zlib: body of a value as above
 
 Readers that know version 2 only tell that they cannot read it, and have a gap in their map there.
+
+The fingerprint of either, where it is known, is the record's header ``f``: 12 bytes, as
+:mod:`srm_common.domain.offsets.fingerprints` has them. Readers that do not know it do not see it. In memory it lies
+behind the value.
 """
 
 from __future__ import annotations
@@ -29,10 +33,12 @@ from __future__ import annotations
 import struct
 import zlib
 
+from srm_common.domain.offsets.fingerprints import FINGERPRINT_BYTES, Fingerprint
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, OffsetSpan, Segment
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import CorruptRecord
+from srm_common.errors import CorruptBatch, CorruptRecord
 from srm_common.wire.mm2 import partition_for
+from srm_common.wire.plain_records import Headers, read_headers
 
 _VERSION, _JOINED_VERSION = 2, 3
 START_BYTES = PLACE_BYTES = 8
@@ -43,6 +49,9 @@ _MOST_BODY_BYTES = 1 << 20
 #: The fixed part of a value: downstream start, generation.
 VALUE_HEAD = struct.Struct(">QI")
 assert VALUE_HEAD.size == VALUE_HEAD_BYTES
+_FINGERPRINT_HEADER = b"f"
+#: What the headers of nearly all segments begin with: one header, its name, and the length of its value.
+_ONE_FINGERPRINT = b"\x02\x02f" + bytes((FINGERPRINT_BYTES << 1,))
 
 
 def segment_key_prefix(topic: str, partition: int) -> bytes:
@@ -80,6 +89,31 @@ def place_of_key(key: bytes) -> int | None:
 def plain_key(key: bytes) -> bytes:
     """The key with the same start that a segment of one chunk has; it alone says what a joined one's begins with."""
     return bytes((_VERSION,)) + key[1:-PLACE_BYTES] if place_of_key(key) is not None else key
+
+
+def segment_headers(segment: Segment) -> Headers:
+    """The headers of the segment's record."""
+    return () if segment.fingerprint is None else ((_FINGERPRINT_HEADER, segment.fingerprint.to_bytes()),)
+
+
+def fingerprint_bytes(headers: bytes) -> bytes:
+    """The fingerprint in the headers of a segment's record; empty where it has none.
+
+    Args:
+        headers: from their number on.
+
+    Raises:
+        CorruptRecord: they cannot be read, or the fingerprint has another length.
+    """
+    if len(headers) == len(_ONE_FINGERPRINT) + FINGERPRINT_BYTES and headers.startswith(_ONE_FINGERPRINT):
+        return headers[len(_ONE_FINGERPRINT) :]
+    if headers in (b"", b"\0"):
+        return b""
+    try:
+        found = read_headers(headers).get(_FINGERPRINT_HEADER, b"")
+    except CorruptBatch as error:
+        raise CorruptRecord(f"the headers of a segment cannot be read: {error}") from error
+    return Fingerprint.from_bytes(found).to_bytes() if found else b""
 
 
 def encode_joined(segment: Segment, place: int) -> tuple[bytes, bytes]:
@@ -157,17 +191,18 @@ def decode_segment_key_prefix(prefix: bytes) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-def decode_segment(key: bytes | None, value: bytes | None) -> Segment:
-    """The segment that ``encode_segment`` was given.
+def decode_segment(key: bytes | None, value: bytes | None, headers: bytes = b"") -> Segment:
+    """The segment that ``encode_segment`` and ``segment_headers`` were given.
 
     Raises:
-        CorruptRecord: key or value cannot be read (a tombstone is not a segment).
+        CorruptRecord: key, value or headers cannot be read (a tombstone is not a segment).
     """
-    return decode_segment_value(*decode_segment_key(key), value)
+    return decode_segment_value(*decode_segment_key(key), value and value + fingerprint_bytes(headers))
 
 
 def decode_segment_value(topic: str, partition: int, upstream_start: int, value: bytes | None) -> Segment:
-    """The segment of a key that was decoded before. Raises as :func:`decode_segment`."""
+    """The segment of a key that was decoded before; its fingerprint may lie behind the value. Raises as
+    :func:`decode_segment`."""
     if value is None:
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} is a tombstone")
     try:
@@ -208,7 +243,7 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
             downstream += length
     except (IndexError, struct.error, zlib.error):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} ends too early") from None
-    if at != len(value):
+    if len(value) - at not in (0, FINGERPRINT_BYTES):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} continues after its end")
     if not runs or upstream > upstream_start + covered:
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} has no runs, or runs beyond its end")
@@ -222,14 +257,16 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
         tuple(runs),
         generation,
         joined,
+        Fingerprint.from_bytes(value[at:]) if at < len(value) else None,
     )
 
 
 def _unpacked(value: bytes) -> bytes:
     """The value as it would be without compression; what is missing or too much shows in its body."""
     size, at = _take(value, VALUE_HEAD_BYTES + 1)
-    body = zlib.decompressobj().decompress(value[at:], min(size, _MOST_BODY_BYTES) + 1)
-    return value[:VALUE_HEAD_BYTES] + body
+    unpacking = zlib.decompressobj()
+    body = unpacking.decompress(value[at:], min(size, _MOST_BODY_BYTES) + 1)
+    return value[:VALUE_HEAD_BYTES] + body + unpacking.unused_data
 
 
 def _place(topic: str, partition: int, upstream_start: int) -> str:

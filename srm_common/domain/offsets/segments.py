@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
+from srm_common.domain.offsets.fingerprints import NO_BATCHES, Fingerprint
+
 #: Bytes of the encoded value before its varints: downstream start and generation.
 VALUE_HEAD_BYTES = 12
 #: No segment's value takes more, however large the chunk: brokers refuse records beyond ``max.message.bytes`` (1 MB
@@ -61,7 +63,8 @@ class Segment:
     nothing but such: a chunk that copied nothing has no segment. The downstream range spans the runs.
     ``generation`` tells topics of the same name apart (:func:`generation_of`). ``joined``: it holds the runs of several
     chunks that followed one another (:mod:`srm_common.domain.offsets.segments`); where it has a gap of one offset
-    downstream, there is the marker of a chunk.
+    downstream, there is the marker of a chunk. ``fingerprint``: of the batches that the flow wrote; None where they are
+    not known, in segments of versions that took none and in those of a take-over.
     """
 
     topic: str
@@ -73,6 +76,7 @@ class Segment:
     runs: tuple[OffsetSpan, ...]
     generation: int = 0
     joined: bool = False
+    fingerprint: Fingerprint | None = None
 
 
 def generation_of(topic_id: str | None) -> int:
@@ -92,6 +96,7 @@ def build_segment(
     runs: Sequence[OffsetSpan],
     max_bytes: int,
     generation: int = 0,
+    fingerprint: Fingerprint | None = None,
 ) -> Segment:
     """The segment of a committed chunk; its encoded value takes at most ``max_bytes`` where possible, and
     never more than ``MOST_VALUE_BYTES``.
@@ -106,6 +111,7 @@ def build_segment(
         runs: in order on both sides, within the upstream range; at least one (a chunk that copied nothing has no
             place in the target log, and so no segment).
         generation: of the source topic.
+        fingerprint: of all batches of the chunk.
 
     Raises:
         ValueError: the runs are empty, overlap, go backwards or leave the range.
@@ -129,6 +135,7 @@ def build_segment(
         kept[-1].downstream_end,
         tuple(kept),
         generation,
+        fingerprint=fingerprint,
     )
 
 
@@ -139,12 +146,14 @@ def exact_segments(
     upstream_end: int,
     runs: Sequence[OffsetSpan],
     generation: int = 0,
+    fingerprint: Fingerprint | None = None,
 ) -> list[Segment]:
     """The segments of a committed chunk of which no run may be merged, one after the other; the arguments as
     :func:`build_segment` has them.
 
     Within a merged run the records of the logs are counted. Where a transform has dropped some, source and copy have
-    other numbers of records, and only the runs tell what became of a position.
+    other numbers of records, and only the runs tell what became of a position. Several segments have no fingerprint:
+    that of the chunk is of all of them together.
     """
     _check(upstream_start, upstream_end, runs)
     kept = with_neighbours_joined(runs)
@@ -156,7 +165,8 @@ def exact_segments(
             *exact_segments(topic, partition, at, upstream_end, kept[middle:], generation),
         ]
     first, last = kept[0].downstream, kept[-1].downstream_end
-    return [Segment(topic, partition, upstream_start, upstream_end, first, last, tuple(kept), generation)]
+    whole = (topic, partition, upstream_start, upstream_end, first, last, tuple(kept), generation)
+    return [Segment(*whole, fingerprint=fingerprint)]
 
 
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:
@@ -289,6 +299,9 @@ def groups(candidates: Iterable[Candidate | None], least: int = LEAST_SEGMENTS) 
 def joined(segments: Sequence[Segment]) -> Segment:
     """One segment for all of ``segments``, which follow one another."""
     first, last = segments[0], segments[-1]
+    known: Fingerprint | None = NO_BATCHES
+    for segment in segments:
+        known = known.plus(segment.fingerprint) if known is not None and segment.fingerprint is not None else None
     return Segment(
         first.topic,
         first.partition,
@@ -299,6 +312,7 @@ def joined(segments: Sequence[Segment]) -> Segment:
         tuple(with_neighbours_joined(run for segment in segments for run in segment.runs)),
         first.generation,
         joined=True,
+        fingerprint=known,
     )
 
 
@@ -327,9 +341,10 @@ def _worthwhile(pile: Sequence[_Heap], least: int) -> Iterator[list[Candidate]]:
 
 
 def _follows(one: Segment, after: Segment) -> bool:
-    """Whether there is no more between two segments than a marker."""
+    """Whether there is no more between two segments than a marker; one without a fingerprint would take it away."""
     return (
         one.generation == after.generation
+        and (one.fingerprint is None) == (after.fingerprint is None)
         and one.upstream_end == after.upstream_start
         and 0 <= after.downstream_start - one.downstream_end <= 1
     )

@@ -39,8 +39,9 @@ class SegmentBatch:
     def __len__(self) -> int:
         return sum(len(found) for found in self.segments.values())
 
-    def put(self, key: bytes, value: bytes | None, offset: int) -> None:
-        """The log's next record, which is at ``offset``. Raises CorruptRecord if it is not a segment."""
+    def put(self, key: bytes, value: bytes | None, offset: int, headers: bytes = b"") -> None:
+        """The log's next record, which is at ``offset``; ``headers`` from their number on. Raises CorruptRecord if it
+        is not a segment."""
         place = place_of_key(key)
         key = plain_key(key)
         prefix = key[:-START_BYTES]
@@ -52,9 +53,9 @@ class SegmentBatch:
             raise CorruptRecord(f"the segment of {found.topic}-{found.partition} ends too early")
         start = int.from_bytes(key[-START_BYTES:], "big")
         if place is None:
-            found.put(start, value, offset)
+            found.put(start, value, offset, headers)
         else:
-            found.put_joined(start, value, place)
+            found.put_joined(start, value, place, headers)
 
 
 class SegmentLog:
@@ -185,7 +186,7 @@ class SegmentLog:
             if starts.get(record.partition) and place_of_key(record.key) is not None:
                 return  # its content was committed before the stretch, and is not new
             try:
-                batch.put(record.key, record.value, record.offset)
+                batch.put(record.key, record.value, record.offset, record.headers)
             except CorruptRecord as error:
                 batch.unreadable.append(f"{self._topic}-{record.partition} at offset {record.offset}: {error}")
 

@@ -51,13 +51,15 @@ _PATIENCE_SECONDS, _ANSWER_SECONDS = 10.0, 3.0
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record; ``value`` is None for a tombstone."""
+    """One record; ``value`` is None for a tombstone. ``headers``, from their number on, only where the log was read by
+    its markers."""
 
     partition: int
     offset: int
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
+    headers: bytes = b""
 
 
 class _Connection:
@@ -270,9 +272,9 @@ class StateReader(Closing):
 
         def look(partition: int, batch: SourceBatch) -> None:
             first, end = starts.get(partition, 0), ends[partition]
-            for offset, key, value in read_plain_records(batch):
+            for offset, key, value, headers in read_plain_records(batch):
                 if key and first <= offset < end:
-                    take(LogRecord(partition, offset, key, value, -1))
+                    take(LogRecord(partition, offset, key, value, -1, headers))
 
         if ends:
             self._read_batches(topic, starts, ends, look)

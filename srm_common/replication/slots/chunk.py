@@ -24,7 +24,7 @@ from srm_common.wire.batch import HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.mm2 import epoch_headers, partition_for, source_offset_key, source_offset_value
 from srm_common.wire.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
-from srm_common.wire.segments import encode_segment, segment_partition
+from srm_common.wire.segments import encode_segment, segment_headers, segment_partition
 
 #: So many runs are committed with what was put in by then. Only transforms leave as many: none of theirs is merged.
 _MOST_RUNS = 100_000
@@ -278,7 +278,7 @@ class Chunk:
             segments = _segments(state, share)
             if segments:
                 place = TopicPartition(job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
-                records[place] += [encode_segment(segment) for segment in segments]
+                records[place] += [(*encode_segment(segment), segment_headers(segment)) for segment in segments]
                 owners[place].append(state)
         await self._add(list(records), owners=owners)
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -356,8 +356,9 @@ def _segments(state: RangeState, share: Share) -> list[Segment]:
     topic, partition = state.upstream
     whole = (topic, partition, state.mapped, share.upstream_end, runs)
     if state.transform is not None:
-        return exact_segments(*whole, state.spec.generation)
-    return [build_segment(*whole, max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES), state.spec.generation)]
+        return exact_segments(*whole, state.spec.generation, share.fingerprint)
+    most = max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES)
+    return [build_segment(*whole, most, state.spec.generation, share.fingerprint)]
 
 
 def _with_more(waiting: Mapping[int, Sequence[Turn]]) -> dict[int, list[Turn]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import Compression
+from srm_common.domain.offsets.fingerprints import Fingerprint, fingerprint_of, offset_factor
 from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.runs.copying import CopyRange, CopyStats, RangeResult
 from srm_common.domain.runs.data_loss import LeaderEpochs
@@ -14,6 +15,7 @@ from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
 from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch
+from srm_common.wire.batch_terms import packed_term
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 #: While metadata spread, what exists may be unknown or not be visible; for longer than this it is a fact.
@@ -64,6 +66,9 @@ class Share:
     _down_next: int = -1
     #: Whether every upstream offset of it has its record.
     _dense: bool = False
+    #: Sums of the fingerprint, not reduced yet.
+    _digest: int = 0
+    _content: int = 0
 
     @property
     def runs(self) -> list[OffsetSpan]:
@@ -72,9 +77,17 @@ class Share:
             return []
         return [*self._closed, OffsetSpan(self._up, self._up_next - self._up, self._down, self._down_next - self._down)]
 
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Of all batches that were acknowledged."""
+        return fingerprint_of(self._digest, self._content)
+
     def acknowledge(self, packed: Packed, base_offset: int) -> None:
-        """The target stored a batch at ``base_offset``."""
+        """The target stored a batch at ``base_offset``; its body is still at hand."""
         (_, _, stamp, count, body, runs, upstream_end, reencoded, _) = packed
+        term = packed_term(packed)
+        self._digest += term * offset_factor(base_offset)
+        self._content += term
         down = base_offset
         if self.downstream_start < 0:
             self.downstream_start = down

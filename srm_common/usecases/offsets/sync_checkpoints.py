@@ -278,7 +278,7 @@ def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, read_up_
                 continue
             home = segment_partition(*place, len(read_up_to))
             changes = map_changes(committed, log_start, read_up_to[home])
-            made += [NewRecord(topic, home, key, value) for key, value in changes.written]
+            made += [NewRecord(topic, home, key, value, headers=headers) for key, value, headers in changes.written]
             dead += [(home, key) for key in changes.dropped]
             dropped += changes.replaced
             held += changes.joined

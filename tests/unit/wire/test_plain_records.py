@@ -10,7 +10,15 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from srm_common.errors import CorruptBatch
 from srm_common.wire import codec
 from srm_common.wire.batch import Buffer, SourceBatch, parse_header, split, stamp
-from srm_common.wire.plain_records import Newest, in_batches, newest_of_each_key, plain_records, read_plain_records
+from srm_common.wire.plain_records import (
+    Newest,
+    in_batches,
+    newest_of_each_key,
+    plain_records,
+    read_headers,
+    read_plain_records,
+    write_headers,
+)
 
 
 def test_library_reads_keys_values_and_tombstones() -> None:
@@ -58,7 +66,7 @@ def _batch(body: Buffer, count: int, attributes: int = 0) -> SourceBatch:
 def test_what_was_written_is_read(entries: list[tuple[bytes, bytes | None]], kind: int) -> None:
     batch = _batch(codec.compress(kind, plain_records(entries)), len(entries), kind)
     assert [tuple(record) for record in read_plain_records(batch)] == [
-        (offset, key, value) for offset, (key, value) in enumerate(entries)
+        (offset, key, value, write_headers(())) for offset, (key, value) in enumerate(entries)
     ]
 
 
@@ -68,7 +76,9 @@ def test_records_with_headers_written_by_the_library_are_read() -> None:
     builder.append(timestamp=9, key=None, value=None)
     builder.close()
     (batch,) = split(memoryview(bytes(builder.buffer())))
-    assert [tuple(record) for record in read_plain_records(batch)] == [(0, b"k", b"v"), (1, b"", None)]
+    first, second = read_plain_records(batch)
+    assert (first[:3], read_headers(first.headers)) == ((0, b"k", b"v"), {b"h": b"1"})
+    assert (second[:3], read_headers(second.headers)) == ((1, b"", None), {})
 
 
 def test_a_wrong_checksum_is_refused() -> None:

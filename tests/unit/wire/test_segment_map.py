@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srm_common.domain.offsets.fingerprints import NO_BATCHES, Fingerprint
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 from srm_common.domain.offsets.translation import Translated, Unmapped, translate, translate_back
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.segment_log import SegmentBatch
+from srm_common.wire.plain_records import Headers, write_headers
 from srm_common.wire.segment_map import CommittedSegments, MapChanges, SegmentMap, map_changes
-from srm_common.wire.segments import encode_segment
+from srm_common.wire.segments import encode_segment, segment_headers
 from tests.examples import examples
 from tests.unit.domain.offsets.current_map import current_map
 
@@ -106,25 +108,25 @@ def test_only_the_segments_of_the_position_are_decoded() -> None:
 class Topic:
     """One partition of the segments topic; compaction leaves holes."""
 
-    records: dict[int, tuple[bytes, bytes | None]] = field(default_factory=dict)
+    records: dict[int, tuple[bytes, bytes | None, bytes]] = field(default_factory=dict)
     end: int = 0
 
-    def append(self, key: bytes, value: bytes | None) -> None:
-        self.records[self.end] = (key, value)
+    def append(self, key: bytes, value: bytes | None, headers: Headers = ()) -> None:
+        self.records[self.end] = (key, value, write_headers(headers))
         self.end += 1
 
     def compact(self) -> None:
-        last = {key: offset for offset, (key, _) in self.records.items()}
+        last = {key: offset for offset, (key, _, _) in self.records.items()}
         self.records = {
-            offset: (key, value)
-            for offset, (key, value) in self.records.items()
+            offset: (key, value, headers)
+            for offset, (key, value, headers) in self.records.items()
             if last[key] == offset and value is not None
         }
 
     def read(self) -> CommittedSegments:
         batch = SegmentBatch()
-        for offset, (key, value) in self.records.items():
-            batch.put(key, value, offset)
+        for offset, (key, value, headers) in self.records.items():
+            batch.put(key, value, offset, headers)
         return batch.segments.get(TopicPartition("t", 4), CommittedSegments("t", 4, []))
 
 
@@ -138,11 +140,11 @@ class Round:
 
     def go_on(self, topic: Topic) -> bool:
         if not self.has_written:
-            for key, value in self.changes.written:
-                topic.append(key, value)
+            for key, value, headers in self.changes.written:
+                topic.append(key, value, headers)
             self.has_written = True
             return True
-        later = {key for offset, (key, _) in topic.records.items() if offset >= self.end}
+        later = {key for offset, (key, _, _) in topic.records.items() if offset >= self.end}
         for key in self.changes.dropped:
             if key not in later:
                 topic.append(key, None)
@@ -243,15 +245,35 @@ def test_a_long_history_becomes_one_record_and_its_keys_are_dropped() -> None:
     changes = map_changes(topic.read(), 0, topic.end)
     assert (len(changes.written), changes.joined, changes.replaced, len(changes.dropped)) == (1, 496, 0, 496)
     Round(changes, topic.end, True).go_on(topic)
-    before = sum(len(key) + len(value) for key, value in topic.records.values() if value)
-    for key, value in changes.written:
-        topic.append(key, value)
+    before = sum(len(key) + len(value) for key, value, _ in topic.records.values() if value)
+    for written in changes.written:
+        topic.append(*written)
     topic.compact()
     assert len(topic.records) == 5
-    assert sum(len(key) + len(value) for key, value in topic.records.values() if value) < before / 20
+    assert sum(len(key) + len(value) for key, value, _ in topic.records.values() if value) < before / 20
     assert SegmentMap(topic.read()).translate(700) == Translated(1049, True)
     # The next round has nothing to do, until there is more.
     assert map_changes(topic.read(), 0, topic.end) == MapChanges()
+
+
+def test_a_joined_segment_has_the_fingerprint_of_all_and_none_is_mixed_with_those_that_have_none() -> None:
+    topic = Topic()
+    for number in range(30):
+        fingerprint = Fingerprint(number << 50, number << 27) if number >= 10 else None
+        runs = [OffsetSpan(number * 2, 2, number * 3, 2)]
+        segment = build_segment("t", 4, number * 2, number * 2 + 2, runs, 999, fingerprint=fingerprint)
+        topic.append(*encode_segment(segment), segment_headers(segment))
+    changes = map_changes(topic.read(), 0, topic.end)
+    Round(changes, topic.end).go_on(topic)
+    Round(changes, topic.end, True).go_on(topic)
+    topic.compact()
+    older, newer, *alone = SegmentMap(topic.read())
+    assert (older.joined, older.upstream_end, older.fingerprint) == (True, 20, None)
+    whole = NO_BATCHES
+    for number in range(10, 26):
+        whole = whole.plus(Fingerprint(number << 50, number << 27))
+    assert (newer.joined, newer.upstream_end, newer.fingerprint) == (True, 52, whole)
+    assert [one.fingerprint for one in alone] == [Fingerprint(number << 50, number << 27) for number in range(26, 30)]
 
 
 def test_what_others_have_not_read_yet_is_not_joined() -> None:

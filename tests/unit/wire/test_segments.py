@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.offsets.fingerprints import PRIME, Fingerprint
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, value_bytes
 from srm_common.errors import CorruptRecord
+from srm_common.wire.plain_records import write_headers
 from srm_common.wire.segments import (
     decode_segment,
     decode_segment_key,
+    encode_joined,
     encode_segment,
+    segment_headers,
     segment_key,
     segment_key_prefix,
     segment_partition,
@@ -42,7 +48,9 @@ def segments(draw: st.DrawFn) -> Segment:
     # One that covers nothing stands for a piece that was joined to another.
     end = max(upstream, start + 1) + draw(st.integers(0, 99))
     generation = draw(st.sampled_from([0, 1, 0xFFFFFFFF]))
-    return build_segment(topic, draw(st.integers(0, 100_000)), start, end, runs, max_bytes, generation)
+    fingerprint = draw(st.none() | st.builds(Fingerprint, st.integers(0, PRIME - 1), st.integers(0, (1 << 32) - 1)))
+    number = draw(st.integers(0, 100_000))
+    return build_segment(topic, number, start, end, runs, max_bytes, generation, fingerprint)
 
 
 def test_layout() -> None:
@@ -61,11 +69,37 @@ def test_layout() -> None:
 @given(segments())
 def test_round_trip_and_size(segment: Segment) -> None:
     key, value = encode_segment(segment)
-    assert decode_segment(key, value) == segment
+    assert decode_segment(key, value, write_headers(segment_headers(segment))) == segment
+    assert decode_segment(key, value) == replace(segment, fingerprint=None)
     assert len(value) == value_bytes(segment.upstream_start, segment.upstream_end, segment.runs)
     assert decode_segment_key(key) == (segment.topic, segment.partition, segment.upstream_start)
     assert key == segment_key(segment.topic, segment.partition, segment.upstream_start)
     assert key.startswith(segment_key_prefix(segment.topic, segment.partition))
+
+
+def test_a_fingerprint_is_a_header_and_the_value_is_as_it_was_without() -> None:
+    proved = replace(SEGMENT, fingerprint=Fingerprint(0x0102030405060708, 0x0A0B0C0D))
+    assert encode_segment(proved) == encode_segment(SEGMENT)
+    assert segment_headers(SEGMENT) == ()
+    assert write_headers(segment_headers(proved)) == bytes.fromhex("02 02 66 18 0102030405060708 0a0b0c0d")
+
+
+@given(segments(), st.integers(0, 1 << 40))
+def test_a_joined_segment_keeps_its_fingerprint(segment: Segment, place: int) -> None:
+    key, value = encode_joined(replace(segment, joined=True), place)
+    found = decode_segment(key, value, write_headers(segment_headers(segment)))
+    assert found == replace(segment, joined=True)
+
+
+def test_a_fingerprint_among_other_headers_is_found_and_a_damaged_one_is_refused() -> None:
+    fingerprint = Fingerprint(7, 9)
+    others = write_headers([(b"a", b"1"), (b"f", fingerprint.to_bytes())])
+    assert decode_segment(*encode_segment(SEGMENT), others).fingerprint == fingerprint
+    for damaged in (fingerprint.to_bytes()[:-1], b"\xff" * 12):
+        with pytest.raises(CorruptRecord, match="fingerprint"):
+            decode_segment(*encode_segment(SEGMENT), write_headers([(b"f", damaged)]))
+    with pytest.raises(CorruptRecord, match="headers"):
+        decode_segment(*encode_segment(SEGMENT), others[:-1])
 
 
 def test_one_partition_of_the_topic_takes_all_of_a_source_partition() -> None:

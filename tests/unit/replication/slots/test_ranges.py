@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
 from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
@@ -19,6 +20,7 @@ from srm_common.errors import (
 )
 from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.wire.batch import Packed, UpstreamRun
+from srm_common.wire.batch_terms import packed_term
 
 
 def packed(
@@ -46,6 +48,18 @@ def copied(state: RangeState, one: Packed, base_offset: int) -> Share:
     share.acknowledge(one, base_offset)
     state.fetched = max(state.fetched, one.upstream_end)
     return share
+
+
+def test_a_share_has_the_fingerprint_of_what_was_acknowledged_at_its_offsets(state: RangeState) -> None:
+    one, other = packed((100, 5, 5)), packed((105, 7, 7), size=40, again=True)
+    share = copied(state, one, 70)
+    copied(state, other, 90)
+    terms = packed_term(one), packed_term(other)
+    digest = terms[0] * offset_factor(70) + terms[1] * offset_factor(90)
+    assert share.fingerprint == fingerprint_of(digest, sum(terms))
+    # A chunk that was started over leaves nothing behind.
+    state.start_over(keep_acknowledged=False)
+    assert state.open_share().fingerprint == NO_BATCHES
 
 
 def done(state: RangeState) -> bool:
