@@ -1,4 +1,5 @@
-"""A TCP proxy in front of one broker that loses requests or answers of chosen kinds, as a broken network would.
+"""A TCP proxy in front of one broker that loses requests or answers of chosen kinds, delays or swallows what comes, and
+cuts connections, as a broken network would.
 
 The broker must advertise the proxy's address, else clients leave it after bootstrapping::
 
@@ -16,6 +17,7 @@ import random
 import socket
 import struct
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from types import TracebackType
@@ -45,6 +47,9 @@ class LossyProxy:
         #: By api key and whether it is the answer that counts: how many pass yet, and what is done then.
         self._acts: dict[tuple[int, bool], tuple[int, Callable[[], object]]] = {}
         self._random = random.Random(seed)
+        self._delay_seconds = 0.0
+        self._swallows = False
+        self._pairs: set[_Pair] = set()
         self._closed = False
         #: How many were lost, by api key.
         self.lost: Counter[int] = Counter()
@@ -76,9 +81,29 @@ class LossyProxy:
         with self._lock:
             self._acts[api_key, answered] = number - 1, act
 
-    def calm(self) -> None:
-        """Lose nothing any more."""
+    def delay(self, seconds: float) -> None:
+        """From now on each answer waits that long, one after the other on each connection."""
         with self._lock:
+            self._delay_seconds = seconds
+
+    def swallow(self) -> None:
+        """From now on nothing passes, and no connection ends, as behind a firewall that forgot them. Connections that
+        tried something meanwhile stay silent forever: only a time-out tells their clients."""
+        with self._lock:
+            self._swallows = True
+
+    def cut(self) -> None:
+        """End all connections of the clients, whatever is on its way."""
+        with self._lock:
+            pairs = [pair for pair in self._pairs if pair.ours]
+        for pair in pairs:
+            pair.end()
+
+    def calm(self) -> None:
+        """Lose, delay and swallow nothing any more."""
+        with self._lock:
+            self._delay_seconds = 0.0
+            self._swallows = False
             self._acts.clear()
             self._answers.clear()
             self._requests.clear()
@@ -110,7 +135,10 @@ class LossyProxy:
             broker.settimeout(None)
             for sock in (client, broker):
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _Pair(self, client, broker).start()
+            pair = _Pair(self, client, broker)
+            with self._lock:
+                self._pairs.add(pair)
+            pair.start()
 
     def _acts_on(self, api_key: int, answered: bool) -> bool:
         with self._lock:
@@ -151,8 +179,11 @@ class _Pair:
         self._proxy = proxy
         self._client = client
         self._broker = broker
-        #: Requests that wait for their answer: correlation id, api key, whether they are ours to lose.
-        self._waiting: deque[tuple[int, int, bool]] = deque()
+        #: Requests that wait for their answer: correlation id, api key.
+        self._waiting: deque[tuple[int, int]] = deque()
+        #: Whether the client is one of those that suffer; known from its first request on.
+        self.ours = False
+        self._silent = False
 
     def start(self) -> None:
         for work in (self._to_broker, self._to_client):
@@ -165,31 +196,47 @@ class _Pair:
         except OSError:
             pass  # either side went away: the other one is told below
         finally:
-            for sock in (self._client, self._broker):
-                with contextlib.suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
+            self.end()
+            with self._proxy._lock:
+                self._proxy._pairs.discard(self)
+
+    def end(self) -> None:
+        """End both connections."""
+        for sock in (self._client, self._broker):
+            with contextlib.suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def _is_silent(self) -> bool:
+        self._silent = self._silent or (self.ours and self._proxy._swallows)
+        return self._silent
 
     def _to_broker(self) -> None:
         while True:
             frame = _frame(self._client)
             api_key, _, correlation, length = _HEADER.unpack_from(frame, _SIZE.size)
             start = _SIZE.size + _HEADER.size
-            ours = frame[start : start + max(length, 0)].startswith(self._proxy._client_id)
-            if ours and self._proxy._loses_request(api_key):
+            self.ours = frame[start : start + max(length, 0)].startswith(self._proxy._client_id)
+            if self._is_silent():
+                continue
+            if self.ours and self._proxy._loses_request(api_key):
                 return
             # acks=0 has no answer; nobody here asks for it.
-            self._waiting.append((correlation, api_key, ours))
+            self._waiting.append((correlation, api_key))
             self._broker.sendall(frame)
 
     def _to_client(self) -> None:
         while True:
             frame = _frame(self._broker)
             (number,) = _CORRELATION.unpack_from(frame, _SIZE.size)
-            correlation, api_key, ours = self._waiting.popleft()
+            correlation, api_key = self._waiting.popleft()
             if number != correlation:
                 raise AssertionError(f"the proxy lost count: {number} instead of {correlation}")
-            if ours and self._proxy._loses_answer(api_key):
+            if self._is_silent():
+                continue
+            if self.ours and self._proxy._loses_answer(api_key):
                 return
+            if self.ours and self._proxy._delay_seconds:
+                time.sleep(self._proxy._delay_seconds)
             self._client.sendall(frame)
 
 

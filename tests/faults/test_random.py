@@ -1,59 +1,87 @@
-"""Several faults of random kinds in one scenario, with random settings, at targets of both kinds of transactions."""
+"""Several faults of random kinds in one scenario, with random settings, on stages of one node and of three.
+
+``SOAK_REPORT`` names a file that gets a line of JSON for each round; ``python -m tests.faults.rounds`` makes a table in
+docs/reliability.md of it.
+"""
 
 from __future__ import annotations
 
-import signal
+import os
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.testing import LocalKafka
 from tests.faults.conftest import SOAK_ROUNDS
-from tests.faults.lossy_proxy import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, LossyProxy
-from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, Run, Scenario
+from tests.faults.lossy_proxy import LossyProxy
+from tests.faults.random_faults import ENDS, Stage
+from tests.faults.rounds import Round
+from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, SOURCE, TARGET, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
-QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+#: All clients of the flow, so that one quota counts for them, and proxies know them.
+CLIENT = "srm"
+SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # Quotas are about the last two seconds; by default eleven.
+    "quota.window.num": "2",
+}
 
 
-@dataclass(frozen=True)
-class Stage:
-    """Where the scenarios play: a source, and targets behind proxies."""
-
-    source: LocalKafka
-    targets: dict[str, tuple[LocalKafka, LossyProxy]]
+def _behind(stack: ExitStack, name: str, **options: object) -> tuple[LocalKafka, LossyProxy]:
+    """A cluster of one node that clients reach through a proxy."""
+    proxy = LossyProxy(CLIENT)
+    settings = SETTINGS | {"advertised.listeners": f"CLIENT://{proxy.address}"}
+    kafka = LocalKafka(name=name, settings=settings, **options)  # type: ignore[arg-type]
+    stack.enter_context(proxy.before(kafka.bootstrap_servers))
+    stack.enter_context(kafka)
+    return kafka, proxy
 
 
 @pytest.fixture(scope="module")
-def stage() -> Iterator[Stage]:
-    proxies = {"transaction.version=2": LossyProxy(), "transaction.version=0": LossyProxy()}
-    targets = {
-        name: LocalKafka(
-            name=f"target-{name[-1]}",
-            version=KEEPS_ITS_MARKERS,
-            settings=QUICK_TIMEOUTS | {"advertised.listeners": f"CLIENT://{proxy.address}"},
-            features={"transaction.version": name[-1]},
-        )
-        for name, proxy in proxies.items()
-    }
-    newer, older = proxies
+def pairs() -> Iterator[list[Stage]]:
+    """One source, and targets of both kinds of transactions."""
+    with ExitStack() as stack:
+        source, source_proxy = _behind(stack, "source")
+        stages = []
+        for number in ("2", "0"):
+            features = {"transaction.version": number}
+            target, target_proxy = _behind(stack, f"target-{number}", version=KEEPS_ITS_MARKERS, features=features)
+            label = f"one node, transaction.version={number}"
+            stages.append(Stage(label, source, target, source_proxy, target_proxy))
+        yield stages
+
+
+@pytest.fixture(scope="module")
+def trios() -> Iterator[Stage]:
+    """Three nodes on each side."""
     with (
-        LocalKafka(name="source") as source,
-        proxies[newer].before(targets[newer].bootstrap_servers),
-        proxies[older].before(targets[older].bootstrap_servers),
-        targets[newer],
-        targets[older],
+        LocalKafka(nodes=3, name="source", settings=SETTINGS) as source,
+        LocalKafka(nodes=3, name="target", settings=SETTINGS) as target,
     ):
-        yield Stage(source, {name: (targets[name], proxies[name]) for name in proxies})
+        yield Stage("three nodes", source, target)
 
 
-def _play(stage: Stage, scenario: Callable[..., Scenario], dice_of: int, transaction_timeouts_ms: list[int]) -> None:
-    name = list(stage.targets)[dice_of % 2]
-    target, proxy = stage.targets[name]
-    proxy.calm()
-    one = scenario(stage.source, target, target_address=proxy.address, partitions=3 + dice_of % 4)
+def _play(stage: Stage, scenario: Callable[..., Scenario], round_: int, transaction_timeouts_ms: list[int]) -> None:
+    clusters = (
+        ClusterSettings.plaintext(SOURCE, stage.address("source")),
+        ClusterSettings.plaintext(TARGET, stage.address("target")),
+    )
+    for proxy in (stage.source_proxy, stage.target_proxy):
+        if proxy is not None:
+            proxy.calm()
+    one = scenario(
+        stage.source,
+        stage.target,
+        clusters=tuple(replace(cluster, client_id=CLIENT) for cluster in clusters),
+        partitions=3 + round_ % 4,
+    )
     dice = one.dice
     one.set(
         tasks_max=dice.choice([1, 2, 3]),
@@ -61,78 +89,48 @@ def _play(stage: Stage, scenario: Callable[..., Scenario], dice_of: int, transac
         chunk_seconds=dice.choice([0.05, 0.3, 1.0]),
         transaction_timeout_ms=dice.choice(transaction_timeouts_ms),
     )
-
-    def lose_answers(run: Run) -> None:
-        for kind in (PRODUCE, END_TXN, INIT_PRODUCER_ID, ADD_PARTITIONS):
-            proxy.lose_share(kind, 0.1)
-        one.pause(0.5, 1.5)
-        proxy.calm()
-
-    def stand_still(run: Run) -> None:
-        run.signal_all(signal.SIGSTOP)
-        one.pause(0.5, 4.0)
-        run.signal_all(signal.SIGCONT)
-
-    def kill_worker(run: Run) -> None:
-        run.kill_a_worker(dice)
-
-    def kill_target(run: Run) -> None:
-        target.kill()
-        one.pause(0.0, 1.0)
-        target.restart()
-
-    def kill_source(run: Run) -> None:
-        stage.source.kill()
-        one.pause(0.0, 1.0)
-        stage.source.restart()
-
-    def target_stands_still(run: Run) -> None:
-        target.pause()
-        one.pause(0.5, 3.0)
-        target.resume()
-
-    def kill_driver(run: Run) -> None:
-        run.kill_driver()
-
-    def kill_all(run: Run) -> None:
-        run.kill_all()
-
-    ends: list[Callable[[Run], None]] = [kill_driver, kill_all]
-    others: list[Callable[[Run], None]] = [
-        lose_answers,
-        stand_still,
-        kill_worker,
-        kill_target,
-        kill_source,
-        target_stands_still,
-    ]
-    with one.writing(rate=3000):
-        run = one.start_run(LONG, until_copying=True)
-        for _ in range(dice.randrange(2, 4)):
-            one.wait_for_copied(run, one.copied_offsets() + 1)
-            one.pause(0.0, 0.7)
-            fault = dice.choice(ends + others)
-            one.note(f"{name}: {fault.__name__}")
-            fault(run)
-            if fault in ends:
-                run = one.start_run(LONG, until_copying=True)
-            elif dice.random() < 0.3:
-                one.note("another run takes over")
-                run = one.start_run(LONG, until_copying=True)
-        one.pause(0.0, 0.5)
-    one.wait_until_caught_up(run)
-    one.last_run()
-    one.verify()
+    kinds = stage.kinds()
+    played = Round(one.seed, stage.label)
+    began = time.monotonic()
+    try:
+        with one.writing(rate=3000):
+            run = one.start_run(LONG, until_copying=True)
+            for _ in range(dice.randrange(2, 4)):
+                one.wait_for_copied(run, one.copied_offsets() + 1)
+                one.pause(0.0, 0.7)
+                kind = dice.choice(list(kinds))
+                one.note(f"{stage.label}: {kind}")
+                played.faults.append(kind)
+                kinds[kind](stage, one, run)
+                if kind in ENDS:
+                    run = one.start_run(LONG, until_copying=True)
+                elif dice.random() < 0.3:
+                    one.note("another run takes over")
+                    run = one.start_run(LONG, until_copying=True)
+            one.pause(0.0, 0.5)
+        one.wait_until_caught_up(run)
+        one.last_run()
+        played.records = one.verify()
+    finally:
+        played.seconds = round(time.monotonic() - began, 1)
+        if report := os.environ.get("SOAK_REPORT"):
+            played.append_to(Path(report))
 
 
 @pytest.mark.parametrize("round_", range(4))
-def test_several_faults(stage: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
-    _play(stage, scenario, round_, [10_000])
+def test_several_faults(pairs: list[Stage], scenario: Callable[..., Scenario], round_: int) -> None:
+    _play(pairs[round_ % 2], scenario, round_, [10_000])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("round_", range(SOAK_ROUNDS))
-def test_several_faults_for_long(stage: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
+def test_several_faults_for_long(pairs: list[Stage], scenario: Callable[..., Scenario], round_: int) -> None:
     # Two seconds: a killed broker may time transactions out while it loads, and then lose the markers of their abort.
     # Such a partition is left out with a sentence of its own, which ends the round.
-    _play(stage, scenario, round_, [2000, 10_000])
+    _play(pairs[round_ % 2], scenario, round_, [2000, 10_000])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round_", range(SOAK_ROUNDS))
+def test_several_faults_of_three_nodes(trios: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
+    _play(trios, scenario, round_, [10_000])

@@ -1,0 +1,207 @@
+"""The kinds of faults that rounds at random choose from, and the stages that these rounds play on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from srm_common.testing import LocalKafka
+from tests.faults.leaders import shuffle_leaders
+from tests.faults.lossy_proxy import (
+    ADD_PARTITIONS,
+    END_TXN,
+    FETCH,
+    FIND_COORDINATOR,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    METADATA,
+    PRODUCE,
+    LossyProxy,
+)
+from tests.faults.quotas import quota
+from tests.faults.scenario import PATIENCE, Run, Scenario
+
+#: What the flow asks of each side while it copies.
+_OF_SOURCE = (FETCH, LIST_OFFSETS, METADATA)
+_OF_TARGET = (PRODUCE, END_TXN, INIT_PRODUCER_ID, ADD_PARTITIONS, FIND_COORDINATOR)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Two clusters; with one node each, they are reached through proxies."""
+
+    label: str
+    source: LocalKafka
+    target: LocalKafka
+    source_proxy: LossyProxy | None = None
+    target_proxy: LossyProxy | None = None
+
+    def address(self, cluster: str) -> str:
+        """The bootstrap servers of the flow's source or target."""
+        kafka, proxy = getattr(self, cluster), getattr(self, f"{cluster}_proxy")
+        return str(kafka.bootstrap_servers if proxy is None else proxy.address)
+
+    def kinds(self) -> dict[str, Fault]:
+        """The faults that can be played here, by what a table calls them."""
+        return KINDS | (OF_THREE_NODES if len(self.target.nodes) > 1 else OF_ONE_NODE)
+
+
+Fault = Callable[[Stage, Scenario, Run], None]
+
+
+def _kill_driver(stage: Stage, one: Scenario, run: Run) -> None:
+    run.kill_driver()
+
+
+def _kill_all(stage: Stage, one: Scenario, run: Run) -> None:
+    run.kill_all()
+
+
+def _kill_worker(stage: Stage, one: Scenario, run: Run) -> None:
+    run.kill_a_worker(one.dice)
+
+
+def _freeze_all(stage: Stage, one: Scenario, run: Run) -> None:
+    run.signal_all(signal.SIGSTOP)
+    one.pause(0.5, 4.0)
+    run.signal_all(signal.SIGCONT)
+
+
+def _freeze_driver(stage: Stage, one: Scenario, run: Run) -> None:
+    run.signal_driver(signal.SIGSTOP)
+    one.pause(0.5, 4.0)
+    run.signal_driver(signal.SIGCONT)
+
+
+def _overtake_frozen(stage: Stage, one: Scenario, run: Run) -> None:
+    """Another run takes over from one that is frozen, which wakes up and must be refused."""
+    run.signal_all(signal.SIGSTOP)
+    try:
+        later = one.start_run(PATIENCE, until_copying=True)
+        one.wait_for_copied(later, one.copied_offsets() + 1)
+    finally:
+        run.signal_all(signal.SIGCONT)
+    one.pause(0.2, 1.0)
+    later.kill_all()
+    run.kill_all()
+
+
+def _restart(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        kafka: LocalKafka = getattr(stage, cluster)
+        node = one.dice.choice(kafka.nodes)
+        kafka.kill(node)
+        one.pause(0.0, 1.0 if len(kafka.nodes) == 1 else 3.0)
+        kafka.restart(node)
+
+    return fault
+
+
+def _freeze(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        kafka: LocalKafka = getattr(stage, cluster)
+        node = one.dice.choice(kafka.nodes)
+        kafka.pause(node)
+        one.pause(0.5, 4.0)
+        kafka.resume(node)
+
+    return fault
+
+
+def _move_leaders(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        kafka: LocalKafka = getattr(stage, cluster)
+        if cluster == "source":
+            topics = [one.topic]
+        else:
+            topics = [one.remote, one.state.offsets_topic, one.state.segments_topic, "__transaction_state"]
+        for _ in range(one.dice.randrange(1, 5)):
+            shuffle_leaders(kafka, topics, one.dice)
+            one.pause(0.1, 0.6)
+
+    return fault
+
+
+def _throttle(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        kafka: LocalKafka = getattr(stage, cluster)
+        rate = "consumer_byte_rate" if cluster == "source" else "producer_byte_rate"
+        key, value = one.dice.choice([(rate, 100_000.0), ("request_percentage", 2.0)])
+        with quota(kafka, key, value):
+            one.pause(1.0, 3.0)
+
+    return fault
+
+
+def _lose_answers(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        proxy = _proxy(stage, cluster)
+        for kind in _OF_SOURCE if cluster == "source" else _OF_TARGET:
+            proxy.lose_share(kind, 0.1)
+        one.pause(0.5, 1.5)
+        proxy.calm()
+
+    return fault
+
+
+def _cut(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        for _ in range(one.dice.randrange(1, 4)):
+            _proxy(stage, cluster).cut()
+            one.pause(0.0, 0.5)
+
+    return fault
+
+
+def _swallow(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        proxy = _proxy(stage, cluster)
+        proxy.swallow()
+        one.pause(0.5, 6.0)
+        proxy.calm()
+
+    return fault
+
+
+def _delay(cluster: str) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        proxy = _proxy(stage, cluster)
+        proxy.delay(one.dice.choice([0.02, 0.1, 0.4]))
+        one.pause(1.0, 3.0)
+        proxy.calm()
+
+    return fault
+
+
+def _proxy(stage: Stage, cluster: str) -> LossyProxy:
+    proxy: LossyProxy | None = getattr(stage, f"{cluster}_proxy")
+    assert proxy is not None, f"{stage.label} has no proxy before its {cluster}"
+    return proxy
+
+
+def _of_both(kinds: Mapping[str, Callable[[str], Fault]]) -> dict[str, Fault]:
+    return {text.format(side): made(side) for text, made in kinds.items() for side in ("source", "target")}
+
+
+#: Faults that end their run: another one has to go on.
+ENDS = ("driver killed, its workers live on", "driver and workers killed", "run frozen, overtaken, and awake again")
+KINDS: dict[str, Fault] = {
+    **dict(zip(ENDS, (_kill_driver, _kill_all, _overtake_frozen), strict=True)),
+    "worker killed": _kill_worker,
+    "driver and workers frozen": _freeze_all,
+    "driver frozen": _freeze_driver,
+    **_of_both({"node of the {} killed": _restart, "node of the {} frozen": _freeze, "{} throttles": _throttle}),
+}
+OF_ONE_NODE = _of_both(
+    {
+        "answers of the {} lost": _lose_answers,
+        "connections to the {} cut": _cut,
+        "packets of the {} swallowed": _swallow,
+        "{} answers late": _delay,
+    }
+)
+OF_THREE_NODES = {
+    "leaders of the source moved": _move_leaders("source"),
+    "leaders and coordinators of the target moved": _move_leaders("target"),
+}
