@@ -21,7 +21,7 @@ from tests.faults.conftest import SOAK_ROUNDS
 from tests.faults.lossy_proxy import LossyProxy
 from tests.faults.random_faults import ENDS, Stage
 from tests.faults.rounds import Round
-from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, SOURCE, TARGET, Scenario
+from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, PATIENCE, SOURCE, TARGET, Run, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -105,8 +105,7 @@ def _play(stage: Stage, scenario: Callable[..., Scenario], round_: int, transact
                 if kind in ENDS:
                     run = one.start_run(LONG, until_copying=True)
                 elif dice.random() < 0.3:
-                    one.note("another run takes over")
-                    run = one.start_run(LONG, until_copying=True)
+                    run = _other_run(one, run)
             one.pause(0.0, 0.5)
         one.wait_until_caught_up(run)
         one.last_run()
@@ -115,6 +114,27 @@ def _play(stage: Stage, scenario: Callable[..., Scenario], round_: int, transact
         played.seconds = round(time.monotonic() - began, 1)
         if report := os.environ.get("SOAK_REPORT"):
             played.append_to(Path(report))
+
+
+def _other_run(one: Scenario, run: Run) -> Run:
+    """Start another run, which takes the flow; whichever of the two goes on.
+
+    Nearly always the new one. Where the answer to the earlier one's assertion was lost with its coordinator, it asks
+    again, and may take the flow back before the new one has asserted itself: exactly one of them owns it then, too.
+    """
+    one.note("another run takes over")
+    other = one.start_run(LONG)
+    deadline = time.monotonic() + PATIENCE
+    while not other.workers():
+        assert time.monotonic() < deadline, f"it has no workers; {other.process.tail()}"
+        if not other.process.running:
+            code = other.process.wait(PATIENCE)
+            assert code == OWNED_ELSEWHERE, f"the run ended with {code}: {other.outcome()}; {other.process.tail()}"
+            assert run.process.running, f"both runs ended: {run.outcome()}; {run.process.tail()}"
+            one.note("the earlier run keeps the flow")
+            return run
+        time.sleep(0.05)
+    return other
 
 
 @pytest.mark.parametrize("round_", range(4))
