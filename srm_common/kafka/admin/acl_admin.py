@@ -37,6 +37,7 @@ from srm_common.kafka.client.librdkafka import (
     SharedAdmin,
 )
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 
 B = TypeVar("B", bound=ConfluentBinding)
 
@@ -51,23 +52,32 @@ _PERMISSIONS = {ACLPermissionType[one.value]: one for one in Permission}
 
 class AclAdmin:
     """Requests about bindings to one cluster. ``timeout_seconds`` bounds one of them; ``admin`` is the cluster's client
-    where it is shared.
+    where it is shared, ``pool`` that of its connections.
 
     Every method raises UnreachableCluster, AccessDenied (which names right and principal), UnsupportedBroker or
     ClusterError; those that change bindings return what became of each.
     """
 
     def __init__(
-        self, cluster: ClusterSettings, *, timeout_seconds: float = 60.0, admin: SharedAdmin | None = None
+        self,
+        cluster: ClusterSettings,
+        *,
+        timeout_seconds: float = 60.0,
+        admin: SharedAdmin | None = None,
+        pool: LinkPool | None = None,
     ) -> None:
         self.cluster = cluster
         self._timeout = timeout_seconds
         self._admin = admin or SharedAdmin(cluster)
+        self._pool = pool
 
     def topic_bindings(self) -> frozenset[AclBinding] | None:
         """All bindings on topics; None where the brokers have no authorizer."""
         with ClusterLink(
-            self.cluster.of_client(Client.ADMIN), part="acls", request_timeout_ms=round(self._timeout * 1000)
+            self.cluster.of_client(Client.ADMIN),
+            part="acls",
+            request_timeout_ms=round(self._timeout * 1000),
+            pool=self._pool,
         ) as link:
             answer = link.run(lambda: self._described(link))
         if answer.error_code == codes.SECURITY_DISABLED:

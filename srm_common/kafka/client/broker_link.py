@@ -7,6 +7,7 @@ coroutines run inside :meth:`BrokerLink.run`.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
@@ -29,11 +30,15 @@ from srm_common.kafka.client.connection_faults import fault_text
 from srm_common.kafka.client.connections import FrameConnectionManager
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.library import Errors, FindCoordinatorRequest
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.client.security import connection_arguments
+from srm_common.kafka.client.signal import Signal
 
 T = TypeVar("T")
 
 _TRANSACTION_COORDINATOR = 1
+#: How long connections that another link used may take to show that they still work: others are made instead.
+_STILL_THERE_SECONDS = 1.0
 _RECONNECT_BACKOFF_MS, _RECONNECT_BACKOFF_MAX_MS = 50, 1000  # Kafka's clients have them
 
 
@@ -59,6 +64,7 @@ class BrokerLink(Closing):
         request_timeout_ms: a request unanswered for so long closes its connection, where the settings of the cluster
             say nothing else.
         at_most_ms: the same, whatever these say.
+        pool: where connections come from, and go to when the link is closed; not with ``loop``.
     """
 
     def __init__(
@@ -69,25 +75,40 @@ class BrokerLink(Closing):
         part: str = "",
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         at_most_ms: int | None = None,
+        pool: LinkPool | None = None,
     ) -> None:
         quiet_library()
         self.settings = settings
-        self.loop = loop or EventLoop()
         self._owns_loop = loop is None
+        self._pool, self._pool_generation = pool, 0 if pool is None else pool.generation
+        self._opened = self._closed = self._failed = False
+        self._coordinators: dict[str, int] = {}
+        patience_ms = settings.request_timeout_ms or request_timeout_ms
+        patience_ms = patience_ms if at_most_ms is None else min(patience_ms, at_most_ms)
+        self._name, self._patience_ms = settings.client_name(part), patience_ms
+        idle = None if pool is None else pool.take(settings)
+        #: The connections were used by another link before.
+        self._used = idle is not None
+        if idle is not None:
+            self.loop, self.manager = idle
+            self.manager.lend(self._name, patience_ms)
+        else:
+            self.loop = loop or EventLoop()
+            self.manager = self._new_manager()
+
+    def _new_manager(self) -> FrameConnectionManager:
+        settings = self.settings
         options = connection_arguments(settings)
         options.setdefault("bootstrap_servers", settings.bootstrap_servers.split(","))
         options.setdefault("reconnect_backoff_ms", _RECONNECT_BACKOFF_MS)
         options.setdefault("reconnect_backoff_max_ms", max(_RECONNECT_BACKOFF_MAX_MS, options["reconnect_backoff_ms"]))
-        patience_ms = settings.request_timeout_ms or request_timeout_ms
         options.update(
-            client_id=settings.client_name(part),
-            request_timeout_ms=patience_ms if at_most_ms is None else min(patience_ms, at_most_ms),
+            client_id=self._name,
+            request_timeout_ms=self._patience_ms,
             # Five are for Produce; the others keep a coordinator on the same node from waiting for them.
             max_in_flight_requests_per_connection=8,
         )
-        self.manager = FrameConnectionManager(self.loop, **options)
-        self._coordinators: dict[str, int] = {}
-        self._opened = False
+        return FrameConnectionManager(self.loop, **options)
 
     @property
     def alias(self) -> str:
@@ -96,7 +117,14 @@ class BrokerLink(Closing):
 
     def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Drive the loop until ``work`` is done."""
-        return self.loop.run(work)  # type: ignore[no-any-return]
+        if self._closed:
+            raise RuntimeError(f"the link to cluster {self.alias} is closed")
+        try:
+            return self.loop.run(work)  # type: ignore[no-any-return]
+        except BaseException:
+            # Tasks that it began may go on when the loop is driven next.
+            self._failed = True
+            raise
 
     async def open(self, topics: Iterable[str] = (), timeout_seconds: float = 15.0) -> None:
         """Find the brokers and the leaders of ``topics``.
@@ -108,9 +136,14 @@ class BrokerLink(Closing):
         """
         if self._opened:
             return
-        self.manager.cluster.keep(topics)
+        deadline = time.monotonic() + timeout_seconds
+        wanted = set(topics)
+        self.manager.cluster.keep(wanted)
+        if self._used and await self._still_there(wanted, min(timeout_seconds, _STILL_THERE_SECONDS)):
+            self._opened = True
+            return
         try:
-            await self.manager.bootstrap_async(timeout_ms=timeout_seconds * 1000)
+            await self.manager.bootstrap_async(timeout_ms=max(deadline - time.monotonic(), 0.0) * 1000)
         except Errors.KafkaTimeoutError as error:
             reason = f" ({self.manager.last_fault})" if self.manager.last_fault else ""
             raise UnreachableCluster(
@@ -123,6 +156,19 @@ class BrokerLink(Closing):
             raise UnsupportedBroker(f"cluster {self.alias} does not list its brokers: {error}") from error
         self._check_versions()
         self._opened = True
+
+    async def _still_there(self, wanted: set[str], seconds: float) -> bool:
+        """Whether connections that another link used tell the brokers and the leaders; else they are ended."""
+        signal = Signal(self.loop)
+        asked = self.loop.call_soon_with_future(self.manager.cluster.refresh_metadata)
+        asked.add_both(lambda _: signal.set())
+        await signal.wait(seconds)
+        if asked.succeeded():
+            return True
+        self.manager.close()
+        self.manager, self._used = self._new_manager(), False
+        self.manager.cluster.keep(wanted)
+        return False
 
     def _check_versions(self) -> None:
         data = self.manager.broker_version_data
@@ -324,7 +370,18 @@ class BrokerLink(Closing):
         self._coordinators.pop(transactional_id, None)
 
     def close(self) -> None:
-        """End all connections."""
+        """End all connections, or leave them to the pool."""
+        if self._closed:
+            return
+        self._closed = True
+        if (
+            self._pool is not None
+            and self._opened
+            and not self._failed
+            and self.manager.idle
+            and self._pool.put(self.settings, self.loop, self.manager, self._pool_generation)
+        ):
+            return
         self.manager.close()
         if self._owns_loop:
             self.loop.close()

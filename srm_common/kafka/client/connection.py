@@ -72,6 +72,12 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         self.step = FIRST_REQUEST
         self.parser = FrameProtocol(client_id=self.config["client_id"])
 
+    def lend(self, client_id: str, request_timeout_ms: int) -> None:
+        """Requests go out under this name from now on, and may take so long."""
+        self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self._usual_seconds = request_timeout_ms / 1000
+        self.parser.rename(client_id)
+
     @property
     def tls(self) -> bool:
         """Whether the connection is to have TLS."""

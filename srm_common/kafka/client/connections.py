@@ -35,6 +35,12 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
         super().__init__(**configs)
         self.config["allow_auto_create_topics"] = False
 
+    def forget(self) -> None:
+        """Know the brokers only, as after the first request of a new connection."""
+        for known in (self._topics, self._partitions, self._topic_ids, self._topic_names_by_id):
+            known.clear()
+        self.unauthorized_topics.clear()
+
     def keep(self, topics: Iterable[str]) -> bool:
         """Ask for the leaders of these topics, too, from the next refresh on; whether one is new."""
         new = set(topics) - self._topics
@@ -120,6 +126,20 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         self.last_fault = fault_text(error)
         if is_refusal(error):
             self._refused_logins[node_id] = error
+
+    @property
+    def idle(self) -> bool:
+        """Whether there are connections, all of them ready, and none owes an answer."""
+        return bool(self._conns) and all(
+            conn.connected and not conn.paused and not conn.in_flight_requests for conn in self._conns.values()
+        )
+
+    def lend(self, client_id: str, request_timeout_ms: int) -> None:
+        """From now on by this name, and with this patience."""
+        self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self.cluster.forget()
+        for conn in self._conns.values():
+            conn.lend(client_id, request_timeout_ms)
 
     def disconnect(self, node_id: Any, reason: str) -> None:
         """Close the connection to a node, if there is one; whatever waits for an answer fails at once."""

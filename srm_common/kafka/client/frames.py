@@ -83,6 +83,10 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
         #: Number, lease, decoder and least size of the answers that are to come.
         self._decoders: deque[tuple[int, Lease | None, _Decoder, int]] = deque()
 
+    def rename(self, client_id: str) -> None:
+        """Requests go out under this name from now on."""
+        self._client_id = client_id
+
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Queue a request's bytes; remembers how its answer is to be received and decoded."""
         if isinstance(request, RawProduce):

@@ -29,6 +29,7 @@ from srm_common.kafka.client.librdkafka import (
     admin_client,
 )
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.groups.group_offsets import (
     GROUPS_AT_ONCE,
     PAUSE_SECONDS,
@@ -121,14 +122,16 @@ _LIST_GROUPS_VERSION = 4
 _KINDS = ("share", "streams")
 
 
-def other_groups(cluster: ClusterSettings, *, timeout_seconds: float = 30.0) -> tuple[list[Group], list[GroupFault]]:
+def other_groups(
+    cluster: ClusterSettings, *, timeout_seconds: float = 30.0, pool: LinkPool | None = None
+) -> tuple[list[Group], list[GroupFault]]:
     """Such groups by name, ``protocol`` being the kind; what some broker could not list is a fault.
 
     Raises:
         UnreachableCluster, AccessDenied, UnsupportedBroker: as the cluster answers.
     """
     with ClusterLink(
-        cluster.of_client(Client.ADMIN), part="groups", request_timeout_ms=int(timeout_seconds * 1000)
+        cluster.of_client(Client.ADMIN), part="groups", request_timeout_ms=int(timeout_seconds * 1000), pool=pool
     ) as link:
         return link.run(lambda: _listed(link, timeout_seconds))
 

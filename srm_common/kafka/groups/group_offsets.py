@@ -14,6 +14,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, SharedAdmin
+from srm_common.kafka.client.link_pool import LinkPool
 
 REQUEST_SECONDS = 30.0
 RETRY_SECONDS = 10.0
@@ -61,12 +62,19 @@ class GroupFault:
 
 
 class GroupReader:
-    """Asks one cluster about its consumer groups; ``admin`` is the cluster's client where it is shared."""
+    """Asks one cluster about its consumer groups; ``admin`` is the cluster's client where it is shared, ``pool``
+    that of its connections."""
 
     def __init__(
-        self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS, admin: SharedAdmin | None = None
+        self,
+        cluster: ClusterSettings,
+        *,
+        timeout_seconds: float = REQUEST_SECONDS,
+        admin: SharedAdmin | None = None,
+        pool: LinkPool | None = None,
     ) -> None:
         self._cluster = cluster
+        self._pool = pool
         self._timeout = timeout_seconds
         self._shared = admin or SharedAdmin(cluster)
         self._admin = self._shared.client
@@ -141,7 +149,9 @@ class GroupReader:
         from srm_common.kafka.groups.group_watch import GroupWatch
 
         try:
-            with GroupWatch(self._cluster.of_client(Client.ADMIN), timeout_seconds=self._timeout) as watch:
+            with GroupWatch(
+                self._cluster.of_client(Client.ADMIN), timeout_seconds=self._timeout, pool=self._pool
+            ) as watch:
                 answer = watch.of_groups(noted)
         except SrmError as error:
             answer = [], [str(error)]

@@ -18,6 +18,7 @@ from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 
 T = TypeVar("T")
@@ -41,8 +42,11 @@ class GroupWatch(Closing):
             question connects again.
     """
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float = 10.0, pool: LinkPool | None = None
+    ) -> None:
         self._cluster = cluster
+        self._pool = pool
         self._timeout = timeout_seconds
         self._link: ClusterLink | None = None
         self._coordinators: dict[str, int] = {}
@@ -67,7 +71,7 @@ class GroupWatch(Closing):
 
     def _ask(self, work: Callable[[ClusterLink], Awaitable[T]]) -> T:
         if self._link is None:
-            self._link = ClusterLink(self._cluster, request_timeout_ms=int(self._timeout * 1000))
+            self._link = ClusterLink(self._cluster, request_timeout_ms=int(self._timeout * 1000), pool=self._pool)
         link = self._link
         try:
             return link.run(lambda: work(link))

@@ -14,6 +14,7 @@ from srm_common.errors import SrmError
 from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import DescribeQuorumRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 
 _WITH_TIMES = 1
 _METADATA_TOPIC = "__cluster_metadata"
@@ -30,11 +31,11 @@ class ClockOffset:
     uncertainty_ms: float
 
 
-def clock_offset(cluster: ClusterSettings) -> ClockOffset | None:
+def clock_offset(cluster: ClusterSettings, pool: LinkPool | None = None) -> ClockOffset | None:
     """The clock of the cluster's active controller; None if it is unknown: the cluster does not respond, has
     ZooKeeper, is older than Kafka 3.3, or does not grant DESCRIBE on the cluster."""
     try:
-        with ClusterLink(cluster.of_client(Client.ADMIN), part="clock", at_most_ms=_TIMEOUT_MS) as link:
+        with ClusterLink(cluster.of_client(Client.ADMIN), part="clock", at_most_ms=_TIMEOUT_MS, pool=pool) as link:
             return link.run(lambda: _asked(link))
     except (SrmError, RetriableFault):  # a figure less, and who needs the cluster for more says why it does not respond
         return None

@@ -22,6 +22,7 @@ from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.client.link import EARLIEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log.empty_answers import EmptyAnswers, Silence
 from srm_common.kafka.log.log_facts import leader_epoch, log_facts
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
@@ -83,10 +84,18 @@ class LogWindows(Closing):
     Args:
         committed: see what read_committed consumers see, or also aborted records.
         timeout_seconds: give up a window that shows nothing new for so long.
+        pool: of the cluster's connections.
     """
 
-    def __init__(self, cluster: ClusterSettings, *, committed: bool = True, timeout_seconds: float = 30.0) -> None:
-        self._link = ClusterLink(cluster.of_client(Client.CONSUMER), part="windows")
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        *,
+        committed: bool = True,
+        timeout_seconds: float = 30.0,
+        pool: LinkPool | None = None,
+    ) -> None:
+        self._link = ClusterLink(cluster.of_client(Client.CONSUMER), part="windows", pool=pool)
         self._committed = committed
         self._timeout = timeout_seconds
         self._leases: dict[int, Lease] = {}

@@ -6,6 +6,7 @@ import threading
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.client.librdkafka import SharedAdmin
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import WRITE_SECONDS, StateWriter
 
@@ -19,6 +20,8 @@ class ClusterClients:
     def __init__(self, cluster: ClusterSettings) -> None:
         self.cluster = cluster
         self._lock = threading.Lock()
+        #: Of kafka-python's connections, between two uses.
+        self.links = LinkPool()
         self._admin: SharedAdmin | None = None
         self._reader: StateReader | None = None
         self._writers: dict[tuple[bool, float], StateWriter] = {}
@@ -34,7 +37,7 @@ class ClusterClients:
         """Reads what is committed, as patient as a command; see :meth:`StateReader.with_patience`."""
         with self._lock:
             if self._reader is None:
-                self._reader = StateReader(self.cluster, admin=self._shared_admin())
+                self._reader = StateReader(self.cluster, admin=self._shared_admin(), pool=self.links)
             return self._reader
 
     def writer(self, *, repeats_matter: bool = True, timeout_seconds: float | None = None) -> StateWriter:
@@ -61,6 +64,7 @@ class ClusterClients:
                 self._reader.close()
             self._admin = self._reader = None
             self._writers.clear()
+        self.links.close()
 
     def _shared_admin(self) -> SharedAdmin:
         if self._admin is None:

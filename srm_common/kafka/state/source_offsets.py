@@ -9,6 +9,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptBatch, CorruptRecord, StateTopicInvalid
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, held_by_transaction
 from srm_common.kafka.state.state_topics import StateTopics
@@ -54,6 +55,7 @@ def read_source_offsets(
     refuse_loss: bool = True,
     connector: str = SOURCE_CONNECTOR,
     patience_seconds: float = _PATIENCE_SECONDS,
+    pool: LinkPool | None = None,
 ) -> SourceOffsets:
     """What the flow has committed, MirrorMaker 2's own commits included; nothing where the topic does not exist.
 
@@ -66,6 +68,7 @@ def read_source_offsets(
         refuse_loss: False for who is about to rebuild what was lost.
         connector: whose offsets; a MirrorMaker 2 in a Connect cluster may have any name.
         patience_seconds: how long the target may bring nothing, as while leaders move.
+        pool: of the target's connections.
 
     Raises:
         StateUnavailable: a partition of the topic cannot be read to its end in time.
@@ -74,7 +77,7 @@ def read_source_offsets(
     """
     if not state.offsets_partitions:
         return SourceOffsets()
-    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool) as link:
         newest, copied = link.run(
             lambda: _read(link, flow, state, stable_within_seconds, refuse_loss, connector, patience_seconds)
         )
@@ -111,6 +114,7 @@ def read_source_offsets(
             refuse_loss=False,
             connector=connector,
             patience_seconds=patience_seconds,
+            pool=pool,
         )
         if not (out or out.faults or out.resets):
             raise _lost(flow, state, copied)

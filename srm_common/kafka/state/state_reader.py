@@ -31,12 +31,13 @@ from srm_common.kafka.client.librdkafka import (
     TopicPartition,
     silent_logger,
 )
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.client.security import librdkafka_settings
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.plain_records import read_plain_records, timed_records
 
 if TYPE_CHECKING:
-    from srm_common.kafka.client.link import ClusterLink
+    pass
 
 _BATCH = 20_000
 _POLL_SECONDS = 0.01
@@ -63,12 +64,10 @@ class LogRecord:
 
 
 class _Connection:
-    """What readers of one cluster share: a consumer, which one thread may use at a time, and a link for reading raw
-    batches."""
+    """What readers of one cluster share: a consumer, which one thread may use at a time."""
 
     def __init__(self, cluster: ClusterSettings, committed: bool) -> None:
         self.lock = threading.RLock()
-        self.link: ClusterLink | None = None
         self.last_fault: KafkaError | None = None
         self.committed = committed
         #: Topics whose leaders the consumer was told. One that has no connection yet when it is assigned partitions
@@ -99,8 +98,6 @@ class _Connection:
     def close(self) -> None:
         if self.consumer is not None:
             self.consumer.close()
-        if self.link is not None:
-            self.link.close()
 
     def _remember(self, error: KafkaError) -> None:
         self.last_fault = error
@@ -116,6 +113,7 @@ class StateReader(Closing):
             default no longer than whoever waits for the answer of a command likes. Who gives it, a run, does not
             believe that a topic does not exist before it was said twice.
         admin: the cluster's client where it is shared.
+        pool: of the cluster's connections, which a read takes and gives back.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from every method, as the cluster answers.
@@ -129,8 +127,10 @@ class StateReader(Closing):
         committed: bool = True,
         patience_seconds: float | None = None,
         admin: SharedAdmin | None = None,
+        pool: LinkPool | None = None,
     ) -> None:
         self._cluster = cluster
+        self._pool = pool or LinkPool()
         self._be_patient(timeout_seconds, patience_seconds)
         self._admin = admin or SharedAdmin(cluster)
         self._connection = _Connection(cluster, committed)
@@ -153,6 +153,7 @@ class StateReader(Closing):
     def close(self) -> None:
         if not self._is_view:
             self._connection.close()
+            self._pool.close()
 
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, 0 when it does not exist."""
@@ -291,11 +292,7 @@ class StateReader(Closing):
         from srm_common.kafka.client.link import ClusterLink
         from srm_common.kafka.log.committed_log import read_committed
 
-        connection = self._connection
-        with connection.lock:
-            if connection.link is None:
-                connection.link = ClusterLink(self._cluster.of_client(Client.CONSUMER), part="state")
-            link = connection.link
+        with ClusterLink(self._cluster.of_client(Client.CONSUMER), part="state", pool=self._pool) as link:
 
             async def work() -> None:
                 await link.open([topic], self._timeout)

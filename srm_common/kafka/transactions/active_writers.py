@@ -14,6 +14,7 @@ from srm_common.kafka.client import codes
 from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import ListGroupsRequest, ListTransactionsRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 
 #: Of ListGroups: the first version that tells states.
 _WITH_STATES = 4
@@ -22,7 +23,9 @@ _SHORT_MS = 3_000
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-def active_writers(flow: FlowSettings, mirror_maker: ConnectNames | None = None) -> list[str]:
+def active_writers(
+    flow: FlowSettings, mirror_maker: ConnectNames | None = None, *, pool: LinkPool | None = None
+) -> list[str]:
     """One sentence for each sign that something writes into the flow's copies at this moment.
 
     ``mirror_maker`` is one that has names of its own; that of a dedicated MirrorMaker 2 is looked for in any case. A
@@ -33,7 +36,7 @@ def active_writers(flow: FlowSettings, mirror_maker: ConnectNames | None = None)
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     with ClusterLink(
-        flow.target.of_client(Client.ADMIN), part="control", request_timeout_ms=flow.request_timeout_ms
+        flow.target.of_client(Client.ADMIN), part="control", request_timeout_ms=flow.request_timeout_ms, pool=pool
     ) as link:
 
         async def ask() -> list[str]:
@@ -44,13 +47,14 @@ def active_writers(flow: FlowSettings, mirror_maker: ConnectNames | None = None)
         return link.run(ask)
 
 
-def mirror_maker_workers(flow: FlowSettings) -> list[str]:
+def mirror_maker_workers(flow: FlowSettings, *, pool: LinkPool | None = None) -> list[str]:
     """One sentence when workers of a dedicated MirrorMaker 2 are active on the flow; raises as above, soon."""
     with ClusterLink(
         flow.target.of_client(Client.ADMIN),
         part="driver",
         request_timeout_ms=flow.request_timeout_ms,
         at_most_ms=_SHORT_MS,
+        pool=pool,
     ) as link:
 
         async def ask() -> list[str]:

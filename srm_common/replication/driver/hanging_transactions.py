@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.transactions.hanging_transactions import blocked_partitions
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.hanging_transactions import end_open_transactions
@@ -36,7 +37,7 @@ class EndedTransactions:
 
 
 def end_hanging_transactions(
-    job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy]
+    job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy], pool: LinkPool | None = None
 ) -> EndedTransactions:
     """End what transactions of ``identities`` left open in ``copies``. None of them may be active.
 
@@ -49,7 +50,7 @@ def end_hanging_transactions(
     wanted = {copy.downstream: copy for copy in copies}
     if not wanted:
         return EndedTransactions()
-    with ClusterLink(job.target, part="driver", request_timeout_ms=job.request_timeout_ms) as link:
+    with ClusterLink(job.target, part="driver", request_timeout_ms=job.request_timeout_ms, pool=pool) as link:
         return link.run(lambda: _free(link, job, identities, wanted))
 
 

@@ -42,6 +42,7 @@ from srm_common.kafka.client import codes
 from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import ListTransactionsRequest
 from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.transactions.producer import FencedAfterRepeat, init_producer
 
 #: A partition without a leader must not hold up the others.
@@ -70,6 +71,7 @@ class Ownership:
         *,
         timeout_seconds: float | None = None,
         task_id_prefix: str | None = None,
+        pool: LinkPool | None = None,
     ) -> Ownership:
         """Fence all other owners and become the owner.
 
@@ -80,11 +82,12 @@ class Ownership:
                 long as the flow has patience.
             task_id_prefix: what the transactional ids of a MirrorMaker 2 begin with that has names of its own; they
                 are fenced, too.
+            pool: of the target's connections.
 
         Raises:
             UnreachableCluster, AccessDenied, ConfigError: the target does not hand out producer ids.
         """
-        link = ClusterLink(flow.target, part="driver")
+        link = ClusterLink(flow.target, part="driver", pool=pool)
         owner = cls(flow, slots, link, flow.patience_seconds if timeout_seconds is None else timeout_seconds)
         owner._known = {task_transactional_id(flow.name, slot) for slot in range(max(slots, known_slots))}
         if task_id_prefix is not None:

@@ -10,6 +10,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log import log_facts
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.replication.driver.log_identity import EpochEnds
@@ -28,15 +29,18 @@ class SourceView(Closing):
     Args:
         patience_seconds: how long the cluster may be silent at first, and when topic ids are asked for; by default no
             longer than whoever waits for the answer of a command likes.
+        pool: of the source's connections.
 
     All questions raise :class:`UnreachableCluster` when no broker answers and :class:`AccessDenied` for a
     refused login.
     """
 
-    def __init__(self, flow: FlowSettings, *, patience_seconds: float = _COMMAND_SECONDS) -> None:
+    def __init__(
+        self, flow: FlowSettings, *, patience_seconds: float = _COMMAND_SECONDS, pool: LinkPool | None = None
+    ) -> None:
         self._read_committed = flow.read_committed
         self._patience = patience_seconds
-        self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms)
+        self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Where reading can go to now: the last stable offsets, or high watermarks of an uncommitted

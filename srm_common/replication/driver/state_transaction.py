@@ -11,6 +11,7 @@ from srm_common.errors import StateUnavailable
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import StateTopics
@@ -21,7 +22,9 @@ from srm_common.wire.mm2 import SOURCE_CONNECTOR, epoch_headers, parse_source_of
 from srm_common.wire.plain_records import Entry, NewRecord
 
 
-def write_transaction(flow: FlowSettings, owner: Ownership, records: Iterable[NewRecord]) -> None:
+def write_transaction(
+    flow: FlowSettings, owner: Ownership, records: Iterable[NewRecord], pool: LinkPool | None = None
+) -> None:
     """Write ``records`` to the target by the identity of the flow's first slot, which ``owner`` holds.
 
     A run that takes the flow meanwhile makes it fail, so that nothing newer is ever overwritten.
@@ -34,7 +37,7 @@ def write_transaction(flow: FlowSettings, owner: Ownership, records: Iterable[Ne
     homes: dict[TopicPartition, list[NewRecord]] = defaultdict(list)
     for record in records:
         homes[TopicPartition(record.topic, record.partition)].append(record)
-    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool) as link:
         link.run(lambda: _write(flow, owner, link, homes))
 
 

@@ -12,6 +12,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.state_topics import StateTopic
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.groups.group_commits import GroupCommitter
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.cluster_clients import ClusterClients
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 class FlowCluster:
     """One of them. What it gives out shares one admin client, one consumer and one producer, which are made by their
-    first use; only links have connections of their own.
+    first use. Links take connections from a pool and give them back.
 
     Responses of a cluster are not cached: another request gets a new response.
     """
@@ -44,6 +45,11 @@ class FlowCluster:
         self.clients = ClusterClients(cluster)
         self._flow = flow
         self._timeout = timeout_seconds
+
+    @property
+    def links(self) -> LinkPool:
+        """The connections of kafka-python that nobody uses at the moment."""
+        return self.clients.links
 
     @property
     def _request_seconds(self) -> float:
@@ -64,7 +70,7 @@ class FlowCluster:
         from srm_common.kafka.admin.acl_admin import AclAdmin
 
         seconds = self._flow.admin_timeout_ms / 1000
-        return AclAdmin(self.settings, timeout_seconds=seconds, admin=self.clients.admin)
+        return AclAdmin(self.settings, timeout_seconds=seconds, admin=self.clients.admin, pool=self.links)
 
     @property
     def schema_registry(self) -> SchemaRegistry:
@@ -76,7 +82,7 @@ class FlowCluster:
     def groups(self, timeout_seconds: float | None = None) -> GroupReader:
         """Consumer groups and what they have committed; a request may take as long as the flow's small ones may."""
         seconds = self._flow.request_seconds if timeout_seconds is None else timeout_seconds
-        return GroupReader(self.settings, timeout_seconds=seconds, admin=self.clients.admin)
+        return GroupReader(self.settings, timeout_seconds=seconds, admin=self.clients.admin, pool=self.links)
 
     @property
     def group_offsets(self) -> GroupCommitter:
@@ -108,10 +114,10 @@ class FlowCluster:
         return ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)[0]
 
     def link(self, part: str) -> ClusterLink:
-        """New connections of kafka-python, to be closed by the caller; ``part`` is the purpose, for client ids."""
+        """A link, to be closed by the caller; ``part`` is the purpose, for client ids."""
         from srm_common.kafka.client.link import ClusterLink
 
-        return ClusterLink(self.settings, part=part, request_timeout_ms=self._flow.request_timeout_ms)
+        return ClusterLink(self.settings, part=part, request_timeout_ms=self._flow.request_timeout_ms, pool=self.links)
 
 
 class FlowClusters(Closing):
@@ -172,10 +178,10 @@ class FlowClusters(Closing):
         )
 
     def source_view(self, **patience: float) -> SourceView:
-        """New connections for questions about the source's logs, to be closed by the caller."""
+        """A link for questions about the source's logs, to be closed by the caller."""
         from srm_common.replication.driver.source_view import SourceView
 
-        return SourceView(self.flow, **patience)
+        return SourceView(self.flow, pool=self.source.links, **patience)
 
     def control_log(self, writes_to: ClusterSettings | None = None) -> ControlLog:
         """The history of changes to the flow; a context manager."""

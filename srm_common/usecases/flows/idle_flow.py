@@ -49,7 +49,7 @@ def idle_flow(
         return
     highest = int((store.read(StateKey.SLOTS) or {}).get("highest", 0))
     prefix = None if mirror_maker is None else mirror_maker.task_id_prefix
-    owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), task_id_prefix=prefix)
+    owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), task_id_prefix=prefix, pool=clusters.target.links)
     try:
         # An owner that took the flow before us had announced itself before that.
         begun = living_driver(store, seen, 0)
@@ -77,7 +77,7 @@ def signs_of_life(
         watch_seconds: how long to watch for a beat of a run that may be alive.
     """
     flow, store = clusters.flow, clusters.state
-    signs = active_writers(flow, mirror_maker)
+    signs = active_writers(flow, mirror_maker, pool=clusters.target.links)
     if signs:
         return signs
     known = drivers(store.read_all(prefix=StateKey.DRIVER)) if seen is None else seen

@@ -60,11 +60,11 @@ def decide_groups(flow: FlowSettings | FlowClusters) -> tuple[list[GroupDecision
         UnreachableCluster, AccessDenied, ClusterError: as the source answers.
     """
     with clusters_of(flow) as clusters:
+        flow = clusters.flow
         listed, faults = clusters.source.groups().groups()
-    flow = clusters.flow
+        others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds, pool=clusters.source.links)
     decided = decide_group_names(flow, (group.name for group in listed))
     decisions = [replace(made, state=group.state) for made, group in zip(decided, listed, strict=True)]
-    others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds)
     decisions += map(GroupDecision.unsupported, others)
     return sorted(decisions, key=lambda made: made.group), faults or unlisted
 
@@ -78,7 +78,7 @@ def explain_group(flow: FlowSettings | FlowClusters, group: str) -> tuple[GroupD
 def _explained(clusters: FlowClusters, group: str) -> tuple[GroupDecision, list[GroupFault]]:
     flow, reader = clusters.flow, clusters.source.groups()
     listed, faults = reader.groups()
-    for other in other_groups(flow.source, timeout_seconds=flow.request_seconds)[0]:
+    for other in other_groups(flow.source, timeout_seconds=flow.request_seconds, pool=clusters.source.links)[0]:
         if other.name == group:
             return GroupDecision.unsupported(other), faults
     states = {found.name: found.state for found in listed}

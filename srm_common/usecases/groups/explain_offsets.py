@@ -210,7 +210,7 @@ def _at_source(
     looked at."""
     flow, reader = clusters.flow, clusters.source.groups(_SOURCE_SECONDS)
     listed, unlisted = reader.groups()
-    others, more = other_groups(flow.source, timeout_seconds=_SOURCE_SECONDS)
+    others, more = other_groups(flow.source, timeout_seconds=_SOURCE_SECONDS, pool=clusters.source.links)
     chosen = group_filter(flow)
     known = {group.name for group in listed}
     refused: list[ExplainedOffset] = []

@@ -152,7 +152,7 @@ def _write(
     if owner is None:
         clusters.target.writer().write(f"hand back flow {flow.name}", records)
     elif records:
-        write_transaction(flow, owner, records)
+        write_transaction(flow, owner, records, clusters.target.links)
     changed = [one for one in found.positions if one.position != one.stored]
     how = f"to MirrorMaker 2 in group {request.mirror_maker.group}"
     record_handover(clusters, "handback", how, found.positions, changed)

@@ -39,6 +39,7 @@ def stored_offsets(clusters: FlowClusters, mirror_maker: ConnectNames, *, fenced
         stable_within_seconds=STABLE_WITHIN_SECONDS if fenced else None,
         refuse_loss=False,
         connector=mirror_maker.connector,
+        pool=clusters.target.links,
     )
 
 

@@ -17,7 +17,9 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.errors import SrmError
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.state.flow_positions import FlowPositions, Standing
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.source_ends import Reader, SourceEnds
 
 #: A cluster is asked no more often.
@@ -32,9 +34,11 @@ _CLOSING_SECONDS = 2.0
 class TargetPositions:
     """Where flows into one target stand, over a connection of its own. Belongs to one thread."""
 
-    def __init__(self, target: ClusterSettings, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, target: ClusterSettings, *, patience_seconds: float = _PATIENCE_SECONDS, pool: LinkPool | None = None
+    ) -> None:
         self._patience = patience_seconds
-        self._link = ClusterLink(target, part="lag", request_timeout_ms=int(patience_seconds * 1000))
+        self._link = ClusterLink(target, part="lag", request_timeout_ms=int(patience_seconds * 1000), pool=pool)
         self._positions = FlowPositions(self._link)
 
     def look(self, flows: Iterable[FlowName]) -> dict[FlowName, Standing | SrmError | None]:
@@ -51,13 +55,19 @@ class TargetPositions:
         self._link.close()
 
 
-def lag_now(flow: FlowSettings, *, patience_seconds: float = _PATIENCE_SECONDS) -> FlowLag | None:
-    """Asked of both clusters while the caller waits; None for a flow that never ran.
+def lag_now(given: FlowSettings | FlowClusters, *, patience_seconds: float = _PATIENCE_SECONDS) -> FlowLag | None:
+    """Asked of both clusters of a flow while the caller waits; None for one that never ran.
 
     Raises:
         SrmError: as the clusters answer.
     """
-    target = TargetPositions(flow.target, patience_seconds=patience_seconds)
+    with clusters_of(given) as clusters:
+        return _lag_now(clusters, patience_seconds)
+
+
+def _lag_now(clusters: FlowClusters, patience_seconds: float) -> FlowLag | None:
+    flow = clusters.flow
+    target = TargetPositions(flow.target, patience_seconds=patience_seconds, pool=clusters.target.links)
     try:
         standing = target.look([flow.name])[flow.name]
     finally:
@@ -66,7 +76,7 @@ def lag_now(flow: FlowSettings, *, patience_seconds: float = _PATIENCE_SECONDS) 
         raise standing
     if standing is None:
         return None
-    source = SourceEnds(flow.source, patience_seconds=patience_seconds)
+    source = SourceEnds(flow.source, patience_seconds=patience_seconds, pool=clusters.source.links)
     try:
         return source.look({flow.name: Reader(standing, flow.read_committed)})[flow.name]
     finally:

@@ -48,7 +48,7 @@ def _status(clusters: FlowClusters) -> StatusReport:
     run, lag, fault = last_run(clusters), None, None
     if run is not None:
         try:
-            lag = lag_now(flow)
+            lag = lag_now(clusters)
         except SrmError as error:
             fault = str(error)
         else:

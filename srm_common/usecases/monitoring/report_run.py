@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
@@ -75,7 +76,7 @@ def _made(
         record = replace(record, state=RunState.FAILED, error=fault)
     notes = list(warnings)
     if record is not None:
-        record, unknown = _with_lag(flow, record)
+        record, unknown = _with_lag(clusters, record)
         if unknown is not None:
             notes.append(f"the lag is unknown, or as of the run: {unknown}")
     decisions = known.get(StateKey.DECISIONS)
@@ -89,7 +90,7 @@ def _made(
         heartbeats=heartbeat_report(clusters, by_hop=True),
         groups=groups_from(known.get(StateKey.GROUPS)),
         topic_groups=topics_from(known.get(StateKey.GROUPS)),
-        clock=measure_clocks(flow),
+        clock=measure_clocks(clusters),
         schedule_interval_seconds=flow.schedule_interval_seconds,
         lag_objective_records=flow.lag_objective_records,
         decisions=None if decisions is None else {"decisions": decisions},
@@ -171,9 +172,12 @@ def _not_kept(report: RunReport, error: SrmError) -> str:
     return str(error)
 
 
-def measure_clocks(flow: FlowSettings) -> ClockSkew:
-    """Both clusters' clocks against this host's, as far as they can be asked."""
-    source, target = clock_offset(flow.source), clock_offset(flow.target)
+def measure_clocks(clusters: FlowClusters) -> ClockSkew:
+    """Both clusters' clocks against this host's, as far as they can be asked; both are asked at the same time."""
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="srm-clock") as pool:
+        asked = pool.submit(clock_offset, clusters.source.settings, clusters.source.links)
+        target = clock_offset(clusters.target.settings, clusters.target.links)
+        source = asked.result()
     errors = [one.uncertainty_ms for one in (source, target) if one is not None]
     return ClockSkew(
         source_ms=None if source is None else round(source.ahead_ms, 1),
@@ -196,10 +200,10 @@ def _standing(last: RunRecord, run_id: str, fault: str, now_ms: int) -> RunRecor
     )
 
 
-def _with_lag(flow: FlowSettings, record: RunRecord) -> tuple[RunRecord, str | None]:
+def _with_lag(clusters: FlowClusters, record: RunRecord) -> tuple[RunRecord, str | None]:
     """With the positions and ends of this moment; and why some could not be asked."""
     try:
-        lag = lag_now(flow)
+        lag = lag_now(clusters)
     except SrmError as error:
         return record, str(error)
     if lag is None:

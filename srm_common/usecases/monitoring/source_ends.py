@@ -12,6 +12,7 @@ from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log.log_facts import oldest_records
 from srm_common.kafka.state.flow_positions import Standing
 
@@ -34,11 +35,13 @@ class SourceEnds:
     :class:`~srm_common.kafka.client.link.ClusterLink`.
     """
 
-    def __init__(self, source: ClusterSettings, *, patience_seconds: float = 10.0) -> None:
+    def __init__(
+        self, source: ClusterSettings, *, patience_seconds: float = 10.0, pool: LinkPool | None = None
+    ) -> None:
         self._patience = patience_seconds
         #: For the partitions of a leader that is gone.
         self._listing = min(LISTING_SECONDS, patience_seconds)
-        self._link = ClusterLink(source, part="lag", request_timeout_ms=int(patience_seconds * 1000))
+        self._link = ClusterLink(source, part="lag", request_timeout_ms=int(patience_seconds * 1000), pool=pool)
         #: (partition, position) -> timestamp of the first record from there on; it is the same at the next look.
         self._oldest: dict[bool, dict[tuple[TopicPartition, int], int]] = {True: {}, False: {}}
         self._numbers: Mapping[str, frozenset[int]] = {}

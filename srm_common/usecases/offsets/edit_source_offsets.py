@@ -76,7 +76,9 @@ def _carry_out(
 ) -> list[OffsetEdit]:
     flow, store = clusters.flow, clusters.state
     memory = SourceTopics.from_json(store.read(StateKey.TOPICS))
-    edits, ids = _edits(clusters, request, read_source_offsets(flow, state, refuse_loss=False), memory)
+    edits, ids = _edits(
+        clusters, request, read_source_offsets(flow, state, refuse_loss=False, pool=clusters.target.links), memory
+    )
     if any(edit.problem for edit in edits) or not any(_differs(edit, memory) for edit in edits):
         return edits
     records = [offset_record(flow.name, state, edit.place, edit.after, epoch=edit.epoch) for edit in edits]
@@ -86,7 +88,7 @@ def _carry_out(
     if owner is None:
         clusters.target.writer().write(f"write source offsets of flow {flow.name}", records)
     else:
-        write_transaction(flow, owner, records)
+        write_transaction(flow, owner, records, clusters.target.links)
     changed = [edit for edit in edits if edit.changes]
     with clusters.control_log() as log:
         log.append(

@@ -278,7 +278,8 @@ class ExactTranslation:
             flow = self._flow
             cluster = flow.source if side == "source" else flow.target
             committed = flow.read_committed if side == "source" else True
-            windows = LogWindows(cluster, committed=committed, timeout_seconds=flow.request_seconds)
+            links = (self._clusters.source if side == "source" else self._clusters.target).links
+            windows = LogWindows(cluster, committed=committed, timeout_seconds=flow.request_seconds, pool=links)
             found = self._stack.enter_context(windows)
             self._windows[side] = found
         return found

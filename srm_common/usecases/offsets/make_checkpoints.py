@@ -242,7 +242,7 @@ def _metadata(one: _Position, made: CheckpointsMade) -> str:
 def _group_offsets(clusters: FlowClusters, made: CheckpointsMade) -> list[GroupOffsets]:
     flow, groups = clusters.flow, clusters.source.groups()
     listed, faults = groups.groups()
-    others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds)
+    others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds, pool=clusters.source.links)
     chosen = group_filter(flow)
     made.unsupported = [(one.name, one.protocol) for one in others if chosen.decide(one.name).accepted]
     offsets, unread = groups.offsets(group.name for group in listed if chosen.decide(group.name).accepted)

@@ -46,9 +46,9 @@ def _repaired(clusters: FlowClusters, dry_run: bool) -> list[RepairAction]:
     state = present_state_topics(reader, flow) if dry_run else clusters.state_topics()
     if not dry_run:
         highest = int((clusters.state.read(StateKey.SLOTS) or {}).get("highest", 0))
-        with Ownership.take(flow, flow.tasks_max, max(highest, flow.tasks_max)):
+        with Ownership.take(flow, flow.tasks_max, max(highest, flow.tasks_max), pool=clusters.target.links):
             pass
-    known = read_source_offsets(flow, state, refuse_loss=False)
+    known = read_source_offsets(flow, state, refuse_loss=False, pool=clusters.target.links)
     actions = []
     # Nearly all of a map that may have a million segments is about partitions with a position.
     ends: dict[TopicPartition, Segment | str] = {}

@@ -168,7 +168,9 @@ def groups_left_out(
         found = other_groups_from(clusters.state.read(StateKey.UNTRANSLATED))
     else:
         try:
-            listed, unlisted = other_groups(flow.source, timeout_seconds=min(_LIST_SECONDS, flow.request_seconds))
+            listed, unlisted = other_groups(
+                flow.source, timeout_seconds=min(_LIST_SECONDS, flow.request_seconds), pool=clusters.source.links
+            )
             found, faults = [(one.name, one.protocol) for one in listed], [str(fault) for fault in unlisted]
         except ClusterError as error:
             found, faults = [], [f"cannot tell whether there are share groups: {error}"]

@@ -70,7 +70,9 @@ def committed_now(flow: FlowSettings | FlowClusters) -> SourceOffsets:
     """What is committed, as far as it can be read at this moment; nothing where the flow never ran."""
     with clusters_of(flow) as clusters:
         state = present_state_topics(clusters.target.reader, clusters.flow)
-        return read_source_offsets(clusters.flow, state, stable_within_seconds=None, refuse_loss=False)
+        return read_source_offsets(
+            clusters.flow, state, stable_within_seconds=None, refuse_loss=False, pool=clusters.target.links
+        )
 
 
 def logs_of(clusters: FlowClusters, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogRange | str]:

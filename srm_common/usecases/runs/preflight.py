@@ -34,7 +34,7 @@ def competing_runs(clusters: FlowClusters, run: RunOptions) -> list[str]:
     """
     flow, store = clusters.flow, clusters.state
     try:
-        signs = mirror_maker_workers(flow)
+        signs = mirror_maker_workers(flow, pool=clusters.target.links)
     except ClusterError as error:
         # A broker that is just away: no reason not to copy.
         _LOG.info("%s: it is unknown whether MirrorMaker 2 is running: %s", flow.name, error)

@@ -185,11 +185,11 @@ class _Run:
         if slots > highest:
             # Before the ids are used, so that a later run fences them even if this one ends here.
             self._store.write(StateKey.SLOTS, {"highest": slots})
-        return Ownership.take(self._flow, slots, max(slots, highest))
+        return Ownership.take(self._flow, slots, max(slots, highest), pool=self._clusters.target.links)
 
     def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
         """Free the copies that earlier transactions hold back; no slot is active."""
-        freed = end_hanging_transactions(job, owner.all_identities, copies)
+        freed = end_hanging_transactions(job, owner.all_identities, copies, self._clusters.target.links)
         for fault in freed.faults:
             self._journal.note(fault)
         if freed.found_any:
@@ -244,7 +244,9 @@ class _Run:
         flow, last = self._flow, self._journal.last
 
         def committed() -> Committed:
-            offsets = read_source_offsets(flow, state, patience_seconds=flow.patience_seconds)
+            offsets = read_source_offsets(
+                flow, state, patience_seconds=flow.patience_seconds, pool=self._clusters.target.links
+            )
             if not (offsets or offsets.faults or offsets.resets):
                 refuse_missing_offsets(self._clusters, topics)
             return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)

@@ -12,6 +12,7 @@ from srm_common.domain.topics.topic_settings import AFTER_MAX, BEFORE_MAX, DIFFE
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.cluster_records import replicated_topics
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.monitoring.report_run import measure_clocks
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
@@ -53,7 +54,8 @@ def test_an_old_broker_on_either_side(target_kafka: LocalKafka, name: str) -> No
             limits = (BEFORE_MAX, AFTER_MAX) if flow is there else (DIFFERENCE_MAX,)
             assert {settings[key].value for key in limits} == {LONG_MAX}
         # Both tell their clocks, which are this host's.
-        clock = measure_clocks(there)
+        with FlowClusters(there) as clusters:
+            clock = measure_clocks(clusters)
         assert clock.source_ms is not None
         assert clock.target_ms is not None
         assert max(abs(clock.source_ms), abs(clock.target_ms)) <= (clock.uncertainty_ms or 0) + 0.1
