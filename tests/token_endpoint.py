@@ -15,17 +15,50 @@ class TokenEndpoint:
     """Knows one client, "me" with the secret "hush", and gives it the tokens t1, t2, ...
 
     ``asked`` are the (login, form) pairs that it was asked with. The first answers have the statuses of ``failures``.
+    ``lifetime`` is what it says of tokens, in seconds.
     """
 
-    def __init__(self, url: str, token: Callable[[int], str]) -> None:
+    def __init__(self, url: str, token: Callable[[int], str], lifetime: float = 3600) -> None:
         self.url = url
         self.token = token
+        self.lifetime = lifetime
+        #: What to do in place of answering, and when that is over.
+        self._trouble: tuple[bytes | int | None, threading.Event] | None = None
         self.asked: list[tuple[str, str]] = []
         self.failures: list[int] = []
 
+    @contextmanager
+    def in_trouble(self, how: bytes | int | None) -> Iterator[None]:
+        """Inside it sends these bytes, has this status, or is silent (None)."""
+        over = threading.Event()
+        self._trouble = how, over
+        try:
+            yield
+        finally:
+            self._trouble = None
+            over.set()
+
+    def troubled(self, handler: BaseHTTPRequestHandler) -> bool:
+        """Whether a request was dealt with as that says."""
+        trouble = self._trouble
+        if trouble is None:
+            return False
+        how, over = trouble
+        if how is None:
+            over.wait(600)
+        elif isinstance(how, int):
+            handler.send_response(how)
+            handler.end_headers()
+        else:
+            handler.wfile.write(how)
+        handler.close_connection = True
+        return True
+
 
 @contextmanager
-def serving(tls: ssl.SSLContext | None = None, token: Callable[[int], str] = "t{}".format) -> Iterator[TokenEndpoint]:
+def serving(
+    tls: ssl.SSLContext | None = None, token: Callable[[int], str] = "t{}".format, lifetime: float = 3600
+) -> Iterator[TokenEndpoint]:
     """A token endpoint at http://127.0.0.1, or at https://localhost."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -33,10 +66,12 @@ def serving(tls: ssl.SSLContext | None = None, token: Callable[[int], str] = "t{
             form = self.rfile.read(int(self.headers["Content-Length"])).decode()
             login = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
             endpoint.asked.append((login, form))
+            if endpoint.troubled(self):
+                return
             status = 200 if login == "me:hush" else 401
             self.send_response(endpoint.failures.pop(0) if endpoint.failures else status)
             self.end_headers()
-            answer = {"access_token": endpoint.token(len(endpoint.asked)), "expires_in": 3600}
+            answer = {"access_token": endpoint.token(len(endpoint.asked)), "expires_in": endpoint.lifetime}
             self.wfile.write(json.dumps(answer).encode())
 
         def log_message(self, format: str, *args: object) -> None:
@@ -46,7 +81,7 @@ def serving(tls: ssl.SSLContext | None = None, token: Callable[[int], str] = "t{
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     origin = "http://127.0.0.1" if tls is None else "https://localhost"
-    endpoint = TokenEndpoint(f"{origin}:{server.server_port}/token", token)
+    endpoint = TokenEndpoint(f"{origin}:{server.server_port}/token", token, lifetime)
     thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
     thread.start()
     try:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from srm_common.errors import AccessDenied, SrmError
+from srm_common.kafka.client.client_credentials import ClientCredentials, FetchedToken
 from srm_common.kafka.client.connection_faults import explained
 from srm_common.kafka.client.event_loop import EventLoop, in_thread
 from srm_common.kafka.client.frames import FrameProtocol
 from srm_common.kafka.client.kerberos import KerberosTickets, Ticket
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
-from srm_common.kafka.client.security import ClientCredentials, FetchedToken
 
 T = TypeVar("T")
 

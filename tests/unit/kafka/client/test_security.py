@@ -1,37 +1,22 @@
-"""What kafka-python is given, against a real TLS server and a real token endpoint on loopback."""
+"""What kafka-python is given, against a real TLS server on loopback."""
 
 from __future__ import annotations
 
 import socket
 import ssl
-import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
+from srm_common.domain.cluster import ClusterSettings, PemTexts
 from srm_common.domain.settings.layers import Entry
-from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster
+from srm_common.errors import ConfigError
 from srm_common.kafka.client.library import KafkaConnectionManager, KafkaSSLTransport, NetworkSelector
 from srm_common.kafka.client.librdkafka import silent_logger
-from srm_common.kafka.client.security import ClientCredentials, connection_arguments, tls_context
+from srm_common.kafka.client.security import connection_arguments, tls_context
 from srm_common.settings_files.client_keys import cluster_settings
-from tests.token_endpoint import TokenEndpoint, serving
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A self-signed certificate for localhost, and its encrypted key, in one file each."""
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-passout", "pass:hush"],
-        cwd=folder, check=True, capture_output=True,
-    )  # fmt: skip
-    return folder
 
 
 def handshake(client: ssl.SSLContext, certificate: Path, host: str) -> dict[str, object] | None:
@@ -99,70 +84,6 @@ def test_plain_settings_are_passed_on() -> None:
     arguments = connection_arguments(cluster)
     assert arguments == {"bootstrap_servers": ["h:1", "i:2"], "security_protocol": "PLAINTEXT"}
     assert arguments is not cluster.kafka_python
-
-
-def server_context(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem", "hush")
-    return context
-
-
-@pytest.fixture
-def token_endpoint() -> Iterator[TokenEndpoint]:
-    with serving() as endpoint:
-        yield endpoint
-
-
-def test_tokens_are_fetched_once_and_kept(token_endpoint: TokenEndpoint) -> None:
-    client = OauthClient(token_endpoint.url, "me", "hush", "kafka", (("cluster", "x"),))
-    cluster = ClusterSettings("a", "h:1", {}, {"sasl_oauth_token_provider": client})
-    provider = connection_arguments(cluster)["sasl_oauth_token_provider"]
-    assert (provider.token(), provider.token()) == ("t1", "t1")
-    assert token_endpoint.asked == [("me:hush", "grant_type=client_credentials&scope=kafka")]
-    assert provider.extensions() == {"cluster": "x"}
-
-
-def test_a_token_endpoint_that_fails_is_asked_again(token_endpoint: TokenEndpoint) -> None:
-    token_endpoint.failures = [503, 404, 500]
-    assert ClientCredentials(OauthClient(token_endpoint.url, "me", "hush")).token(300) == "t4"
-
-
-def test_a_token_endpoint_that_goes_on_failing_is_one_sentence(token_endpoint: TokenEndpoint) -> None:
-    token_endpoint.failures = [503] * 100
-    with pytest.raises(UnreachableCluster, match=r"/token gave no token: status 503$"):
-        ClientCredentials(OauthClient(token_endpoint.url, "me", "hush")).token(0.5)
-    assert len(token_endpoint.asked) > 1
-
-
-def test_a_token_is_used_to_its_end_when_there_is_no_new_one(token_endpoint: TokenEndpoint) -> None:
-    provider = ClientCredentials(OauthClient(token_endpoint.url, "me", "hush"))
-    assert provider.token() == "t1"
-    provider._renew_at = 0.0
-    token_endpoint.failures = [503]
-    assert (provider.token(), provider.token()) == ("t1", "t3")
-
-
-@pytest.mark.parametrize("status", [400, 401, 403])
-def test_a_refused_client_is_one_sentence_at_once(token_endpoint: TokenEndpoint, status: int) -> None:
-    token_endpoint.failures = [status]
-    provider = ClientCredentials(OauthClient(token_endpoint.url, "me", "wrong"))
-    with pytest.raises(AccessDenied, match=rf"/token gave no token: status {status}; check the client's id"):
-        provider.token(300)
-    assert len(token_endpoint.asked) == 1
-
-
-def test_the_token_endpoint_is_trusted_by_an_authority_of_its_own(certificate: Path) -> None:
-    ca = certificate / "cert.pem"
-    with serving(tls=server_context(certificate)) as endpoint:
-        for trusted in (
-            OauthClient(endpoint.url, "me", "hush", certificate_authority_file=str(ca)),
-            OauthClient(endpoint.url, "me", "hush", certificate_authority=ca.read_text()),
-        ):
-            assert ClientCredentials(trusted).token(300)
-        with pytest.raises(UnreachableCluster, match="CERTIFICATE_VERIFY_FAILED"):
-            ClientCredentials(OauthClient(endpoint.url, "me", "hush")).token(0.5)
-    with pytest.raises(ConfigError, match=r"the certificates for .* cannot be used"):
-        ClientCredentials(OauthClient(endpoint.url, "me", "hush", certificate_authority="nonsense")).token()
 
 
 def translated(settings: dict[str, str]) -> ClusterSettings:
