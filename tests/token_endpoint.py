@@ -70,6 +70,7 @@ def serving(
                 return
             status = 200 if login == "me:hush" else 401
             self.send_response(endpoint.failures.pop(0) if endpoint.failures else status)
+            self.send_header("Content-Type", "application/json")  # librdkafka takes nothing else
             self.end_headers()
             answer = {"access_token": endpoint.token(len(endpoint.asked)), "expires_in": endpoint.lifetime}
             self.wfile.write(json.dumps(answer).encode())

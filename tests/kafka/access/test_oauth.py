@@ -1,0 +1,134 @@
+"""Logins by OAUTHBEARER with a real token endpoint, under load: tokens that end, logins that brokers want again over
+the same connections (KIP-368), and an endpoint that is silent, fails or answers nonsense."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.testing import LocalKafka
+from tests.faults.live_writer import LiveWriter
+from tests.kafka.access.secured import Secured, assert_equal, flow_of, tls_listener, topic_of
+from tests.kafka.topic_pairs import run
+from tests.token_endpoint import TokenEndpoint, serving
+
+_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+#: How long a broker believes a login, and how long a token counts.
+REAUTHENTICATION_MS, TOKEN_SECONDS = 10_000, 25
+
+
+def _unsecured(number: int) -> str:
+    """A token that a broker without a validator of its own takes (RFC 7515, appendix A.5)."""
+    now = int(time.time())
+    parts = {"alg": "none"}, {"sub": "copier", "jti": number, "iat": now, "exp": now + TOKEN_SECONDS}
+    return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[TokenEndpoint]:
+    with serving(token=_unsecured, lifetime=TOKEN_SECONDS) as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+def sides(endpoint: TokenEndpoint, certificate: Path) -> Iterator[tuple[Secured, Secured]]:
+    """A source without TLS, and a target with it."""
+    broker = {
+        "listener.name.client.sasl.enabled.mechanisms": "OAUTHBEARER",
+        "listener.name.client.oauthbearer.sasl.jaas.config": f"{_MODULE} required unsecuredLoginStringClaim_sub=a;",
+        "listener.name.client.connections.max.reauth.ms": str(REAUTHENTICATION_MS),
+    }
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": endpoint.url,
+        "sasl.jaas.config": f'{_MODULE} required clientId="me" clientSecret="hush";',
+    }
+    tls = {"security.protocol": "SASL_SSL", "ssl.truststore.location": str(certificate.parent / "ca.pem")}
+    with (
+        LocalKafka(name="source", client_protocol="SASL_PLAINTEXT", settings=broker) as source,
+        LocalKafka(name="target", client_protocol="SASL_SSL", settings=broker | tls_listener(certificate)) as target,
+    ):
+        yield Secured(source, login), Secured(target, login | tls)
+
+
+def test_a_connection_outlives_logins_and_tokens(sides: tuple[Secured, Secured], name: str) -> None:
+    """On both sides: the same connection, although the broker ends it without a new login every ten seconds."""
+    for side in sides:
+        side.kafka.create_topic(name)
+        with ClusterLink(side.cluster("a")) as link:
+
+            async def work() -> int:
+                await link.open([name])
+                leader = link.leader(name, 0)
+                answers, end = 0, time.monotonic() + 2.5 * REAUTHENTICATION_MS / 1000
+                first = await link.ready(leader)
+                while time.monotonic() < end:
+                    found, faults = await link.offsets([TopicPartition(name, 0)], -1)
+                    assert not faults
+                    answers += len(found)
+                    await link.loop.sleep(0.05)
+                assert await link.ready(leader) is first
+                return answers
+
+            assert link.run(work) > 10
+
+
+def test_a_run_under_load_outlasts_logins_and_tokens(
+    sides: tuple[Secured, Secured], endpoint: TokenEndpoint, name: str
+) -> None:
+    """Longer than any token counts. Nothing has to be repeated: no connection ends."""
+    source, target = sides
+    flow = flow_of(source, target, name, run_max_seconds=TOKEN_SECONDS + 10.0, tasks_max=1, chunk_seconds=0.5)
+    copy = topic_of(source, flow, name, 3)
+    asked = len(endpoint.asked)
+    with LiveWriter(source.kafka.internal_servers, name, 3, 1, rate=1000):
+        record = run(flow)
+    assert (record.state, record.retries, record.error) == (RunState.DONE, 0, None), record.notes
+    assert record.records > 0
+    # Each client of the run has fetched another token than its first.
+    assert len(endpoint.asked) > asked + 4
+    run(flow)
+    assert assert_equal(source, name, target, copy) > 1000
+
+
+def test_a_run_outlasts_a_token_endpoint_in_trouble(
+    sides: tuple[Secured, Secured], endpoint: TokenEndpoint, name: str
+) -> None:
+    """It fails, is silent and answers nonsense by turns while tokens end; then it is well again."""
+    source, target = sides
+    flow = flow_of(
+        source, target, name, run_max_seconds=TOKEN_SECONDS + 20.0, tasks_max=1, chunk_seconds=0.5,
+        retry_timeout_seconds=300.0, request_timeout_ms=5_000,
+    )  # fmt: skip
+    copy = topic_of(source, flow, name, 3)
+    over = threading.Event()
+
+    def trouble() -> None:
+        """From before the first tokens are due until after their end."""
+        over.wait(10)
+        for how in (500, None, b"HTTP/1.0 200 OK\r\n\r\n<html>", b"nonsense\r\n", 401):
+            with endpoint.in_trouble(how):
+                over.wait(TOKEN_SECONDS / 5)
+
+    thread = threading.Thread(target=trouble)
+    with LiveWriter(source.kafka.internal_servers, name, 3, 2, rate=500):
+        thread.start()
+        try:
+            record = run(flow)
+        finally:
+            over.set()
+            thread.join(180)
+    assert record.records > 0
+    record = run(flow)
+    assert (record.state, record.error) == (RunState.DONE, None), record.notes
+    assert assert_equal(source, name, target, copy) > 500
