@@ -107,6 +107,12 @@ def _table(place: int, digit: int) -> array[int]:
 
 Buffer = bytes | bytearray | memoryview
 
+#: No log has so many records; the offsets of a batch can be counted on from here without leaving 64 bits.
+_OFFSET_BITS = 62
+#: Of a varint of 64 bits (Kafka's ``ByteUtils.readVarlong``).
+MOST_VARINT_BYTES = 10
+_MASK64, _SIGN64 = (1 << 64) - 1, 1 << 63
+
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = 61
 #: Bytes before the field ``length`` counts: base offset and the length itself.
@@ -190,6 +196,10 @@ def split(records: memoryview) -> Iterator[SourceBatch]:
         fields = unpack(records, position) if total - position >= HEADER_SIZE else None
         if fields is not None and fields[3] == 2:
             header, length, shortest = _tuple(Header, fields), fields[1], HEADER_SIZE - LENGTH_OVERHEAD
+            if fields[0] >> _OFFSET_BITS or fields[6] < 0 or fields[12] < 0:
+                raise CorruptBatch(
+                    f"a batch has the impossible offset {fields[0]}, last delta {fields[6]} or count {fields[12]}"
+                )
         else:
             magic = records[position + MAGIC]
             if magic == 2:
@@ -275,33 +285,29 @@ def stamp(
     return _PREFIX(0, HEADER_SIZE - LENGTH_OVERHEAD + len(body), -1, 2, crc) + signed
 
 
-def control_type(batch: SourceBatch) -> int:
-    """0 for an abort marker, 1 for a commit marker, other values for other control records, -1 for none (compacted).
-
-    A control record's key is version int16 and type int16; the batch is never compressed (Kafka ``ControlRecordType``).
-    """
-    if not batch.header.record_count:
-        return -1
-    data = batch.data
-    at = HEADER_SIZE
-    _, at = read_varint(data, at)  # record length
-    at += 1  # attributes
-    _, at = read_varint(data, at)  # timestamp delta
-    _, at = read_varint(data, at)  # offset delta
-    _, at = read_varint(data, at)  # key length
-    return int.from_bytes(data[at + 2 : at + 4], "big", signed=True)
-
-
 def read_varint(data: Buffer, at: int) -> tuple[int, int]:
-    """A zig-zag varint at ``at`` and the position after it."""
+    """A zig-zag varint of 64 bits at ``at`` and the position after it.
+
+    Raises:
+        IndexError: the data end within it, or it has more than 64 bits.
+    """
     result = shift = 0
     while True:
         byte = data[at]
         at += 1
         result |= (byte & 127) << shift
         if byte < 128:
+            if shift > 56 and byte > 1:
+                raise IndexError
             return (result >> 1) ^ -(result & 1), at
         shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+def signed64(value: int) -> int:
+    """A sum or a difference of times as Java has it, where it leaves 64 bits: whoever reads it adds the same way."""
+    return value if -_SIGN64 <= value < _SIGN64 else ((value + _SIGN64) & _MASK64) - _SIGN64
 
 
 def write_varint(value: int) -> bytes:

@@ -22,6 +22,7 @@ from srm_common.wire.batch import (
     Packed,
     SourceBatch,
     UpstreamRun,
+    signed64,
 )
 from srm_common.wire.codec import LZ4, NONE
 from srm_common.wire.lz4_walk import little, unlz4
@@ -32,6 +33,7 @@ from srm_common.wire.record_walk import (
     BODY_DENSE,
     BODY_END,
     BODY_FIELDS,
+    BODY_NEXT,
     BODY_OFFSET,
     BODY_RECORDS,
     BODY_SHIFT,
@@ -160,6 +162,7 @@ def unpack(
         bodies[taken, BODY_AT] = used
         bodies[taken, BODY_END] = end
         bodies[taken, BODY_OFFSET] = offset
+        bodies[taken, BODY_NEXT] = next_offset
         bodies[taken, BODY_SHIFT] = time - base_time
         bodies[taken, BODY_APPEND_TIME] = appended
         bodies[taken, BODY_DENSE] = records == next_offset - offset and first_offset <= offset and next_offset <= stop
@@ -222,8 +225,8 @@ def renumber_bodies(
         if not 0 <= header.record_count * LEAST_RECORD <= len(body):
             raise ends_inside(header, 0)
         row[BODY_AT], row[BODY_END] = at, at + len(body)
-        row[BODY_OFFSET] = header.base_offset
-        row[BODY_SHIFT] = start_time(header) - base_timestamp
+        row[BODY_OFFSET], row[BODY_NEXT] = header.base_offset, header.next_offset
+        row[BODY_SHIFT] = signed64(start_time(header) - base_timestamp)
         row[BODY_APPEND_TIME] = header.attributes & LOG_APPEND_TIME
         row[BODY_DENSE] = header.dense and first_offset <= header.base_offset and header.next_offset <= stop
         row[BODY_RECORDS] = header.record_count

@@ -209,7 +209,7 @@ def _unsnapped(block: Buffer, most: int) -> Buffer:
     """A block says first what it comes to, and the library makes room for it."""
     try:
         size, _ = read_uvarint(block[:5], 0)
-    except IndexError:
+    except (IndexError, ValueError):
         size = 0  # the library will say what is wrong
     if size > most:
         raise _too_large(SNAPPY)

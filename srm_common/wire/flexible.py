@@ -6,7 +6,12 @@ from srm_common.wire.batch import Buffer
 
 
 def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
-    """An unsigned varint at ``at`` and the position after it."""
+    """An unsigned varint of 32 bits at ``at`` and the position after it.
+
+    Raises:
+        IndexError: the data end within it.
+        ValueError: it does not end with its fifth byte (Kafka's ``ByteUtils.readUnsignedVarint``).
+    """
     byte = data[at]
     if byte < 128:
         return byte, at + 1
@@ -18,6 +23,8 @@ def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
         if byte < 128:
             return result, at
         shift += 7
+        if shift > 28:
+            raise ValueError("a number of an answer takes more than 5 bytes")
 
 
 def read_compact_string(data: Buffer, at: int) -> tuple[str | None, int]:

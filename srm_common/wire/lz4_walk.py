@@ -12,6 +12,8 @@ from srm_common.wire.record_walk import Bytes, compiled
 #: block is not compressed.
 _FRAME_MAGIC, _FRAME_HEADER, _FRAME_END = 0x184D2204, 7, 4
 _FRAME_VERSION, _FRAME_BLOCK_CHECKSUM, _FRAME_OTHER = 0x40, 0x10, 0xCF
+#: The third byte before the lengths: 4 to 7 in its upper half, for blocks of 64 KB, 256 KB, 1 MB and 4 MB at most.
+_LEAST_BLOCK, _MOST_BLOCK, _BLOCK_OTHER = 0x40, 0x70, 0x8F
 _PLAIN_BLOCK = 1 << 31
 _LEAST_MATCH = 4
 
@@ -79,6 +81,10 @@ def unlz4(data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
     if end - at < _FRAME_HEADER + 4 + _FRAME_END or little(data, at) != _FRAME_MAGIC:
         return -1
     flags = int(data[at + 4])
+    block = int(data[at + 5])
+    if block & _BLOCK_OTHER != 0 or not _LEAST_BLOCK <= block <= _MOST_BLOCK:
+        return -1
+    most = 1 << 8 + 2 * (block >> 4)
     size = little(data, at + _FRAME_HEADER)
     plain = size >= _PLAIN_BLOCK
     size &= _PLAIN_BLOCK - 1
@@ -89,8 +95,9 @@ def unlz4(data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
     if flags & _FRAME_OTHER != _FRAME_VERSION or end - after != _FRAME_END or little(data, after) != 0:
         return -1
     if not plain:
-        return unlz4_block(data, at, at + size, out, start)
-    if size > len(out) - start:
+        content = unlz4_block(data, at, at + size, out, start)
+        return content if content - start <= most else -1
+    if size > most or size > len(out) - start:
         return -1
     put(out, start, data, at, size)
     return start + size

@@ -23,12 +23,14 @@ from srm_common.wire.batch import (
     CODEC_MASK,
     HEADER_SIZE,
     LOG_APPEND_TIME,
+    MOST_VARINT_BYTES,
     Buffer,
     Header,
     Packed,
     SourceBatch,
     UpstreamRun,
     read_varint,
+    signed64,
     verify,
     write_varint,
 )
@@ -116,10 +118,11 @@ def merge(
 
     Stops after the batch that brings the uncompressed size to ``target_bytes``, and before one with another codec;
     uncompressed ones join (producers leave batches uncompressed that would not shrink). Records before
-    ``first_offset`` and from ``last_offset`` (exclusive) on are left out; None when nothing remains.
+    ``first_offset`` and from ``last_offset`` (exclusive) on are left out; None when nothing remains. Stops
+    before a body that cannot be walked.
 
     Raises:
-        CorruptBatch: a body that cannot be walked.
+        CorruptBatch: that is the first one.
     """
     codec = NONE
     bodies: list[tuple[Header, Buffer]] = []
@@ -128,14 +131,24 @@ def merge(
         own = header.attributes & CODEC_MASK
         if bodies and (size >= target_bytes or (own and codec and own != codec)):
             break
+        try:
+            body = decompress(own, data[HEADER_SIZE:])
+        except CorruptBatch:
+            if bodies:
+                break
+            raise
         codec = codec or own
-        body = decompress(own, data[HEADER_SIZE:])
         bodies.append((header, body))
         size += len(body)
     loops = _loops(bodies[0][0], last_offset)
     base_timestamp = start_time(bodies[0][0])
     renumber = _renumber if loops is None else loops.renumber
-    out, count, runs = renumber(bodies, first_offset, last_offset, base_timestamp)
+    try:
+        out, count, runs = renumber(bodies, first_offset, last_offset, base_timestamp)
+    except CorruptBatch:
+        if len(bodies) > 1:
+            return merge(batches[: len(bodies) // 2], first_offset, target_bytes, last_offset)
+        raise
     taken = len(bodies)
     if not count:
         return None, taken
@@ -188,12 +201,13 @@ def _walk(
     varints, known, put = _VARINTS, len(_VARINTS), pieces.extend
     base_offset = header.base_offset
     append_time = header.attributes & LOG_APPEND_TIME
-    shift = (header.max_timestamp if append_time else header.base_timestamp) - base_timestamp
+    shift = signed64(start_time(header) - base_timestamp)
     fixed_time = write_varint(shift) if append_time else b""
     trims = first_offset > base_offset or (last_offset is not None and last_offset < header.next_offset)
-    stop = header.next_offset if last_offset is None else last_offset
+    next_offset = header.next_offset
+    stop = next_offset if last_offset is None else last_offset
     run_start = run_next = -1
-    at = 0
+    at, size = 0, len(body)
     if header.dense and not trims:
         run_start, run_next = base_offset, header.next_offset
     tracks = run_start < 0
@@ -209,6 +223,8 @@ def _walk(
                 if byte < 128:
                     break
                 shift_bits += 7
+                if shift_bits > 63:
+                    raise IndexError
         end = at + (length >> 1)
         time_at = at + 1
         delta_at = time_at
@@ -228,11 +244,19 @@ def _walk(
                     if byte < 128:
                         break
                     shift_bits += 7
+                    if shift_bits > 63:
+                        raise IndexError
             offset = base_offset + (delta >> 1)
+            if length & 1 or delta & 1 or offset >= next_offset or not rest <= end <= size:
+                raise IndexError
+            if rest - time_at > MOST_VARINT_BYTES:  # then one of them may take too many
+                read_varint(body, time_at), read_varint(body, delta_at)
             if offset < first_offset or offset >= stop:
                 at = end
                 continue
             if offset != run_next:
+                if offset < run_next:
+                    raise IndexError
                 if run_start >= 0:
                     runs.append((run_start, run_next - run_start, run_next - run_start))
                 run_start = offset
@@ -241,13 +265,17 @@ def _walk(
             while body[rest] > 127:
                 rest += 1
             rest += 1
+            if length & 1 or not rest <= end <= size:
+                raise IndexError
+            if rest - time_at > MOST_VARINT_BYTES:
+                read_varint(body, time_at), read_varint(body, delta_at)
         number = varints[count] if count < known else write_varint(count)
         if append_time:
             head = body[at:time_at] + fixed_time
         elif shift:
             raw = body[time_at]
             time = ((raw >> 1) ^ -(raw & 1) if raw < 128 else read_varint(body, time_at)[0]) + shift
-            head = body[at:time_at] + (varints[time] if 0 <= time < known else write_varint(time))
+            head = body[at:time_at] + (varints[time] if 0 <= time < known else write_varint(signed64(time)))
         else:
             head = body[at:delta_at]
         new_length = len(head) + len(number) + end - rest

@@ -13,8 +13,10 @@ from srm_common.wire.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     Buffer,
+    Header,
     SourceBatch,
     read_varint,
+    signed64,
     verify,
     write_varint,
 )
@@ -102,20 +104,31 @@ def read_plain_records(batch: SourceBatch) -> Iterator[PlainRecord]:
 
 
 def _decoded(batch: SourceBatch) -> Iterator[tuple[tuple[int, bytes | None, bytes | None, bytes], int]]:
-    """Of magic 2: offset, key, value and headers of each record, and its time after the batch's base (ms)."""
+    """Of magic 2: offset, key, value and headers of each record, and its time after the batch's base (ms).
+
+    Raises:
+        CorruptBatch: the checksum or the body is wrong.
+    """
     verify(batch)
     header = batch.header
     body = codec.decompress(header.attributes & CODEC_MASK, batch.data[HEADER_SIZE:])
     at = 0
-    for _ in range(header.record_count):
-        size, at = read_varint(body, at)
-        end = at + size
-        later, at = read_varint(body, at + 1)  # after the attributes
-        delta, at = read_varint(body, at)
-        key, at = _bytes(body, at)
-        value, at = _bytes(body, at)
-        yield (header.base_offset + delta, key, value, bytes(body[at:end])), later
-        at = end
+    try:
+        for _ in range(header.record_count):
+            size, at = read_varint(body, at)
+            end = at + size
+            later, at = read_varint(body, at + 1)  # after the attributes
+            delta, at = read_varint(body, at)
+            key, at = _bytes(body, at)
+            value, at = _bytes(body, at)
+            if not at <= end <= len(body):
+                raise IndexError
+            yield (header.base_offset + delta, key, value, bytes(body[at:end])), later
+            at = end
+    except IndexError:
+        at = -1
+    if at != len(body):
+        raise _incomplete(header)
 
 
 def timed_records(batch: SourceBatch) -> Iterator[tuple[int, bytes | None, bytes | None, int]]:
@@ -133,7 +146,7 @@ def timed_records(batch: SourceBatch) -> Iterator[tuple[int, bytes | None, bytes
         return
     appended = bool(header.attributes & LOG_APPEND_TIME)
     for record, delta in _decoded(batch):
-        stamp = header.max_timestamp if appended else header.base_timestamp + delta
+        stamp = header.max_timestamp if appended else signed64(header.base_timestamp + delta)
         yield record[0], record[1], record[2], stamp
 
 
@@ -181,16 +194,11 @@ def newest_of_each_key(batch: SourceBatch, found: Newest, headers: dict[bytes, b
     verify(batch)
     header = batch.header
     if header.magic < 2:
-        for record in legacy_records(batch):
-            key, at = _bytes(record.tail, 0)
-            if key is not None:
-                found[key] = record.offset, _bytes(record.tail, at)[0]
-                if headers is not None:
-                    headers[key] = b""
+        _newest_of_legacy(batch, found, headers)
         return
     body = bytes(codec.decompress(header.attributes & CODEC_MASK, batch.data[HEADER_SIZE:]))
     base = header.base_offset
-    at = 0
+    at, total = 0, len(body)
     try:
         for _ in range(header.record_count):
             size = body[at]
@@ -199,6 +207,8 @@ def newest_of_each_key(batch: SourceBatch, found: Newest, headers: dict[bytes, b
                 size, at = read_varint(body, at - 1)
                 size <<= 1
             end = at + (size >> 1)
+            if size & 1 or not at < end <= total:
+                raise IndexError
             at += 1  # attributes
             while body[at] > 127:  # time
                 at += 1
@@ -216,16 +226,35 @@ def newest_of_each_key(batch: SourceBatch, found: Newest, headers: dict[bytes, b
                 key_end = at + (size >> 1)
                 length, start = read_varint(body, key_end)
                 key = body[at:key_end]
+                if start + length > end:
+                    raise IndexError
                 found[key] = (base + (delta >> 1), None if length < 0 else body[start : start + length])
                 if headers is not None:
                     headers[key] = body[start + length if length > 0 else start : end]
             at = end
     except IndexError:
         at = -1
-    if at != len(body):
-        raise CorruptBatch(f"batch at offset {base} does not end with its last record")
+    if at != total:
+        raise _incomplete(header)
+
+
+def _newest_of_legacy(batch: SourceBatch, found: Newest, headers: dict[bytes, bytes] | None) -> None:
+    for record in legacy_records(batch):
+        key, at = _bytes(record.tail, 0)
+        if key is not None:
+            found[key] = record.offset, _bytes(record.tail, at)[0]
+            if headers is not None:
+                headers[key] = b""
+
+
+def _incomplete(header: Header) -> CorruptBatch:
+    return CorruptBatch(f"batch at offset {header.base_offset} does not end with its last record")
 
 
 def _bytes(body: Buffer, at: int) -> tuple[bytes | None, int]:
     size, at = read_varint(body, at)
-    return (None, at) if size < 0 else (bytes(body[at : at + size]), at + size)
+    if size < 0:
+        return None, at
+    if at + size > len(body):
+        raise IndexError
+    return bytes(body[at : at + size]), at + size

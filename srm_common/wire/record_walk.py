@@ -34,10 +34,11 @@ FIELDS = 9
 NAME_AT, NAME_LENGTH, CONTENT_AT, CONTENT_LENGTH = range(4)
 HEADER_FIELDS = 4
 
-#: A row of what :func:`renumber` reads: where a body begins and ends; what its offset deltas count from; what to add to
-#: its time deltas, or instead of them where it has a time of appending; whether each offset has its record; records.
-BODY_AT, BODY_END, BODY_OFFSET, BODY_SHIFT, BODY_APPEND_TIME, BODY_DENSE, BODY_RECORDS = range(7)
-BODY_FIELDS = 7
+#: A row of what :func:`renumber` reads: where a body begins and ends; what its offset deltas count from, and the offset
+#: after the batch's last one; what to add to its time deltas, or instead of them where it has a time of appending;
+#: whether each offset has its record; records.
+BODY_AT, BODY_END, BODY_OFFSET, BODY_NEXT, BODY_SHIFT, BODY_APPEND_TIME, BODY_DENSE, BODY_RECORDS = range(8)
+BODY_FIELDS = 8
 #: Bytes that a record may grow by: other varints for its length, its time and its number.
 MOST_GROWTH = 5 + 10 + 5
 #: Bytes of the smallest record: seven varints and bytes.
@@ -96,6 +97,8 @@ def _read(body: Body, at: int, end: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 127) << shift
         if byte < 128:
+            if shift > 56 and byte > 1:
+                return 0, -1
             # Compiled, numbers have 64 bits and the shift copies the highest one.
             return (value >> 1 & _POSITIVE) ^ -(value & 1), at
         shift += 7
@@ -265,11 +268,15 @@ def renumber(data: Bytes, bodies: Ints, first_offset: int, stop: int, out: Bytes
             delta, rest = _read(data, delta_at, end)
             if rest < 0:
                 return -body - 1, number, 0
+            if not dense and (delta < 0 or delta >= bodies[body, BODY_NEXT] - base_offset):
+                return -body - 1, number, 0
             offset = base_offset + (number if dense else delta)
             at = end
             if offset < first_offset or offset >= stop:
                 continue
             if offset != run_next:
+                if offset < run_next:
+                    return -body - 1, number, 0
                 runs[used, 0] = offset
                 runs[used, 1] = 0
                 used += 1

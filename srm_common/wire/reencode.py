@@ -17,6 +17,7 @@ from srm_common.wire.batch import (
     SourceBatch,
     UpstreamRun,
     read_varint,
+    signed64,
     split,
     verify,
     write_varint,
@@ -122,7 +123,9 @@ def loose_records(batch: SourceBatch) -> list[LooseRecord]:
             attributes = body[at]
             time_delta, at = read_varint(body, at + 1)
             offset_delta, at = read_varint(body, at)
-            timestamp = header.base_timestamp + time_delta if append_time is None else append_time
+            if not at <= end <= len(body) or not 0 <= offset_delta <= header.last_offset_delta:
+                raise IndexError
+            timestamp = signed64(header.base_timestamp + time_delta) if append_time is None else append_time
             found.append(LooseRecord(header.base_offset + offset_delta, timestamp, attributes, body[at:end]))
             at = end
         if at != len(body):
@@ -138,7 +141,7 @@ def pack(records: Sequence[LooseRecord], codec: int, level: int | None = None) -
     out: list[bytes] = []
     runs: list[UpstreamRun] = []
     for number, record in enumerate(records):
-        head = bytes((record.attributes,)) + write_varint(record.timestamp - base) + write_varint(number)
+        head = bytes((record.attributes,)) + write_varint(signed64(record.timestamp - base)) + write_varint(number)
         out.append(write_varint(len(head) + len(record.tail)))
         out.append(head)
         out.append(record.tail)
@@ -174,13 +177,13 @@ def _pack_within(records: list[LooseRecord], codec: int, limit: int, level: int 
 def legacy_records(batch: SourceBatch) -> Iterable[LooseRecord]:
     """The records of a magic 0 or 1 entry, wrapped (compressed) or not (KIP-31, KIP-32)."""
     entry = batch.data
-    yield from _legacy_entry(entry, None)
+    yield from _legacy_entry(entry)
 
 
 _LEGACY_LOG_APPEND = 0x08
 
 
-def _legacy_entry(entry: memoryview, append_time: int | None) -> list[LooseRecord]:
+def _legacy_entry(entry: memoryview, append_time: int | None = None, *, inside: bool = False) -> list[LooseRecord]:
     offset = int.from_bytes(entry[:8], "big", signed=True)
     magic, attributes = entry[MAGIC], entry[MAGIC + 1]
     at = MAGIC + 2
@@ -195,6 +198,8 @@ def _legacy_entry(entry: memoryview, append_time: int | None) -> list[LooseRecor
         timestamp = append_time
     if not codec:
         return [LooseRecord(offset, timestamp, 0, _tail(key, value))]
+    if inside:  # Kafka refuses that, too; there are frames that hold themselves
+        raise CorruptBatch(f"compressed message set at offset {offset} is in another one")
     if value is None:
         raise CorruptBatch(f"compressed message set at offset {offset} has no content")
     inner = memoryview(bytes(decompress(codec, value)))
@@ -203,7 +208,9 @@ def _legacy_entry(entry: memoryview, append_time: int | None) -> list[LooseRecor
     left = len(inner)
     for one in split(inner):
         verify(one)
-        records.extend(_legacy_entry(one.data, stamp))
+        if one.header.magic > 1:
+            raise CorruptBatch(f"compressed message set at offset {offset} has a batch of magic 2 in it")
+        records.extend(_legacy_entry(one.data, stamp, inside=True))
         left -= len(one.data)
     if left:
         raise CorruptBatch(f"compressed message set at offset {offset} ends inside a message")

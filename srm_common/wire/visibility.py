@@ -15,14 +15,40 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from srm_common.errors import CorruptBatch
-from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch, control_type, verify
+from srm_common.wire.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, SourceBatch, read_varint, verify
 
 _ABORT, _COMMIT = 0, 1
 
 
+def control_type(batch: SourceBatch) -> int:
+    """0 for an abort marker, 1 for a commit marker, other values for other control records, -1 for none (compacted).
+
+    A control record's key is version int16 and type int16; the batch is never compressed (Kafka ``ControlRecordType``).
+
+    Raises:
+        CorruptBatch: its record has no such key.
+    """
+    if not batch.header.record_count:
+        return -1
+    data = batch.data
+    at = HEADER_SIZE
+    try:
+        _, at = read_varint(data, at)  # record length
+        at += 1  # attributes
+        _, at = read_varint(data, at)  # timestamp delta
+        _, at = read_varint(data, at)  # offset delta
+        length, at = read_varint(data, at)  # key length
+        if length < 4 or at + 4 > len(data):
+            raise IndexError
+    except IndexError as error:
+        raise CorruptBatch(f"the control batch at offset {batch.header.base_offset} has no readable key") from error
+    return int.from_bytes(data[at + 2 : at + 4], "big", signed=True)
+
+
 def fate(marker: SourceBatch) -> bool | None:
     """Whether a control batch says that its producer's transaction was aborted; None where compaction has emptied it,
-    which it does when nothing is left of the transaction, and for control batches of another kind."""
+    which it does when nothing is left of the transaction, and for control batches of another kind. Raises as
+    :func:`control_type`."""
     kind = control_type(marker)
     return kind == _ABORT if kind in (_ABORT, _COMMIT) else None
 

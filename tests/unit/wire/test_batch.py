@@ -17,7 +17,6 @@ from srm_common.wire.batch import (
     TRANSACTIONAL,
     SourceBatch,
     carried,
-    control_type,
     parse_header,
     read_varint,
     split,
@@ -27,6 +26,7 @@ from srm_common.wire.batch import (
     write_uvarint,
     write_varint,
 )
+from srm_common.wire.visibility import control_type
 from tests.unit.wire.batches import ABORT, COMMIT, Record, batch_bytes, marker, source_batch, varint
 
 # One record: key "k", value "v", header "h" without a value, timestamp 1700000000000, offset 42, leader epoch 3,

@@ -1,0 +1,51 @@
+"""A decoder under fuzz: what it reads, and how it may say that it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from tests.fuzz.mutation import mutated
+
+
+def as_it_is(data: bytes, _chance: Random) -> bytes:
+    """For formats without anything that has to fit the rest."""
+    return data
+
+
+@dataclass(frozen=True)
+class Target:
+    """``name``: for reports and the command line.
+
+    ``seeds``: real inputs, which are read without an error. ``read``: reads one; asserts what must hold of what it
+    read. ``named``: the errors that it may raise. ``fitted``: makes checksums and lengths fit a changed input, mostly,
+    so that what lies behind them is reached. ``keep``: bytes at the beginning that mostly stay.
+    """
+
+    name: str
+    seeds: Sequence[bytes]
+    read: Callable[[bytes], object]
+    named: tuple[type[Exception], ...]
+    fitted: Callable[[bytes, Random], bytes] = as_it_is
+    keep: int = 0
+
+    def changed(self, data: bytes, chance: Random) -> bytes:
+        """One more input, made of ``data``."""
+        return self.fitted(mutated(chance, data, self.seeds, self.keep), chance)
+
+    def input(self, chance: Random) -> bytes:
+        """One more input, made of a seed."""
+        return self.changed(chance.choice(self.seeds), chance)
+
+    def accepts(self, data: bytes) -> bool:
+        """Whether ``data`` was read; False where a named error says that it cannot be.
+
+        Raises:
+            Exception: any other error: a finding.
+        """
+        try:
+            self.read(data)
+        except self.named:
+            return False
+        return True
