@@ -185,7 +185,7 @@ class BrokerLink(Closing):
     async def refresh(self) -> None:
         """Ask for the leaders again; a failure shows at the next use."""
         try:
-            await self.manager.cluster.refresh_metadata()
+            await self.manager.cluster.refresh_anew()
         except Errors.KafkaError:
             await self.loop.sleep(0.05)
 
@@ -200,7 +200,7 @@ class BrokerLink(Closing):
         cluster = self.manager.cluster
         cluster.keep(wanted)
         try:
-            await cluster.refresh_metadata()
+            await cluster.refresh_anew()
         except Errors.KafkaError as error:
             raise UnreachableCluster(f"cluster {self.alias} does not list its topics: {fault_text(error)}") from error
         return {topic: frozenset(cluster.partitions_for_topic(topic) or ()) for topic in wanted}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -46,6 +46,18 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
         new = set(topics) - self._topics
         self._topics |= new
         return bool(new)
+
+    async def refresh_anew(self) -> None:
+        """Refresh by a request that is made from now on. The library joins one that is under way, which may not name
+        the topics that were added since: they would look as if they did not exist.
+
+        Raises:
+            KafkaError: no broker answered.
+        """
+        if self.metadata_refresh_in_progress:
+            with suppress(Errors.KafkaError):  # whoever began it is told
+                await self._refresh_future
+        await self.refresh_metadata()
 
     async def _refresh_loop(self) -> None:
         """Refresh when it is time or wanted. The library's own loop ends at the first failure of a refresh that
