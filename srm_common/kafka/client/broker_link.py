@@ -237,6 +237,8 @@ class BrokerLink(Closing):
     async def post(self, node: Any, request: Any, timeout_ms: float | None = None, reply: Any = None) -> Any:
         """Hand one request to a node's connection; returns the library's future of the answer, or ``reply``, which is
         called in its place (``is_done``, ``success``, ``failure``). Raises as :meth:`ready`."""
+        if timeout_ms is None:
+            timeout_ms = self.manager.patience_ms
         return (await self.ready(node)).send_request(request, request_timeout_ms=timeout_ms, reply=reply)
 
     async def ready(self, node: Any) -> Any:

@@ -99,8 +99,11 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     """The library's manager over the transports above.
 
     ``last_fault`` says why the latest connection could not be made. A refused login fails the next use of the node at
-    once, where the library would try until the time is over.
+    once, where the library would try until the time is over. ``patience_ms`` is how long a request may be without an
+    answer, where whoever sends it says nothing else; None is what the settings say.
     """
+
+    patience_ms: float | None = None
 
     def __init__(self, net: EventLoop, **configs: Any) -> None:
         super().__init__(net, **configs)
@@ -372,7 +375,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         async def attempt() -> Any:
             node = await self.ready_node(asked)
             asked.append(node)
-            return await self._conns[node].send_request(make_request())
+            return await self._conns[node].send_request(make_request(), self.patience_ms)
 
         attempts: list[Any] = []
         while True:

@@ -207,6 +207,8 @@ class LinkGroups:
     # ---- inside
 
     def ask(self, work: Callable[[ClusterLink], Awaitable[T]], seconds: float) -> T:
+        """Each request of ``work`` may take ``seconds``, as its callers say it of librdkafka's; not above 0: the
+        default."""
         wait = REQUEST_TIMEOUT_MS / 1000 if seconds <= 0 else seconds
 
         async def opened(link: ClusterLink) -> T:
@@ -215,6 +217,7 @@ class LinkGroups:
 
         with self._lock:
             link = self._link = self._link or ClusterLink(self._cluster, part="admin")
+            link.manager.patience_ms = None if seconds <= 0 else wait * 1000
             try:
                 return link.run(lambda: opened(link))
             except RetriableFault as error:

@@ -52,7 +52,9 @@ class LinkWriter:
             homes[TopicPartition(record.topic, record.partition)].append(record)
         if not homes:
             return 0
-        link = self._link = self._link or ClusterLink(self._cluster, part="writer")
+        link = self._link = self._link or ClusterLink(
+            self._cluster, part="writer", at_most_ms=int(self._timeout * 1000)
+        )
         deadline = time.monotonic() + self._timeout
         try:
             link.run(lambda: self._write(link, doing, homes, deadline))
@@ -131,6 +133,11 @@ class LinkWriter:
                 raise UnreachableCluster(f"{self._place} did not acknowledge in time: {doing}: {fault}")
             await link.loop.sleep(_PAUSE_SECONDS)
             await link.refresh()
+
+    def __del__(self) -> None:
+        # As librdkafka's: its connections end with the last reference.
+        if self._link is not None:
+            self._link.close()
 
     def _refuse(self, doing: str, home: TopicPartition, fault: str) -> NoReturn:
         needs = Right("Write", "topic", home.topic)

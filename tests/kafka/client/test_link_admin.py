@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from confluent_kafka import TopicPartition as Place
 
 from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
-from srm_common.domain.cluster import ClusterSettings, KerberosLogin
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions, SettingChange
@@ -27,6 +26,7 @@ from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
 from srm_common.wire.plain_records import NewRecord
+from tests.by_link import by_link
 from tests.kafka.flows import write
 from tests.kafka.group_commits import commit
 from tests.silent_peers import peer
@@ -34,20 +34,10 @@ from tests.silent_peers import peer
 KINDS = ("librdkafka", "kafka-python")
 
 
-class _ByLink(ClusterSettings):
-    """A cluster that counts as one with Kerberos, so that kafka-python serves it; it logs in as its settings say."""
-
-    @property
-    def kerberos(self) -> KerberosLogin | None:
-        return KerberosLogin("kafka")
-
-
 def settings(kafka: LocalKafka, kind: str) -> ClusterSettings:
     """The cluster for either library."""
     plain = ClusterSettings.plaintext("a", kafka.bootstrap_servers)
-    if kind == "librdkafka":
-        return plain
-    return _ByLink(**{field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)})
+    return plain if kind == "librdkafka" else by_link(plain)
 
 
 @pytest.fixture(params=KINDS)
@@ -209,9 +199,7 @@ def _logged_in(kafka: LocalKafka, kind: str) -> ClusterSettings:
     written = {"bootstrap.servers": kafka.bootstrap_servers, **client_properties("srm", "srm-pw")}
     entries = {key: Entry(key, value, "here", 1) for key, value in written.items()}
     plain = cluster_settings("a", entries, lambda entry: entry.value)
-    if kind == "librdkafka":
-        return plain
-    return _ByLink(**{field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)})
+    return plain if kind == "librdkafka" else by_link(plain)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -236,7 +224,7 @@ def test_missing_rights_are_told_alike(guarded: LocalKafka, kind: str, name: str
 
 def test_bindings_are_made_and_removed(guarded: LocalKafka, name: str) -> None:
     open_listener = ClusterSettings.plaintext("a", guarded.internal_servers)
-    cluster = _ByLink(**{field.name: getattr(open_listener, field.name) for field in dataclasses.fields(open_listener)})
+    cluster = by_link(open_listener)
     admin = AclAdmin(cluster)
     binding = AclBinding(TopicPattern(Pattern.PREFIXED, name), "User:x", "*", Operation.READ, Permission.ALLOW)
     assert admin.create([binding]) == [None]
@@ -247,8 +235,7 @@ def test_bindings_are_made_and_removed(guarded: LocalKafka, name: str) -> None:
 
 def test_a_silent_cluster_is_given_up(name: str) -> None:
     with peer() as address:
-        plain = ClusterSettings.plaintext("a", address)
-        cluster = _ByLink(**{field.name: getattr(plain, field.name) for field in dataclasses.fields(plain)})
+        cluster = by_link(ClusterSettings.plaintext("a", address))
         with pytest.raises(UnreachableCluster, match="cluster a is not reachable"):
             ClusterAdmin(cluster, timeout_seconds=1).topics()
         with pytest.raises(UnreachableCluster):
