@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import cramjam
@@ -25,9 +26,10 @@ _XERIAL_BLOCK = 32 * 1024
 #: of the length of a block says that it is not compressed.
 _LZ4_MAGIC, _LZ4_HEADER_BYTES, _LZ4_END = b"\x04\x22\x4d\x18", 7, bytes(4)
 _LZ4_PLAIN_BLOCK = 1 << 31
-#: Its flags: the version; blocks that do not need each other; a checksum behind each block; what changes the length of
+#: Its flags: blocks that do not need each other; a checksum behind each block; the version; what changes the length of
 #: the header or the end, and the version.
-_LZ4_VERSION, _LZ4_INDEPENDENT, _LZ4_BLOCK_CHECKSUM, _LZ4_OTHER = 0x40, 0x20, 0x10, 0xCF
+LZ4_INDEPENDENT, LZ4_BLOCK_CHECKSUM = 0x20, 0x10
+_LZ4_VERSION, _LZ4_OTHER = 0x40, 0xCF
 #: What a block comes to at most, by the third byte before the lengths.
 _LZ4_BLOCK_BYTES = {0x40: 64 << 10, 0x50: 256 << 10, 0x60: 1 << 20, 0x70: 4 << 20}
 #: So many times larger than its blocks is what is in them, at most; else the library takes over.
@@ -103,44 +105,57 @@ def _unlz4(body: Buffer) -> Buffer:
     """A frame as producers write it, block by block, for half the cost, and a fifth of it where the block is small: the
     library prepares for frames of any kind first. Checksums within the frame are passed over, as the batch has its
     own."""
-    blocks = _lz4_blocks(body)
+    blocks = lz4_blocks(body)
     if blocks:
-        most = _LZ4_BLOCK_BYTES[body[5]]
-        rooms = [min(most, _LZ4_GUESS * (end - at)) for at, end, _ in blocks]
-        room = memoryview(bytearray(min(sum(rooms), _LZ4_MOST)))
-        filled = 0
-        view = memoryview(body)
-        try:
-            for (at, end, plain), most_there in zip(blocks, rooms, strict=True):
-                there = room[filled : filled + most_there]
-                if plain:
-                    there[: end - at] = view[at:end]
-                    filled += end - at
-                else:
-                    filled += cramjam.lz4.decompress_block_into(view[at:end], there, output_len=len(there))
-            return room[:filled]
-        except (cramjam.DecompressionError, ValueError):
-            pass  # more than was guessed, or damaged: then the library says so
+        room = memoryview(bytearray(min(sum([most for _, _, _, most in blocks]), _LZ4_MOST)))
+        ends = unlz4_blocks(body, blocks, room)
+        if ends is not None:
+            return room[: ends[-1]]
     return _within(cramjam.lz4, body, len(body) * _MOST_TIMES[LZ4])
 
 
-def _lz4_blocks(body: Buffer) -> list[tuple[int, int, bool]]:
-    """Where each block of a frame begins and ends, and whether it is not compressed; none where the library has to look
-    at the frame."""
-    found: list[tuple[int, int, bool]] = []
+def unlz4_blocks(body: Buffer, blocks: Sequence[tuple[int, int, bool, int]], room: memoryview) -> list[int] | None:
+    """Decompress blocks of a frame one after the other; returns where each of them ends in ``room``, None where one is
+    damaged, or has more than was guessed.
+
+    Args:
+        blocks: as :func:`lz4_blocks` returns them.
+    """
+    ends = []
+    filled = 0
+    view = memoryview(body)
+    try:
+        for at, end, plain, most in blocks:
+            there = room[filled : filled + most]
+            if plain:
+                there[: end - at] = view[at:end]
+                filled += end - at
+            else:
+                filled += cramjam.lz4.decompress_block_into(view[at:end], there, output_len=len(there))
+            ends.append(filled)
+    except (cramjam.DecompressionError, ValueError):
+        return None
+    return ends
+
+
+def lz4_blocks(body: Buffer) -> list[tuple[int, int, bool, int]]:
+    """Where each block of a frame begins and ends, whether it is not compressed, and what it should come to at most;
+    none where the library has to look at the frame."""
+    found: list[tuple[int, int, bool, int]] = []
     size = len(body)
     if size <= _LZ4_HEADER_BYTES + len(_LZ4_END) or body[:4] != _LZ4_MAGIC:
         return found
     flags, at = body[4], _LZ4_HEADER_BYTES
-    behind = 4 if flags & _LZ4_BLOCK_CHECKSUM else 0
+    behind = 4 if flags & LZ4_BLOCK_CHECKSUM else 0
+    most = _LZ4_BLOCK_BYTES.get(body[5], 0)
     while at + 4 < size:
         length = int.from_bytes(body[at : at + 4], "little")
         begin = at + 4
         end = begin + (length & ~_LZ4_PLAIN_BLOCK)
-        found.append((begin, end, length >= _LZ4_PLAIN_BLOCK))
+        found.append((begin, end, length >= _LZ4_PLAIN_BLOCK, min(most, _LZ4_GUESS * (end - begin))))
         at = end + behind
-    usual = flags & _LZ4_OTHER == _LZ4_VERSION and body[5] in _LZ4_BLOCK_BYTES and body[at:] == _LZ4_END
-    return found if usual and (flags & _LZ4_INDEPENDENT or len(found) == 1) else []
+    usual = flags & _LZ4_OTHER == _LZ4_VERSION and most and body[at:] == _LZ4_END
+    return found if usual and (flags & LZ4_INDEPENDENT or len(found) == 1) else []
 
 
 def _lz4(records: Buffer) -> Buffer:

@@ -30,6 +30,17 @@ def spill(out: Bytes, at: int, data: Bytes, start: int, length: int) -> None:
     put(out, at, data, start, length)
 
 
+def byte(data: Bytes, at: int) -> int:
+    """The byte at ``at``, which is within the array. Otherwise numba asks first whether an index is negative, and makes
+    of a byte a number without a sign, and a fraction of that together with numbers that have one."""
+    return int(data[at])
+
+
+def two_bytes(data: Bytes, at: int) -> int:
+    """As :func:`byte`, a little-endian number of two."""
+    return int(data[at]) | int(data[at + 1]) << 8
+
+
 def has_crc32c() -> bool:
     """Whether compiled loops may use :func:`crc32c`: the processor has the instruction."""
     return False
@@ -75,6 +86,28 @@ else:
 
     _copy_16 = _copier(ir.VectorType(ir.IntType(8), 16))
     _copy_8 = _copier(_WORD)
+
+    def _read_8_type(_context: Any, data: Any, _at: Any) -> tuple[Any, Callable[..., Any]]:
+        def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            return builder.zext(builder.load(_place(context, builder, data, *arguments)), _WORD)
+
+        return types.int64(data, types.intp), code
+
+    _read_8: Any = intrinsic(_read_8_type)
+
+    @overload(byte)
+    def _byte(data: Any, at: Any) -> Callable[..., int]:
+        def compiled(data: Any, at: Any) -> Any:
+            return _read_8(data, at)
+
+        return compiled
+
+    @overload(two_bytes)
+    def _two_bytes(data: Any, at: Any) -> Callable[..., int]:
+        def compiled(data: Any, at: Any) -> Any:
+            return _read_8(data, at) | _read_8(data, at + 1) << 8
+
+        return compiled
 
     def _copy_type(
         _context: Any, out: Any, _at: Any, data: Any, _start: Any, _length: Any

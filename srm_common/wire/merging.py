@@ -48,10 +48,11 @@ Renumber = Callable[[Sequence[tuple[Header, Buffer]], int, int | None, int], tup
 
 
 class _Loops(NamedTuple):
-    """What :mod:`srm_common.wire.batch_walk` has compiled."""
+    """What :mod:`srm_common.wire.batch_walk` and :mod:`srm_common.wire.holes` have compiled."""
 
     merge_small: Callable[[Sequence[SourceBatch], int, int, int | None], tuple[Packed | None, int]]
     renumber: Renumber
+    close_holes: Callable[[SourceBatch], Packed | None]
 
 
 _compiled: _Loops | None = None
@@ -73,10 +74,10 @@ def _loops(first: Header | None = None, last_offset: int | None = None) -> _Loop
     ):
         _walked, _looked = 0, True
         if find_spec("numba") is not None:
-            from srm_common.wire import batch_walk, record_walk
+            from srm_common.wire import batch_walk, holes, record_walk
 
             if record_walk.KEPT:
-                _compiled = _Loops(batch_walk.merge_small, batch_walk.renumber_bodies)
+                _compiled = _Loops(batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes)
     return _compiled
 
 
@@ -109,6 +110,25 @@ def merge_row(
             break
         end += 1
     return merge(batches[:end], first_offset, target_bytes, last_offset)
+
+
+def rewrite(batch: SourceBatch, first_offset: int, last_offset: int | None = None) -> Packed | None:
+    """One batch of magic 2, whose checksum is right, as :func:`merge` makes it.
+
+    Raises:
+        CorruptBatch: a body that cannot be walked.
+    """
+    header = batch.header
+    loops = _loops(header, last_offset)
+    if (
+        loops is not None
+        and first_offset <= header.base_offset
+        and (last_offset is None or header.next_offset <= last_offset)
+    ):
+        packed = loops.close_holes(batch)
+        if packed is not None:
+            return packed
+    return merge((batch,), first_offset, 0, last_offset)[0]
 
 
 def merge(

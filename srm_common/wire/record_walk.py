@@ -64,7 +64,7 @@ def _text() -> str:
     """Stands for the text of all files with loops. numba looks only at the file of a loop to see whether what it has
     kept is still right, but puts loops, constants and layouts of other files into it as well."""
     digest = sha256()
-    for name in ("batch_walk.py", "lz4_walk.py", "machine_code.py", "record_walk.py"):
+    for name in ("batch_walk.py", "holes.py", "lz4_patch.py", "lz4_walk.py", "machine_code.py", "record_walk.py"):
         digest.update(get_data("srm_common.wire", name) or b"")
     return digest.hexdigest()[:8]
 
@@ -88,7 +88,7 @@ def compiled(function: _Function) -> _Function:
 
 
 @compiled
-def _read(body: Body, at: int, end: int) -> tuple[int, int]:
+def varint_at(body: Body, at: int, end: int) -> tuple[int, int]:
     """A zig-zag varint and where it ends; -1 where the body ends before that, or the number has more than 64 bits."""
     value = 0
     shift = 0
@@ -114,26 +114,26 @@ def walk(body: Body, count: int, fields: Ints) -> int:
     at = 0
     size = len(body)
     for number in range(count):
-        length, at = _read(body, at, size)
+        length, at = varint_at(body, at, size)
         if at < 0 or length < 1 or length > size - at:
             return number
         end = at + length
         at += 1
-        fields[TIME_DELTA, number], at = _read(body, at, end)
+        fields[TIME_DELTA, number], at = varint_at(body, at, end)
         if at < 0:
             return number
-        fields[OFFSET_DELTA, number], at = _read(body, at, end)
+        fields[OFFSET_DELTA, number], at = varint_at(body, at, end)
         if at < 0:
             return number
         for row in (KEY_AT, VALUE_AT):
-            length, at = _read(body, at, end)
+            length, at = varint_at(body, at, end)
             if at < 0 or length < -1 or length > end - at:
                 return number
             fields[row, number] = at
             fields[row + 1, number] = length
             if length > 0:
                 at += length
-        headers, at = _read(body, at, end)
+        headers, at = varint_at(body, at, end)
         if at < 0 or headers < 0 or headers > (end - at) // LEAST_HEADER:
             return number
         fields[HEADERS_AT, number] = at
@@ -256,16 +256,16 @@ def renumber(data: Bytes, bodies: Ints, first_offset: int, stop: int, out: Bytes
         dense = bodies[body, BODY_DENSE] != 0
         fixed = bodies[body, BODY_APPEND_TIME] != 0
         for number in range(bodies[body, BODY_RECORDS]):
-            length, at = _read(data, at, body_end)
+            length, at = varint_at(data, at, body_end)
             if at < 0 or length < 1 or length > body_end - at:
                 return -body - 1, number, 0
             end = at + length
             attributes = data[at]
             time_at = at + 1
-            time, delta_at = _read(data, time_at, end)
+            time, delta_at = varint_at(data, time_at, end)
             if delta_at < 0:
                 return -body - 1, number, 0
-            delta, rest = _read(data, delta_at, end)
+            delta, rest = varint_at(data, delta_at, end)
             if rest < 0:
                 return -body - 1, number, 0
             if not dense and (delta < 0 or delta >= bodies[body, BODY_NEXT] - base_offset):
@@ -322,7 +322,7 @@ def walk_headers(data: Body, at: Offsets, counts: Ints, fields: Ints) -> int:
         end = int(at[number + 1])
         for _ in range(counts[number]):
             for row in (NAME_AT, CONTENT_AT):
-                length, place = _read(data, place, end)
+                length, place = varint_at(data, place, end)
                 if place < 0 or length < -1 or length > end - place or (length < 0 and row == NAME_AT):
                     return number
                 fields[row, header] = place

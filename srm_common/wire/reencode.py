@@ -57,6 +57,8 @@ def packed_records(
 
 
 def coarsened(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamRun, ...]:
+    """Runs of a batch of ``size`` bytes as its map keeps them: neighbours as one, and all as one where they would take
+    too much of it."""
     joined: list[UpstreamRun] = []
     for start, length, records in runs:
         if joined and joined[-1][0] + joined[-1][1] == start:
@@ -64,10 +66,15 @@ def coarsened(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamR
             joined[-1] = (before[0], before[1] + length, before[2] + records)
         else:
             joined.append((start, length, records))
-    if len(joined) > 1 and len(joined) * _BYTES_PER_RUN > max(size * MAP_SHARE, MAP_LEAST_BYTES):
-        first, last = joined[0], joined[-1]
+    return few(joined, count, size)
+
+
+def few(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamRun, ...]:
+    """As :func:`coarsened`, of runs of which no two are neighbours."""
+    if len(runs) > 1 and len(runs) * _BYTES_PER_RUN > max(size * MAP_SHARE, MAP_LEAST_BYTES):
+        first, last = runs[0], runs[-1]
         return ((first[0], last[0] + last[1] - first[0], count),)
-    return tuple(joined)
+    return tuple(runs)
 
 
 class LooseRecord(NamedTuple):

@@ -18,7 +18,7 @@ from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch, SrmError
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, unopened, verify
 from srm_common.wire.codec import compress, decompress, library_level
-from srm_common.wire.merging import merge, merge_row
+from srm_common.wire.merging import merge_row, rewrite
 from srm_common.wire.reencode import rebatch
 
 #: A row of batches is merged when its batches are smaller than this on average, in bytes and in records: otherwise
@@ -64,7 +64,7 @@ def repack(
             packed, taken = merge_row(row, first_offset, target, end_offset)
         else:
             verify(batch)
-            packed, taken = merge(row, first_offset, 0, end_offset)
+            packed, taken = rewrite(batch, first_offset, end_offset), 1
         if packed is not None and packed.size > max_message_bytes:
             for one in row[:taken]:
                 yield from rebatch(one, first_offset, max_message_bytes, end_offset)

@@ -8,10 +8,12 @@ import time
 import pytest
 
 from srm_common.testing import LocalKafka
+from srm_common.wire import merging
 from tests.contract.parts import Cluster
+from tests.kafka.console_consumer import seen_by_java
 from tests.kafka.engine import Engine
 from tests.kafka.flows import Seen
-from tests.kafka.records import eventually, log_batches, plain, produce
+from tests.kafka.records import eventually, log_batches, plain, produce, read_all
 
 pytestmark = pytest.mark.kafka
 
@@ -30,7 +32,11 @@ COMPACTED = {
 }
 
 
-def test_compacted_topics_with_holes(engine: Engine, name: str) -> None:
+@pytest.mark.parametrize("loops", ["plain", "compiled"])
+def test_compacted_topics_with_holes(engine: Engine, name: str, loops: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_compiled", None)
+    monkeypatch.setattr(merging, "_looked", True)
+    monkeypatch.setattr(merging, "_walked", 0 if loops == "plain" else 1 << 60)
     codecs = {0: "none", 1: "lz4", 2: "zstd", 3: "gzip", 4: "snappy"}
     engine.create(name, 5, source=COMPACTED)
     now = int(time.time() * 1000)
@@ -55,6 +61,10 @@ def test_compacted_topics_with_holes(engine: Engine, name: str) -> None:
     copied = engine.check(name)
     assert copied == outcome.records
     assert copied < 15_000
+    assert (merging._compiled is not None) == (loops == "compiled")
+    lz4 = read_all(engine.target, engine.copy_of(name), partitions=[1])[1]
+    expected = [(one.offset, one.seen.key, b"null" if one.seen.value is None else one.seen.value) for one in lz4]
+    assert seen_by_java(engine.target, engine.copy_of(name), 1, len(lz4)) == expected
     # A start in the midst of holes, and the same map again.
     assert engine.copy(name).records == 0
 

@@ -1,0 +1,149 @@
+"""Closes the holes of a batch of LZ4 without compressing it again, where :mod:`srm_common.wire.lz4_patch` can.
+
+Compiled as :mod:`srm_common.wire.record_walk` is, and only used so.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch
+from srm_common.wire.codec import LZ4, LZ4_BLOCK_CHECKSUM, LZ4_INDEPENDENT, lz4_blocks, unlz4_blocks
+from srm_common.wire.lz4_patch import GRANULE, patch_frame
+from srm_common.wire.machine_code import Bytes
+from srm_common.wire.record_walk import LEAST_RECORD, Ints, compiled, varint_at
+from srm_common.wire.reencode import few
+
+#: Bytes of an offset delta at most.
+MOST_DELTA = 5
+
+
+@compiled
+def number_in_place(
+    content: Bytes, size: int, count: int, base_offset: int, marks: Ints, runs: Ints
+) -> tuple[int, int]:
+    """Give the records of a body the numbers from 0 on as their offset deltas, each in as many bytes as it has.
+
+    Args:
+        content: the body, which is written over; ``size`` bytes of it.
+        marks: gets the places of the bytes that have changed, in order; ``MOST_DELTA`` for each record.
+        runs: gets a row of first offset and length for each dense run; as many rows as records.
+
+    Returns the number of marks and of runs; -1 and 0 where a record cannot be read or is out of order, or a number
+    takes more bytes than there are.
+    """
+    at = marked = used = 0
+    run_next = base_offset
+    for number in range(count):
+        length, at = varint_at(content, at, size)
+        if at < 0 or length < 1 or length > size - at:
+            return -1, 0
+        end = at + length
+        _, delta_at = varint_at(content, at + 1, end)
+        if delta_at < 0:
+            return -1, 0
+        delta, rest = varint_at(content, delta_at, end)
+        if rest < 0 or rest - delta_at > MOST_DELTA:
+            return -1, 0
+        left = number << 1
+        for place in range(delta_at, rest):
+            byte = left & 127
+            left >>= 7
+            if place < rest - 1:
+                byte |= 128
+            if byte != content[place]:
+                content[place] = byte
+                marks[marked] = place
+                marked += 1
+        if left > 0:
+            return -1, 0
+        offset = base_offset + delta
+        if offset < run_next:
+            return -1, 0
+        if offset > run_next or used == 0:
+            runs[used, 0] = offset
+            runs[used, 1] = 0
+            used += 1
+        runs[used - 1, 1] += 1
+        run_next = offset + 1
+        at = end
+    return (marked, used) if at == size else (-1, 0)
+
+
+class _Room(threading.local):
+    """What a thread writes to, batch by batch: new pages would cost as much as what is written to them."""
+
+    def __init__(self) -> None:
+        self.content = self.near = self.out = np.zeros(0, np.uint8)
+        self.marks = np.empty(0, np.int64)
+        self.runs = np.empty((0, 2), np.int64)
+
+    def make(self, content: int, out: int, records: int) -> None:
+        """Room for so many bytes and records at least."""
+        if len(self.content) < content:
+            self.content = np.empty(_power(content), np.uint8)
+            self.near = np.zeros(len(self.content) // GRANULE + 1, np.uint8)
+        if len(self.out) < out:
+            self.out = np.empty(_power(out), np.uint8)
+        if len(self.runs) < records:
+            records = _power(records)
+            self.runs = np.empty((records, 2), np.int64)
+            self.marks = np.empty(records * MOST_DELTA + 1, np.int64)
+
+
+def _power(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+_room = _Room()
+#: Larger bodies are left to the libraries, so that no thread holds more than some 10 MB.
+_MOST_CONTENT = 4 << 20
+_BEYOND = (1 << 63) - 1
+
+
+def close_holes(batch: SourceBatch) -> Packed | None:
+    """A batch of magic 2, whose checksum is right and all of which is wanted, without its holes; None where another way
+    has to be gone: another codec, a time of appending, another frame than producers and brokers write, a body that
+    cannot be walked."""
+    header, data = batch
+    count = header.record_count
+    body = data[HEADER_SIZE:]
+    if header.attributes & (CODEC_MASK | LOG_APPEND_TIME) != LZ4:
+        return None
+    found = lz4_blocks(body)
+    if not found or body[4] & (LZ4_BLOCK_CHECKSUM | LZ4_INDEPENDENT) != LZ4_INDEPENDENT:
+        return None
+    room = _room
+    most = sum([most for _, _, _, most in found])
+    if most > _MOST_CONTENT or not 0 < count * LEAST_RECORD <= most:
+        return None
+    room.make(most, len(body) + len(body) // 2 + 1024, count)
+    ends = unlz4_blocks(body, found, room.content.data)
+    if ends is None:
+        return None
+    content, marks, runs = room.content, room.marks, room.runs
+    marked, used = number_in_place(content, ends[-1], count, header.base_offset, marks, runs)
+    if marked < 0:
+        return None
+    if marked:
+        marks[marked] = _BEYOND
+        blocks = np.array([(at, end, plain, to) for (at, end, plain, _), to in zip(found, ends, strict=True)], np.int64)
+        size = patch_frame(np.frombuffer(body, np.uint8), blocks, content, marks, marked, room.near, room.out)
+        if size < 0:
+            return None
+        written = room.out[:size].tobytes()
+    else:
+        written = bytes(body)
+    dense = [(start, length, length) for start, length in runs[:used].tolist()]
+    return Packed(
+        LZ4,
+        header.base_timestamp,
+        header.max_timestamp,
+        count,
+        written,
+        few(dense, count, len(written)),
+        header.next_offset,
+        True,
+    )
