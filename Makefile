@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTHON_BIN := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo demo-failover demo-stop test quick unit lint format bench soak compat wheel clean
+.PHONY: help setup demo demo-failover demo-stop test quick unit simulate lint format bench soak compat wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,13 +24,16 @@ demo-stop: ## end what a demo left running
 
 test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (about half an hour on 2 cores)
 	@scripts/setup.sh --tests
-	@scripts/test.sh faults kafka airflow spark unit + browser worlds lint store
+	@scripts/test.sh faults kafka airflow spark unit simulation + browser worlds lint store
 
 quick: setup ## for the loop of a developer: lint, the tests without servers with fewer examples, one run between brokers
 	@HYPOTHESIS_PROFILE=quick scripts/test.sh unit smoke + lint
 
 unit: setup ## the tests that need no server, with fewer examples (HYPOTHESIS_PROFILE="any machine" for all)
 	@HYPOTHESIS_PROFILE="$(or $(HYPOTHESIS_PROFILE),quick)" scripts/test.sh unit
+
+simulate: setup ## the copy engine in virtual time, with a fault plan per seed; SEEDS=first:end, or HOURS=n
+	@$(PYTHON_BIN) -m tests.simulation --seeds $(or $(SEEDS),0:2000) $(if $(HOURS),--hours $(HOURS))
 
 format: setup ## formats the code and sorts its imports
 	@$(VENV)/bin/ruff check --quiet --select I --fix .

@@ -8,7 +8,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-RINGS="lint unit smoke store kafka spark airflow browser faults worlds soak"
+RINGS="lint unit simulation smoke store kafka spark airflow browser faults worlds soak"
 # Those that this process may use; macOS has no nproc.
 CORES=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 BIN=${VENV:-.venv}/bin
@@ -95,6 +95,8 @@ ring() { # name, pytest arguments...
         # By work stealing each process keeps to files of its own, and to what their fixtures made, until others are done.
         # Two for each of two cores: some tests wait for clusters that are gone.
         unit) pytest unit tests/unit -n "${TEST_PROCESSES:-4}" --dist worksteal -q "$@" ;;
+        # Computes only. Each test is a process of its own that plays a block of seeds; SIMULATION_SEEDS=n plays the first n.
+        simulation) pytest simulation tests/simulation -n "${TEST_PROCESSES:-$CORES}" --dist worksteal -q "$@" ;;
         # One whole run between two brokers.
         smoke) pytest smoke tests/kafka/runs/test_replicate.py -k what_came_since -n 0 -q "$@" ;;
         store) pytest store tests/store -q --durations=5 "$@" ;;
@@ -156,9 +158,9 @@ for name in "${rings[@]}" "${beside[@]}"; do
         verdict=ok code=1 seconds=0 cpu=0
         [ -f "$work/$name.end" ] && read -r code seconds cpu <"$work/$name.end"
         if [ "$code" != 0 ]; then verdict=FAILED failed=1; fi
-        while IFS= read -r line; do skipped+=("$(printf '%-8s %s' "$name" "${line#SKIPPED }")"); done < <(grep '^SKIPPED ' "$work/$name.out")
+        while IFS= read -r line; do skipped+=("$(printf '%-10s %s' "$name" "${line#SKIPPED }")"); done < <(grep '^SKIPPED ' "$work/$name.out")
         text=$(grep -E '[0-9]+ (passed|failed|error|skipped|deselected)|no tests ran' "$work/$name.out" | tail -n 1 | tr -d '=')
-        summary+=("$(printf '%-8s %-7s %5ds %6ss CPU  %s' "$name" "$verdict" "$seconds" "$cpu" "$text")")
+        summary+=("$(printf '%-10s %-7s %5ds %6ss CPU  %s' "$name" "$verdict" "$seconds" "$cpu" "$text")")
     done
 done
 printf '\n%s\n' "== summary"

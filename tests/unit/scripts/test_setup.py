@@ -161,7 +161,7 @@ def test_an_unknown_ring_is_refused() -> None:
     done = subprocess.run([ROOT / "scripts/test.sh", "nonsense"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "there is no ring 'nonsense'" in done.stderr
-    assert "rings: lint unit smoke store kafka spark airflow browser faults worlds soak" in done.stderr
+    assert "rings: lint unit simulation smoke store kafka spark airflow browser faults worlds soak" in done.stderr
 
 
 def rings(folder: Path, *names: str, **programs: str) -> tuple[int, list[str]]:

@@ -1,0 +1,183 @@
+"""What a run does, process by process: the driver with its ownership and its passes, and a worker for each slot.
+
+It is the code of :mod:`srm_common.usecases.runs.replicate` without its journal, which goes through librdkafka.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.selection import CopiedTopic
+from srm_common.domain.topics.source_topics import SourceTopics
+from srm_common.errors import LostProcess, OwnershipError
+from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.state.state_topics import StateTopics
+from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.passes import Passes
+from srm_common.replication.driver.source_view import SourceView
+from srm_common.replication.driver.starting_points import Committed, StartingPoints
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.replication.spark.slot_work import copied
+from srm_common.usecases.runs.replicate import copy_job
+from tests.simulation.world import Process, World
+
+
+@dataclass
+class Remembered:
+    """The flow's state topic: it outlives drivers."""
+
+    topics: dict[str, Any] | None = None
+    slots: int = 0
+
+
+@dataclass
+class Run:
+    """How a run ended. ``notes`` are what its record says."""
+
+    tracks: list[PartitionTrack]
+    retries: int
+    notes: list[str]
+
+
+@dataclass
+class Driver:
+    """The runs of one flow, as Airflow starts them.
+
+    Args:
+        slots: the most of a run.
+        max_seconds: how long a run tails; 0 for one pass.
+        orphans: whether a pass ends as soon as a worker is lost, so that the others continue unwatched.
+    """
+
+    world: World
+    flow: FlowSettings
+    state: StateTopics
+    topics: list[CopiedTopic]
+    slots: int
+    max_seconds: float
+    job_settings: dict[str, Any]
+    memory: Remembered = field(default_factory=Remembered)
+    orphans: Callable[[], bool] = lambda: False
+    #: Processes of slots.
+    workers: list[Process] = field(default_factory=list)
+
+    def run(self) -> Run:
+        """One run, in the process that calls.
+
+        Raises:
+            SrmError: as a run does.
+        """
+        flow, memory, notes = self.flow, self.memory, list[str]()
+        with ExitStack() as stack:
+            source = stack.enter_context(SourceView(flow, patience_seconds=flow.patience_seconds))
+            job = replace(copy_job(flow, self.state), **self.job_settings)
+            highest, memory.slots = memory.slots, max(memory.slots, self.slots)
+            owner = Ownership.take(flow, self.slots, max(self.slots, highest))
+            runs: list[Passes] = []
+            stack.push(lambda kind, error, trace: self._disown(owner, kind, job, runs, notes))
+            self._free(
+                owner,
+                job,
+                [
+                    Copy(TopicPartition(topic.upstream, number), TopicPartition(topic.downstream, number))
+                    for topic in self.topics
+                    for number in range(topic.partitions)
+                ],
+                notes,
+            )
+            points = StartingPoints(
+                source=source,
+                memory=SourceTopics.from_json(memory.topics),
+                read_committed=self._committed,
+                on_data_loss=flow.on_data_loss,
+                note=notes.append,
+            )
+
+            def remember(topics: SourceTopics) -> None:
+                memory.topics = topics.to_json()
+
+            passes = Passes(
+                job=job,
+                runner=self._copy,
+                points=points,
+                topics=lambda: self.topics,
+                remember=remember,
+                owner=owner,
+                slots_max=self.slots,
+                record_bytes={},
+                max_seconds=self.max_seconds,
+                patience_seconds=flow.retry_timeout_seconds,
+                clock=lambda: self.world.now,
+                wall_clock=self.world.unix_seconds,
+                sleep=self.world.sleep,
+            )
+            runs.append(passes)
+            passes.run()
+        return Run(list(passes.tracks.values()), passes.retries, notes)
+
+    def _committed(self) -> Committed:
+        offsets = read_source_offsets(self.flow, self.state, patience_seconds=self.flow.patience_seconds)
+        return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
+
+    def _free(self, owner: Ownership, job: CopyJob, copies: list[Copy], notes: list[str]) -> None:
+        freed = end_hanging_transactions(job, owner.all_identities, copies)
+        notes += freed.faults
+        if freed.found_any:
+            owner.refence()
+
+    def _disown(
+        self,
+        owner: Ownership,
+        kind: type[BaseException] | None,
+        job: CopyJob,
+        runs: list[Passes],
+        notes: list[str],
+    ) -> bool:
+        passes = runs[0] if runs else None
+        untouched = kind is None and passes is not None and passes.count == 0
+        if untouched or (kind is not None and issubclass(kind, OwnershipError)):
+            owner.abandon()
+            return False
+        try:
+            if kind is None and passes is not None and passes.retries:
+                owner.refence()
+                tracks = passes.tracks.values()
+                copies = [Copy(one.place, TopicPartition(one.downstream_topic, one.partition)) for one in tracks]
+                self._free(owner, job, copies, notes)
+        finally:
+            owner.release()
+        return False
+
+    def _copy(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        """A pass, as Spark runs it: a task that was lost is not told what became of it."""
+        world = self.world
+        me = world.me()
+        workers = []
+        for task in tasks:
+
+            def work(task: SlotTask = task) -> SlotResult:
+                return copied(partial(copy_slot, clock=lambda: world.now), job, task)
+
+            worker = world.spawn(f"{me.name}/slot-{task.slot}", work)
+            worker.ended.append(lambda _: me.wake())
+            workers.append(worker)
+        self.workers += workers
+        while any(worker.alive for worker in workers):
+            if any(worker.killed for worker in workers) and self.orphans():
+                break
+            me.wait()
+        for worker in workers:
+            if worker.error is not None:
+                raise worker.error
+        if any(worker.killed for worker in workers):
+            raise LostProcess("a worker was lost")
+        return [worker.value for worker in workers]

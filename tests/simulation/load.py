@@ -1,0 +1,129 @@
+"""Producers at the source: plain and transactional batches, aborted ones among them, and what they have written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from srm_common.testing import FakeCluster
+from srm_common.testing.fake_cluster import Record
+from srm_common.testing.fake_cluster.records import batch_of
+from srm_common.wire import codec
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, parse_header, stamp
+from tests.simulation.world import World
+
+Partition = tuple[str, int]
+_CODECS = (0, 0, 1, 3)
+_FIRST_PRODUCER = 500_000
+
+
+@dataclass(eq=False)
+class Written:
+    """A record at the source. ``committed``: None while its transaction is open."""
+
+    record: Record
+    committed: bool | None
+
+
+@dataclass(eq=False)
+class _Writer:
+    """A transactional producer, and what its open transaction has written."""
+
+    producer_id: int
+    epoch: int = 0
+    sequences: dict[Partition, int] = field(default_factory=dict)
+    open: list[tuple[Partition, Written]] = field(default_factory=list)
+
+
+class Load:
+    """Everything that is written to the source."""
+
+    def __init__(self, world: World, source: FakeCluster, topics: dict[str, int], *, transactional: float) -> None:
+        self._world, self._source = world, source
+        self._places: list[Partition] = [(topic, number) for topic, count in topics.items() for number in range(count)]
+        self._draw = world.chance("load")
+        self._transactional = transactional
+        self._writers = [_Writer(_FIRST_PRODUCER + number) for number in range(3)]
+        self._count = 0
+        #: All records of each partition by their offsets, those of aborted transactions included.
+        self.written: dict[Partition, dict[int, Written]] = {place: {} for place in self._places}
+        self.batches = 0
+
+    def write(self) -> None:
+        """One batch of somebody, or the end of a transaction."""
+        draw = self._draw
+        if draw.random() < self._transactional:
+            writer = draw.choice(self._writers)
+            if writer.open and draw.random() < 0.4:
+                self._end(writer, committed=draw.random() < 0.6)
+            else:
+                self._append(draw.choice(self._places), writer)
+        else:
+            self._append(draw.choice(self._places), None)
+
+    def finish(self) -> None:
+        """End what is open."""
+        for writer in self._writers:
+            if writer.open:
+                self._end(writer, committed=self._draw.random() < 0.5)
+
+    def cut(self, place: Partition, offset: int) -> None:
+        """An unclean election has taken everything from an offset on."""
+        for one in [one for one in self.written[place] if one >= offset]:
+            del self.written[place][one]
+        for writer in self._writers:
+            # Its coordinator aborts: the producer's epoch on the new leader is unknown to it.
+            writer.open = [(where, one) for where, one in writer.open if where != place or one.record.offset < offset]
+            writer.sequences.pop(place, None)
+
+    def _append(self, place: Partition, writer: _Writer | None) -> None:
+        draw = self._draw
+        state = self._source._topics.partition(*place)
+        if state.leader < 0:
+            return
+        now_ms = self._source.clock.now_ms()
+        records = []
+        for number in range(draw.choice((1, 1, 2, 5, 20))):
+            self._count += 1
+            key = draw.choice((None, b"", b"key-%d" % draw.randrange(4)))
+            value = b"%d:" % self._count + bytes(draw.randrange(200))
+            headers = (("h", b"%d" % number),) if draw.random() < 0.2 else ()
+            records.append(Record(number, now_ms - draw.randrange(50), key, value, headers))
+        plain = batch_of(records)
+        header = parse_header(plain)
+        kind = draw.choice(_CODECS)
+        body = codec.compress(kind, plain[HEADER_SIZE:])
+        sequence = 0
+        if writer is not None:
+            sequence = writer.sequences.get(place, 0)
+            writer.sequences[place] = sequence + len(records)
+        data = stamp(
+            (header.attributes & ~CODEC_MASK) | kind | (TRANSACTIONAL if writer else 0),
+            len(records) - 1,
+            header.base_timestamp,
+            header.max_timestamp,
+            len(records),
+            body,
+            writer.producer_id if writer else -1,
+            writer.epoch if writer else -1,
+            sequence if writer else -1,
+        )
+        stored = state.log.append(data + bytes(body), now_ms)
+        base = stored.header.base_offset
+        for one in records:
+            written = Written(one._replace(offset=base + one.offset), None if writer else True)
+            self.written[place][base + one.offset] = written
+            if writer:
+                writer.open.append((place, written))
+        self.batches += 1
+        self._source._server.wake()
+
+    def _end(self, writer: _Writer, *, committed: bool) -> None:
+        for _, written in writer.open:
+            written.committed = committed
+        for place in sorted({place for place, _ in writer.open}):
+            log = self._source.log(*place)
+            log.end_transaction(
+                writer.producer_id, writer.epoch, committed=committed, now_ms=self._source.clock.now_ms()
+            )
+        writer.open = []
+        self._source._server.wake()

@@ -1,0 +1,232 @@
+"""One seed: a random topology, load and faults, then everything heals, and the judge looks."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import names
+from srm_common.domain.topics.selection import CopiedTopic
+from srm_common.errors import SrmError
+from srm_common.kafka.state.state_topics import StateTopics
+from srm_common.testing import FakeCluster
+from tests.flow_settings import small_flow
+from tests.simulation.brokers import Brokers
+from tests.simulation.determinism import inside
+from tests.simulation.driver import Driver, Run
+from tests.simulation.faults import Faults
+from tests.simulation.judge import Judge, Wrong
+from tests.simulation.load import Load
+from tests.simulation.network import Network
+from tests.simulation.world import BEGIN_SECONDS, Process, World
+
+_LOG = logging.getLogger("tests.simulation")
+#: Load and faults happen for so long; afterwards everything has to be copied within this.
+LOAD_SECONDS = (5.0, 40.0)
+HEALED_SECONDS = 900.0
+_OFFSETS_PARTITIONS, _SEGMENTS_PARTITIONS = 3, 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a seed. ``wrong`` is None where every promise was kept."""
+
+    seed: int
+    wrong: str | None
+    records: int
+    runs: int
+    digest: str
+    #: Kinds of the faults, in their order.
+    faults: tuple[str, ...]
+
+
+class _Failures(logging.Handler):
+    """What a loop of ours only logs, because nobody waits for it."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self.texts: list[str] = []
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._world.current is not None and self._world.current.killed:
+            return  # its sockets are gone already
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text = f"{text}: {record.exc_info[1]!r}"
+        self.texts.append(text)
+
+
+class Scenario:
+    """Everything of one seed.
+
+    Args:
+        without: numbers of faults to leave out, for the search of the shortest plan that fails.
+    """
+
+    def __init__(self, seed: int, without: frozenset[int] = frozenset()) -> None:
+        self.world = world = World(seed)
+        draw = world.chance("topology")
+        self.network = Network(world, latency=draw.choice((0.0002, 0.001, 0.005, 0.03)))
+        self.source = self._cluster(1, draw.choice((1, 2, 3)), {})
+        self.target = self._cluster(2, draw.choice((1, 2, 3)), {"transaction.version": draw.choice((0, 2))})
+        flow = small_flow(
+            ClusterSettings.plaintext("source", self.source.bootstrap_servers),
+            ClusterSettings.plaintext("target", self.target.bootstrap_servers),
+            ".*",
+            retry_timeout_seconds=draw.choice((10.0, 30.0)),
+            request_timeout_ms=draw.choice((3000, 10_000)),
+            transaction_timeout_ms=draw.choice((5000, 15_000)),
+            chunk_seconds=draw.choice((0.2, 1.0, 3.0)),
+            chunk_bytes=draw.choice((2000, 20_000, 1 << 20)),
+            fetch_partition_bytes=draw.choice((1024, 1 << 16)),
+            chunk_linger_ms=draw.choice((10, 100)),
+            fetch_max_wait_ms=draw.choice((50, 500)),
+        )
+        self.flow = replace(flow, tasks_max=draw.choice((1, 2, 3)))
+        self.topics = {f"t{number}": draw.randrange(1, 4) for number in range(draw.randrange(1, 3))}
+        self.load_seconds = draw.uniform(*LOAD_SECONDS)
+        self._pause = self.load_seconds / draw.choice((10, 30, 80))
+        self._transactional = draw.choice((0.0, 0.3, 0.8))
+        self._max_seconds = draw.choice((0.0, 3.0, 30.0))
+        self.runs = 0
+        self.healed = False
+        self._done = False
+        self.drivers: list[Process] = []
+        self._failures = _Failures(world)
+        self._without = without
+
+    def _cluster(self, number: int, nodes: int, features: dict[str, int]) -> FakeCluster:
+        return FakeCluster(
+            nodes,
+            name=f"cluster-{number}",
+            features=features,
+            settings={
+                "transaction.state.log.num.partitions": "3",
+                "default.replication.factor": str(nodes),
+                "auto.create.topics.enable": "false",
+            },
+            service=partial(Brokers, self.network, number),
+        )
+
+    def play(self) -> Outcome:
+        """Never raises: what went wrong is in the outcome."""
+        world = self.world
+        wrong: str | None = None
+        records = 0
+        kinds: tuple[str, ...] = ()
+        with ExitStack() as stack:
+            stack.enter_context(inside(world, self.network))
+            stack.callback(self.network.close)
+            log = logging.getLogger("srm_common")
+            log.addHandler(self._failures)
+            stack.callback(log.removeHandler, self._failures)
+            stack.callback(world.end)
+            self._begin()
+            faults = self._faults = Faults(self, self._without)
+            kinds = faults.kinds
+            try:
+                world.run(lambda: self._done, BEGIN_SECONDS + self.load_seconds + HEALED_SECONDS)
+                records = self._judge()
+            except Exception as error:
+                wrong = f"{type(error).__name__}: {error}"
+        if wrong is None and self._failures.texts:
+            wrong = f"logged: {self._failures.texts[0]}"
+        return Outcome(world.seed, wrong, records, self.runs, world.digest, kinds)
+
+    @property
+    def seconds(self) -> float:
+        """Since the begin."""
+        return self.world.now - BEGIN_SECONDS
+
+    def say(self, what: str) -> None:
+        """For whoever watches a seed."""
+        _LOG.info("%s", what)
+
+    # ---- inside
+
+    def _begin(self) -> None:
+        for cluster in (self.source, self.target):
+            cluster.start()
+        for topic, partitions in self.topics.items():
+            self.source.create_topic(topic, partitions)
+            self.target.create_topic(f"source.{topic}", partitions)
+        state = StateTopics(
+            names.offsets_topic("source"), _OFFSETS_PARTITIONS, names.segments_topic("source"), _SEGMENTS_PARTITIONS
+        )
+        for name, count in (
+            (state.offsets_topic, _OFFSETS_PARTITIONS),
+            (state.segments_topic, _SEGMENTS_PARTITIONS),
+        ):
+            self.target.create_topic(name, count, config={"cleanup.policy": "compact"})
+        self.load = Load(self.world, self.source, self.topics, transactional=self._transactional)
+        draw = self.world.chance("driver")
+        self.driver = Driver(
+            self.world,
+            self.flow,
+            state,
+            [CopiedTopic(topic, f"source.{topic}", partitions) for topic, partitions in self.topics.items()],
+            self.flow.tasks_max,
+            self._max_seconds,
+            {},
+            orphans=lambda: draw.random() < 0.5,
+        )
+        self.judge = Judge(
+            self.load, self.target, {topic: f"source.{topic}" for topic in self.topics}, state.segments_topic
+        )
+        self.start_driver()
+        self.world.after(self._pause, self._write)
+        self.world.after(self.load_seconds, self._heal)
+
+    def _write(self) -> None:
+        if not self.healed:
+            self.load.write()
+            self.world.after(self._pause, self._write)
+
+    def _heal(self) -> None:
+        self.healed = True
+        self.say("healed")
+        self._faults.heal()
+        self.load.finish()
+
+    def start_driver(self) -> Process:
+        """Begin a run, as the scheduler does."""
+        self.runs += 1
+        process = self.world.spawn(f"driver-{self.runs}", self.driver.run)
+        process.ended.append(self._ended)
+        self.drivers.append(process)
+        return process
+
+    def _ended(self, process: Process) -> None:
+        if self.world.current is None and process.killed and self._done:
+            return
+        error = process.error
+        if error is not None and not isinstance(error, SrmError):
+            self._failures.texts.append(f"a run ended with {error!r}")
+            self._done = True
+            return
+        run = process.value
+        self.world.note("run", process.name, repr(error))
+        self.say(f"{process.name} ended: {error or run}")
+        if self.healed and isinstance(run, Run) and self._complete(run):
+            self._done = True
+        elif not any(one.alive for one in self.drivers if one is not process):
+            self.world.after(1.0, self._again)
+
+    def _again(self) -> None:
+        if not self._done and not any(one.alive for one in self.drivers):
+            self.start_driver()
+
+    def _complete(self, run: Run) -> bool:
+        """Whether the run has copied everything; the next one begins where it could not."""
+        return all(
+            track.error is None and track.position == self.source.log(*track.place).stable for track in run.tracks
+        )
+
+    def _judge(self) -> int:
+        if self.source._server.failures or self.target._server.failures:
+            raise Wrong((self.source._server.failures + self.target._server.failures)[0])
+        return self.judge.check()
