@@ -22,12 +22,13 @@ MOST_DELTA = 5
 
 @compiled
 def number_in_place(
-    content: Bytes, size: int, count: int, base_offset: int, marks: Ints, runs: Ints
+    content: Bytes, size: int, count: int, base_offset: int, last_delta: int, marks: Ints, runs: Ints
 ) -> tuple[int, int]:
     """Give the records of a body the numbers from 0 on as their offset deltas, each in as many bytes as it has.
 
     Args:
         content: the body, which is written over; ``size`` bytes of it.
+        last_delta: the greatest offset delta by the batch's header.
         marks: gets the places of the bytes that have changed, in order; ``MOST_DELTA`` for each record.
         runs: gets a row of first offset and length for each dense run; as many rows as records.
 
@@ -60,7 +61,7 @@ def number_in_place(
         if left > 0:
             return -1, 0
         offset = base_offset + delta
-        if offset < run_next:
+        if offset < run_next or delta > last_delta:
             return -1, 0
         if offset > run_next or used == 0:
             runs[used, 0] = offset
@@ -124,7 +125,7 @@ def close_holes(batch: SourceBatch) -> Packed | None:
     if ends is None:
         return None
     content, marks, runs = room.content, room.marks, room.runs
-    marked, used = number_in_place(content, ends[-1], count, header.base_offset, marks, runs)
+    marked, used = number_in_place(content, ends[-1], count, header.base_offset, header.last_offset_delta, marks, runs)
     if marked < 0:
         return None
     if marked:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.errors import CorruptBatch
 from srm_common.wire import holes, lz4_patch
 from srm_common.wire.batch import HEADER_SIZE, SourceBatch, parse_header, stamp
 from srm_common.wire.codec import LZ4, NONE, ZSTD, compress, decompress, lz4_blocks
@@ -214,7 +215,7 @@ def test_damaged_frames_stay_within_their_bounds(made: Made, seed: int, block_by
     rows = np.array([(at, end, plain, to) for (at, end, plain, _), to in zip(blocks, ends, strict=True)], np.int64)
     marks, runs = np.empty(5 * len(offsets) + 1, np.int64), np.empty((len(offsets), 2), np.int64)
     content = np.frombuffer(body, np.uint8).copy()
-    marked, _ = holes.number_in_place(content, len(body), len(offsets), 0, marks, runs)
+    marked, _ = holes.number_in_place(content, len(body), len(offsets), 0, offsets[-1], marks, runs)
     marks[marked] = 1 << 62
     for _ in range(data.draw(st.integers(1, 3))):
         frame[data.draw(st.integers(7, len(frame) - 5))] = data.draw(st.integers(0, 255))
@@ -241,8 +242,12 @@ def test_damaged_bodies_are_left_to_the_other_way(made: Made, data: st.DataObjec
     packed = close_holes(batch)
     with as_plain():
         assert close_holes(batch) == packed
-    if packed is not None:
-        (other, _) = merge([batch], 0, 0)
+    # The other way leaves batches that are dense by their headers as they are.
+    if packed is not None and offsets[-1] + 1 != len(offsets):
+        try:
+            (other, _) = merge([batch], 0, 0)
+        except CorruptBatch:
+            return  # the damage lies in keys, values and headers, which are passed on here as they are
         assert other is not None
         assert packed.runs == other.runs
         # Numbered once more the other way, which writes numbers as short as they can be.
