@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
+from srm_common.domain.offsets.copy_comparison import CopyBatch
 from srm_common.domain.offsets.fingerprints import batch_term
+from srm_common.errors import CorruptBatch
 from srm_common.wire.batch import (
     CODEC_MASK,
     CRC_START,
+    DELETE_HORIZON,
     HEADER_SIZE,
     Packed,
     SourceBatch,
@@ -37,3 +40,21 @@ def batch_term_of(batch: SourceBatch) -> int:
     header, data = batch
     crc = carried(header.crc, crc32c(data[CRC_START:HEADER_SIZE]), 0, len(data) - HEADER_SIZE)
     return batch_term(crc, header.base_timestamp, header.record_count, header.attributes & CODEC_MASK)
+
+
+def copy_batch(batch: SourceBatch) -> CopyBatch:
+    """A batch of a copy, for a comparison with the offset map."""
+    header = batch.header
+    try:
+        term: int | None = batch_term_of(batch)
+    except CorruptBatch:
+        term = None
+    return CopyBatch(
+        header.base_offset,
+        header.next_offset,
+        header.record_count,
+        term,
+        (header.producer_id, header.producer_epoch),
+        header.size,
+        bool(header.attributes & DELETE_HORIZON),
+    )

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.start_position import TopicStart
-from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy, policy_name
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.statements import PythonTransform, Statement
 from srm_common.errors import ConfigError
@@ -151,18 +151,20 @@ class OnDataLoss(StrEnum):
     RESET = "reset"
 
 
-def _plain(value: Any) -> Any:
-    """A step as JSON takes it, without the fields that have their defaults."""
+def _plain(value: Any, *, shown: bool = False) -> Any:
+    """A step as JSON takes it, without the fields that have their defaults; or only with those that ``repr`` shows."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(found) for name, found in value.items()}
+        return {str(name): _plain(found, shown=shown) for name, found in value.items()}
     if is_dataclass(value):
-        own = {one.name: getattr(value, one.name) for one in fields(value) if getattr(value, one.name) != one.default}
-        return [type(value).__name__, {name: _plain(found) for name, found in own.items()}]
+        own = {one.name: getattr(value, one.name) for one in fields(value) if one.repr or not shown}
+        defaults = {one.name: one.default for one in fields(value)}
+        own = {name: found for name, found in own.items() if found != defaults[name]}
+        return [type(value).__name__, {name: _plain(found, shown=shown) for name, found in own.items()}]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, frozenset | set):
-        return sorted(_plain(one) for one in value)
-    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+        return sorted(_plain(one, shown=shown) for one in value)
+    return [_plain(one, shown=shown) for one in value] if isinstance(value, tuple | list) else value
 
 
 @dataclass(frozen=True)
@@ -332,6 +334,15 @@ class FlowSettings:
         if not any(steps):
             return ""
         return hashlib.sha256(json.dumps([_plain(step) for step in steps]).encode()).hexdigest()[:12]
+
+    @property
+    def digest(self) -> str:
+        """Of what shows in ``repr``, so of no secret, and of none of the clusters' settings: two runs with the same one
+        were configured alike."""
+        ends = ("source", "target", "policy")
+        shown = {one.name: _plain(getattr(self, one.name), shown=True) for one in fields(self) if one.name not in ends}
+        shown |= {"policy": policy_name(self.policy), "graph": None}
+        return hashlib.sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     @property
     def provenance(self) -> tuple[Provenance, ...]:

@@ -1,0 +1,334 @@
+"""Compares a copy, batch by batch, with what the offset map says that the flow committed there.
+
+    map    [ segment 10..14 )     [ segment 15..19 )
+    copy   [ 10 11 ][ 12 13 14 ] C [ 15 .. 19 ] C          C: markers, which a reader does not see
+
+Every batch that a read_committed consumer sees has to lie in a run of a segment, and the batches in a segment have to
+fill its runs and add up to its fingerprint. So whatever was changed, lost, doubled, moved or written by others shows as
+a hole, an overlap, a batch outside of all runs, or another sum.
+
+Neither the log nor the map is held: both come in the order of the downstream offsets, and one segment is open at a
+time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
+
+#: So many batches are remembered to tell one that is there twice from others that the flow did not write.
+_REMEMBERED = 10_000
+
+
+class CopyBatch(NamedTuple):
+    """A batch of the copy that a read_committed consumer sees. ``next_offset`` is behind its last offset; ``records``
+    are fewer than these where compaction has removed some. ``term`` is what it adds to a fingerprint, None where its
+    checksum is wrong; ``producer`` its producer id and epoch; ``size`` in bytes. ``thinned``: the log cleaner has
+    written it."""
+
+    base_offset: int
+    next_offset: int
+    records: int
+    term: int | None
+    producer: tuple[int, int]
+    size: int = 0
+    thinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTraits:
+    """What is known of the copy besides its log.
+
+    ``compacted``: by its ``cleanup.policy``. ``recompressed``: its ``compression.type`` is not ``producer``.
+    ``shared``: other flows write to it, too. ``exactly_once``: chunks are transactions. ``position``: next upstream
+    offset to copy, as committed, None where it is not known.
+    """
+
+    compacted: bool = False
+    recompressed: bool = False
+    shared: bool = False
+    exactly_once: bool = True
+    position: int | None = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """The segment in work. ``end``: where the next one begins, if that is before its own end. ``at``: everything before
+    this offset of the run was seen."""
+
+    segment: Segment
+    start: int
+    end: int
+    run: int = 0
+    at: int = 0
+    faulty: bool = False
+    thinned: bool = False
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    #: Digest and content by producer: of one only, unless others wrote in between.
+    sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+
+
+class CopyComparison:
+    """One partition.
+
+    Args:
+        segments: the map, in order, from the first that is to be compared on.
+        log: the copy's, as it was before the map was read; batches are shown up to its end. A segment behind it was
+            committed later.
+        high: the log's high watermark after the map was read: what was committed behind it was cut off.
+        findings: gets what is found; of an earlier stretch of the same partition, where there is one.
+    """
+
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        log: LogRange,
+        high: int,
+        traits: CopyTraits,
+        findings: Findings | None = None,
+    ) -> None:
+        self.findings = Findings() if findings is None else findings
+        self._log = log
+        self._high = high
+        self._traits = traits
+        self._waiting = _with_next(segments)
+        self._open: _Open | None = None
+        self._before: Segment | None = None
+        self._recent: OrderedDict[int, int] = OrderedDict()
+        self._stray: Difference | None = None
+        self._advance()
+
+    def take(self, batch: CopyBatch) -> None:
+        """The log's next batch."""
+        self.findings.bytes += batch.size
+        now = self._open
+        while now is not None and batch.base_offset >= now.end:
+            self._close(now)
+            now = self._open
+        if now is None or batch.next_offset <= now.start:
+            self._outside(batch)
+            return
+        self._inside(now, batch)
+
+    def finish(self) -> Findings:
+        """The log is at its end."""
+        while self._open is not None:
+            self._close(self._open)
+        self._tell_stray()
+        return self.findings
+
+    # ---- batches
+
+    def _inside(self, now: _Open, batch: CopyBatch) -> None:
+        self._tell_stray()
+        first, end = batch.base_offset, batch.next_offset
+        runs = now.segment.runs
+        while now.run < len(runs) - 1 and first >= min(runs[now.run].downstream_end, now.end):
+            self._end_run(now)
+        run = runs[now.run]
+        if batch.term is None:
+            self._differ(now, DifferenceKind.CORRUPT, first, end - 1)
+            now.at = max(now.at, end)
+            return
+        if end <= run.downstream and not run.foreign:
+            self._foreign(batch)
+            return
+        if first < now.at:
+            self._differ(now, DifferenceKind.DOUBLED, first, end - 1)
+            return
+        if first > now.at and not run.foreign:
+            now.holes.append((now.at, first - 1))
+        if end > run.downstream_end and not (run.foreign or self._goes_on(now, end)):
+            self._differ(now, DifferenceKind.CHANGED, first, end - 1, "batches are cut otherwise")
+        now.at = end
+        now.thinned = now.thinned or batch.thinned or batch.records != end - first
+        digest, content = now.sums.get(batch.producer, (0, 0))
+        now.sums[batch.producer] = digest + batch.term * offset_factor(first), content + batch.term
+        self._remember(batch.term, first)
+
+    def _goes_on(self, now: _Open, end: int) -> bool:
+        """Whether a batch that reaches beyond its run fills the ones behind it, as merged batches with holes do."""
+        at = now.segment.runs[now.run].downstream_end
+        for run in now.segment.runs[now.run + 1 :]:
+            if at >= end or run.downstream != at:
+                break
+            at = run.downstream_end
+        return at >= end
+
+    def _end_run(self, now: _Open) -> None:
+        runs = now.segment.runs
+        run, after = runs[now.run], runs[now.run + 1]
+        if now.at < run.downstream_end and not run.foreign:
+            now.holes.append((now.at, run.downstream_end - 1))
+        now.run += 1
+        now.at = max(now.at, after.downstream)
+
+    def _outside(self, batch: CopyBatch) -> None:
+        """A batch that lies in no segment."""
+        if self._before is None:
+            self.findings.leave(NotProved.BEFORE_MAP, batch.records)
+            return
+        if self._open is None and not self._traits.exactly_once:
+            return  # a chunk may be on its way without a transaction
+        first, last = batch.base_offset, batch.next_offset - 1
+        following, before = self._open, self._before
+        until = self._traits.position if following is None else following.segment.upstream_start
+        if until is not None and until > before.upstream_end:
+            stray = Difference(DifferenceKind.UNMAPPED, first, last, before.upstream_end, until - 1)
+        elif batch.term is not None and batch.term in self._recent:
+            detail = f"it was committed at offset {self._recent[batch.term]}"
+            stray = Difference(DifferenceKind.DOUBLED, first, last, detail=detail)
+        elif self._traits.shared:
+            self.findings.foreign += batch.records
+            return
+        else:
+            stray = Difference(DifferenceKind.FOREIGN, first, last)
+        waiting = self._stray
+        if waiting is not None and waiting.kind is stray.kind and stray.kind is not DifferenceKind.DOUBLED:
+            self._stray = replace(waiting, downstream_last=last)
+        else:
+            self._tell_stray()
+            self._stray = stray
+
+    def _tell_stray(self) -> None:
+        """What lies between two segments is one difference."""
+        if self._stray is not None:
+            self.findings.add(self._stray)
+            self._stray = None
+
+    def _foreign(self, batch: CopyBatch) -> None:
+        """A batch between the runs of a segment: while the chunk was written, so was it."""
+        if self._traits.shared:
+            self.findings.foreign += batch.records
+        else:
+            self.findings.add(Difference(DifferenceKind.FOREIGN, batch.base_offset, batch.next_offset - 1))
+
+    def _remember(self, term: int, offset: int) -> None:
+        self._recent[term] = offset
+        if len(self._recent) > _REMEMBERED:
+            self._recent.popitem(last=False)
+
+    # ---- segments
+
+    def _advance(self) -> None:
+        found = next(self._waiting, None)
+        if found is None:
+            self._open = None
+            return
+        segment, end = found
+        if segment.downstream_start >= self._log.end and segment.downstream_end <= self._high:
+            self._open = None  # committed after the log was looked at
+            return
+        self._open = _Open(segment, segment.downstream_start, end, at=segment.runs[0].downstream)
+
+    def _close(self, now: _Open) -> None:
+        """All batches of a segment were seen."""
+        self._tell_stray()
+        segment, findings, log = now.segment, self.findings, self._log
+        records = sum(run.length for run in segment.runs if not run.foreign)
+        if segment.downstream_end > log.start:
+            findings.segments += 1
+        if now.start < log.start:
+            if segment.downstream_end > log.start:
+                findings.leave(NotProved.RETENTION, records)
+        elif now.end < segment.downstream_end:
+            findings.leave(NotProved.COPIED_AGAIN, records)
+        else:
+            while now.run < len(segment.runs) - 1:
+                self._end_run(now)
+            if now.at < segment.runs[-1].downstream_end and not segment.runs[-1].foreign:
+                now.holes.append((now.at, segment.runs[-1].downstream_end - 1))
+            self._report_holes(now)
+            self._compare_sums(now, records)
+        self._before = segment
+        self._advance()
+
+    def _report_holes(self, now: _Open) -> None:
+        if self._traits.compacted:
+            now.thinned = now.thinned or bool(now.holes)
+            return
+        if now.thinned:
+            self._differ(now, DifferenceKind.COMPACTED, now.start, now.end - 1)
+            return
+        for first, last in now.holes:
+            if last >= self._high:
+                self._differ(now, DifferenceKind.TRUNCATED, max(first, self._high), last)
+                last = self._high - 1
+            if first <= last:
+                self._differ(now, DifferenceKind.LOST, first, last)
+
+    def _compare_sums(self, now: _Open, records: int) -> None:
+        segment, findings = now.segment, self.findings
+        mixed = any(run.foreign for run in segment.runs)
+        if now.faulty:
+            return
+        if segment.fingerprint is None:
+            findings.leave(NotProved.NO_FINGERPRINT, records)
+        elif now.thinned:
+            findings.leave(NotProved.COMPACTED, records)
+        else:
+            # A joined segment holds chunks of several producers; where others wrote in between, one is the flow's.
+            apart = [fingerprint_of(*sums) for sums in now.sums.values()]
+            found = NO_BATCHES
+            for one in apart:
+                found = found.plus(one)
+            if segment.fingerprint == found or (mixed and segment.fingerprint in apart):
+                self._prove(segment, records)
+            elif mixed:
+                findings.leave(NotProved.MIXED, records)
+            elif self._traits.recompressed:
+                findings.leave(NotProved.RECOMPRESSED, records)
+            else:
+                same = found.content == segment.fingerprint.content
+                kind = DifferenceKind.REORDERED if same else DifferenceKind.CHANGED
+                self._differ(now, kind, now.start, now.end - 1)
+        if len(now.sums) > 1 and mixed and not self._traits.shared:
+            findings.add(Difference(DifferenceKind.FOREIGN, now.start, now.end - 1, detail="among the flow's own"))
+
+    def _prove(self, segment: Segment, records: int) -> None:
+        findings = self.findings
+        findings.proved += records
+        if findings.proved_from < 0:
+            findings.proved_from = segment.upstream_start
+        if not findings.different:
+            findings.proved_to = segment.upstream_end
+            findings.proved_to_downstream = segment.downstream_end
+
+    def _differ(self, now: _Open, kind: DifferenceKind, first: int, last: int, detail: str = "") -> None:
+        now.faulty = True
+        self.findings.add(Difference(kind, first, last, *_upstream(now.segment, first, last), detail))
+
+
+def _with_next(segments: Iterable[Segment]) -> Iterator[tuple[Segment, int]]:
+    """Each with where its part of the copy ends: a later one may begin inside."""
+    before: Segment | None = None
+    for segment in segments:
+        if before is not None:
+            yield before, min(before.downstream_end, segment.downstream_start)
+        before = segment
+    if before is not None:
+        yield before, before.downstream_end
+
+
+def _upstream(segment: Segment, first: int, last: int) -> tuple[int, int]:
+    """Upstream offsets, inclusive, that became these downstream: exact in dense runs, else those of the runs."""
+    found: list[tuple[int, int]] = []
+    for run in segment.runs:
+        start, end = max(first, run.downstream), min(last + 1, run.downstream_end)
+        if start < end:
+            found.append(_of_run(run, start, end))
+    return (found[0][0], found[-1][1]) if found else (-1, -1)
+
+
+def _of_run(run: OffsetSpan, start: int, end: int) -> tuple[int, int]:
+    if not run.dense:
+        return run.upstream, max(run.upstream, run.upstream_end - 1)
+    shift = run.upstream - run.downstream
+    return start + shift, end - 1 + shift

@@ -1,0 +1,192 @@
+"""What a comparison of a copy finds: differences, and how far the copy is proved.
+
+A *difference* is a stretch of one partition where the copy is not what the flow committed. What cannot be compared
+(no fingerprint, taken by retention, compacted) is none: it is counted as not proved, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+
+class DifferenceKind(StrEnum):
+    """What is wrong with a stretch of a copy."""
+
+    CHANGED = "changed"
+    """Keys, values, headers, timestamps or the cut of the batches are others than were committed."""
+    CORRUPT = "corrupt"
+    """A batch fails its checksum: consumers refuse it."""
+    REORDERED = "reordered"
+    """The same batches lie in another order."""
+    LOST = "lost"
+    """Records are missing between others."""
+    TRUNCATED = "truncated"
+    """The log ends before what was committed."""
+    DOUBLED = "doubled"
+    """A batch is there twice."""
+    FOREIGN = "foreign"
+    """Records that the flow did not write."""
+    COMPACTED = "compacted"
+    """The log cleaner has removed records of a topic that is not compacted by its settings."""
+    UNMAPPED = "unmapped"
+    """Records of which the offset map does not tell, where it does not tell of a stretch of the source either: one of
+    its own is lost, or MirrorMaker 2 copied them."""
+    RECREATED = "recreated"
+    """The copy is another topic than the flow has written to."""
+    DELETED = "deleted"
+    """The copy does not exist any more."""
+
+
+_SENTENCES = {
+    DifferenceKind.CHANGED: "other keys, values, headers or timestamps than were committed",
+    DifferenceKind.CORRUPT: "a batch that fails its checksum",
+    DifferenceKind.REORDERED: "the batches that were committed, in another order",
+    DifferenceKind.LOST: "records that were committed are missing",
+    DifferenceKind.TRUNCATED: "the log ends before what was committed",
+    DifferenceKind.DOUBLED: "a batch is there twice",
+    DifferenceKind.FOREIGN: "records that the flow did not write",
+    DifferenceKind.COMPACTED: "the log cleaner removed records, though the topic is not compacted",
+    DifferenceKind.UNMAPPED: (
+        "records of which the offset map does not tell: one of its own is lost, or MirrorMaker 2 copied them"
+    ),
+    DifferenceKind.RECREATED: "the topic was created again since it was copied",
+    DifferenceKind.DELETED: "the topic was deleted since it was copied",
+}
+
+
+class NotProved(StrEnum):
+    """Why records that may well be right are not proved."""
+
+    NO_FINGERPRINT = "no_fingerprint"
+    """Copied by an earlier version, or by MirrorMaker 2."""
+    RETENTION = "retention"
+    """The target has deleted a part of their segment."""
+    COMPACTED = "compacted"
+    """The log cleaner has been there, as the topic's settings ask for."""
+    RECOMPRESSED = "recompressed"
+    """The target's brokers compress batches again (``compression.type``)."""
+    COPIED_AGAIN = "copied_again"
+    """A later segment took a part of theirs."""
+    BEFORE_MAP = "before_map"
+    """They lie before the offset map begins."""
+    MIXED = "mixed"
+    """Records of others lie among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Offsets are inclusive; -1 for those upstream where no record of the source belongs to it, and for all where it is
+    the whole topic. They are those of the whole segment where nothing tells them more exactly. ``detail`` is more of
+    the sentence."""
+
+    kind: DifferenceKind
+    downstream_first: int
+    downstream_last: int
+    upstream_first: int = -1
+    upstream_last: int = -1
+    detail: str = ""
+
+    def __str__(self) -> str:
+        if self.downstream_last < 0:
+            return _SENTENCES[self.kind]
+        where = _offsets(self.downstream_first, self.downstream_last)
+        if self.upstream_first >= 0:
+            where += f" (upstream {_offsets(self.upstream_first, self.upstream_last)})"
+        return f"{where}: {_SENTENCES[self.kind]}" + (f"; {self.detail}" if self.detail else "")
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": str(self.kind),
+            "downstream_first": self.downstream_first,
+            "downstream_last": self.downstream_last,
+            "upstream_first": self.upstream_first,
+            "upstream_last": self.upstream_last,
+            "detail": self.detail,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(
+            DifferenceKind(found["kind"]),
+            int(found["downstream_first"]),
+            int(found["downstream_last"]),
+            int(found["upstream_first"]),
+            int(found["upstream_last"]),
+            str(found["detail"]),
+        )
+
+
+def _offsets(first: int, last: int) -> str:
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
+@dataclass
+class Findings:
+    """What was found in one partition. Of differences the first ``MOST`` are kept, and all are counted by kind.
+
+    ``proved``: records of segments whose fingerprint is that of the copy. ``not_proved``: others without a difference.
+    ``proved_from`` and ``proved_to``: upstream offsets between which no difference was found, the last one exclusive;
+    -1 where no segment was proved. ``foreign``: records of others, where several flows write to the topic. ``bytes`` of
+    batches were read.
+    """
+
+    MOST = 20
+
+    differences: list[Difference] = field(default_factory=list)
+    counts: dict[DifferenceKind, int] = field(default_factory=dict)
+    proved: int = 0
+    not_proved: dict[NotProved, int] = field(default_factory=dict)
+    proved_from: int = -1
+    proved_to: int = -1
+    proved_to_downstream: int = -1
+    segments: int = 0
+    foreign: int = 0
+    bytes: int = 0
+
+    def add(self, difference: Difference) -> None:
+        """One more difference."""
+        self.counts[difference.kind] = self.counts.get(difference.kind, 0) + 1
+        if len(self.differences) < self.MOST:
+            self.differences.append(difference)
+
+    def leave(self, reason: NotProved, records: int) -> None:
+        """So many more records are not proved."""
+        self.not_proved[reason] = self.not_proved.get(reason, 0) + records
+
+    @property
+    def different(self) -> bool:
+        return bool(self.counts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "proved": self.proved,
+            "proved_from": self.proved_from,
+            "proved_to": self.proved_to,
+            "proved_to_downstream": self.proved_to_downstream,
+            "not_proved": {str(reason): records for reason, records in self.not_proved.items()},
+            "segments": self.segments,
+            "foreign": self.foreign,
+            "bytes": self.bytes,
+            "counts": {str(kind): count for kind, count in self.counts.items()},
+            "differences": [one.to_json() for one in self.differences],
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(
+            [Difference.from_json(one) for one in found["differences"]],
+            {DifferenceKind(kind): int(count) for kind, count in found["counts"].items()},
+            int(found["proved"]),
+            {NotProved(reason): int(records) for reason, records in found["not_proved"].items()},
+            int(found["proved_from"]),
+            int(found["proved_to"]),
+            int(found["proved_to_downstream"]),
+            int(found["segments"]),
+            int(found["foreign"]),
+            int(found["bytes"]),
+        )

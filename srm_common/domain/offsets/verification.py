@@ -1,0 +1,207 @@
+"""Verifications of a flow's copies: what was compared with what, when, and with which result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+from zlib import crc32
+
+from srm_common.domain.offsets.differences import Difference, Findings, NotProved
+from srm_common.domain.topic_partition import TopicPartition
+
+
+class Against(StrEnum):
+    """What copies are compared with."""
+
+    MAP = "map"
+    """The fingerprints in the offset map; the source is not read."""
+
+
+class Verdict(StrEnum):
+    """The result for one partition, from bad to good."""
+
+    DIFFERENT = "different"
+    FAILED = "failed"
+    """It could not be read to its end."""
+    PARTLY = "partly"
+    """No difference was found, but not all of it could be, or was to be, compared."""
+    PROVED = "proved"
+    NOTHING = "nothing"
+    """The flow has copied nothing there."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationScope:
+    """What of the copies is compared.
+
+    ``sample``: the share of the segments, chosen by their offsets, so that the same ones are every time. ``since_ms``:
+    only what the target got since then (epoch milliseconds).
+    """
+
+    sample: float = 1.0
+    since_ms: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self.sample >= 1 and self.since_ms is None
+
+    def chooses(self, place: TopicPartition, upstream_start: int) -> bool:
+        """Whether the segment that begins there is in the sample."""
+        if self.sample >= 1:
+            return True
+        return crc32(f"{place.topic} {place.partition} {upstream_start}".encode()) < self.sample * (1 << 32)
+
+
+@dataclass(frozen=True)
+class PartitionVerified:
+    """One partition of the upstream ``topic``, whose copy is ``copy``. ``log_start`` and ``log_end`` are those of the
+    copy (-1 where it has none). ``whole``: all of it was to be compared. ``fault``: why it could not be read to its
+    end, in a sentence."""
+
+    topic: str
+    partition: int
+    copy: str
+    findings: Findings
+    log_start: int = -1
+    log_end: int = -1
+    checked_ms: int = 0
+    whole: bool = True
+    fault: str | None = None
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What it comes to."""
+        found = self.findings
+        if found.different:
+            return Verdict.DIFFERENT
+        if self.fault is not None:
+            return Verdict.FAILED
+        if not found.segments and not found.not_proved:
+            return Verdict.NOTHING
+        # What retention has taken a part of is going, and nobody waits for it.
+        left = found.not_proved.keys() - {NotProved.RETENTION}
+        return Verdict.PARTLY if left or not self.whole else Verdict.PROVED
+
+    @property
+    def first(self) -> Difference | None:
+        """The first difference."""
+        return self.findings.differences[0] if self.findings.differences else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "copy": self.copy,
+            "verdict": str(self.verdict),
+            "log_start": self.log_start,
+            "log_end": self.log_end,
+            "checked_ms": self.checked_ms,
+            "whole": self.whole,
+            "fault": self.fault,
+            **self.findings.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`. Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(
+            str(found["topic"]),
+            int(found["partition"]),
+            str(found["copy"]),
+            Findings.from_json(found),
+            int(found["log_start"]),
+            int(found["log_end"]),
+            int(found["checked_ms"]),
+            bool(found["whole"]),
+            None if found["fault"] is None else str(found["fault"]),
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Which clusters and topics a verification was about, and what made it.
+
+    ``topic_ids`` are those of the copies, by name; ids are empty where a broker has none, that of the source where it
+    was never recorded. ``configuration``: a digest of the flow's settings, without secrets.
+    """
+
+    version: str
+    configuration: str
+    source_cluster_id: str
+    target_cluster_id: str
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": self.version,
+            "configuration": self.configuration,
+            "source_cluster_id": self.source_cluster_id,
+            "target_cluster_id": self.target_cluster_id,
+            "topic_ids": dict(self.topic_ids),
+        }
+
+
+@dataclass(frozen=True)
+class Verification:
+    """One comparison of a flow's copies. ``faults`` are about topics that could not be compared at all."""
+
+    flow: str
+    against: Against
+    scope: VerificationScope
+    evidence: Evidence
+    started_ms: int
+    ended_ms: int
+    partitions: tuple[PartitionVerified, ...]
+    faults: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> dict[Verdict, int]:
+        """How many partitions have each verdict."""
+        return verdicts(self.partitions)
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is different, and all could be read."""
+        return not self.faults and not self.counts.keys() & {Verdict.DIFFERENT, Verdict.FAILED}
+
+    @property
+    def different(self) -> list[PartitionVerified]:
+        """The partitions with differences, in order."""
+        return [one for one in self.partitions if one.verdict is Verdict.DIFFERENT]
+
+    def summary(self) -> str | None:
+        """One sentence where there are differences, None otherwise."""
+        found = self.different
+        if not found:
+            return None
+        first = found[0]
+        return (
+            f"{len(found)} of {len(self.partitions)} partitions are not what was committed, the first: {first.copy}-"
+            f"{first.partition}, {first.first}; srm-control verify --flow '{self.flow}' lists them"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "against": str(self.against),
+            "sample": self.scope.sample,
+            "since_ms": self.scope.since_ms,
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            **self.evidence.to_json(),
+            "counts": {str(verdict): count for verdict, count in self.counts.items()},
+            "partitions": [one.to_json() for one in self.partitions],
+            "faults": list(self.faults),
+        }
+
+
+def verdicts(partitions: Iterable[PartitionVerified]) -> dict[Verdict, int]:
+    """How many partitions have each verdict, in the order of the verdicts."""
+    found = [one.verdict for one in partitions]
+    return {verdict: found.count(verdict) for verdict in Verdict if verdict in found}

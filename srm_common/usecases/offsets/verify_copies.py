@@ -1,0 +1,303 @@
+"""Compare a flow's copies with the fingerprints in its offset map: the target alone is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from srm_common import __version__
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.verification import (
+    Against,
+    Evidence,
+    PartitionVerified,
+    Verification,
+    VerificationScope,
+)
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
+from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, UnreachableCluster
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.log.committed_log import read_committed
+from srm_common.kafka.state.source_offsets import next_offsets
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.wire.batch import SourceBatch
+from srm_common.wire.batch_terms import copy_batch
+from srm_common.wire.segment_map import SegmentMap
+
+_LISTING_SECONDS = 30.0
+#: How long a leader may bring nothing.
+_PATIENCE_SECONDS = 60.0
+
+Report = Callable[[PartitionVerified], None]
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy that can be compared; ``upstream`` is the name at the source."""
+
+    upstream: str
+    name: str
+    partitions: int
+    traits: CopyTraits
+
+
+def verify_copies(
+    flow: FlowSettings | FlowClusters,
+    scope: VerificationScope | None = None,
+    *,
+    chosen: Callable[[str], bool] = lambda topic: True,
+    skip: Callable[[TopicPartition], bool] = lambda place: False,
+    report: Report = lambda one: None,
+) -> Verification:
+    """Compare what lies in the copies with what the flow committed. Changes nothing; the flow may be running, and the
+    source be gone.
+
+    Memory does not depend on the data: a piece of the map and one answer of each leader are held at a time.
+
+    Args:
+        scope: all of it by default.
+        chosen: whether a topic, by its name at the source, is to be compared.
+        skip: whether a partition, likewise, was compared already.
+        report: called with each result as soon as it is there.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers. A partition that cannot be
+            read is a result.
+    """
+    with clusters_of(flow) as clusters:
+        return _Verifying(clusters, scope or VerificationScope(), chosen, skip, report).go()
+
+
+class _Verifying:
+    def __init__(
+        self,
+        clusters: FlowClusters,
+        scope: VerificationScope,
+        chosen: Callable[[str], bool],
+        skip: Callable[[TopicPartition], bool],
+        report: Report,
+    ) -> None:
+        self._clusters = clusters
+        self._scope = scope
+        self._chosen = chosen
+        self._skip = skip
+        self._report = report
+        self._results: list[PartitionVerified] = []
+        self._faults: list[str] = []
+
+    def go(self) -> Verification:
+        clusters, flow = self._clusters, self._clusters.flow
+        started_ms = clusters.now_ms()
+        known = clusters.target.registry.read()
+        records = {
+            topic: record
+            for topic, record in known.of_flow(flow.name).items()
+            if record.state is not TopicState.CLAIMED and self._chosen(topic)
+        }
+        copies, topic_ids = self._copies(known, records)
+        places = {
+            TopicPartition(one.name, number): TopicPartition(one.upstream, number)
+            for one in copies.values()
+            for number in range(one.partitions)
+        }
+        places = {place: upstream for place, upstream in places.items() if not self._skip(upstream)}
+        if places:
+            with clusters.target.link("verify") as link:
+                self._compare_all(link, copies, places)
+        evidence = Evidence(
+            __version__,
+            flow.digest,
+            next((one.upstream_cluster_id for one in records.values()), ""),
+            clusters.target.admin.cluster_id(),
+            topic_ids,
+        )
+        self._results.sort(key=lambda one: (one.topic, one.partition))
+        return Verification(
+            str(flow.name),
+            Against.MAP,
+            self._scope,
+            evidence,
+            started_ms,
+            clusters.now_ms(),
+            tuple(self._results),
+            tuple(self._faults),
+        )
+
+    def _copies(
+        self, known: TopicRecords, records: Mapping[str, TopicRecord]
+    ) -> tuple[dict[str, _Copy], dict[str, str]]:
+        """By upstream name; and the ids of the copies by theirs. What is gone or another topic is a result at once."""
+        flow, admin = self._clusters.flow, self._clusters.target.admin
+        wanted = sorted({one.downstream_topic for one in records.values()} & admin.topics().partitions.keys())
+        facts, settings = admin.describe_topics(wanted), admin.topic_settings(wanted)
+        positions = next_offsets(self._clusters.target.reader, flow.name)
+        out: dict[str, _Copy] = {}
+        for topic, record in sorted(records.items()):
+            name = record.downstream_topic
+            if name not in facts or name not in settings:
+                self._gone(topic, name, DifferenceKind.DELETED)
+                continue
+            if record.downstream_topic_id not in (NO_TOPIC_ID, facts[name].topic_id):
+                self._gone(topic, name, DifferenceKind.RECREATED)
+                continue
+            policy, codec = settings[name].get("cleanup.policy"), settings[name].get("compression.type")
+            traits = CopyTraits(
+                compacted=policy is not None and "compact" in (policy.value or ""),
+                recompressed=codec is not None and codec.value != "producer",
+                shared=len(known.feeding(name)) > 1,
+                exactly_once=flow.exactly_once,
+            )
+            out[topic] = _Copy(topic, name, facts[name].partitions, traits)
+        self._positions = positions
+        return out, {name: one.topic_id for name, one in facts.items()}
+
+    def _gone(self, topic: str, name: str, kind: DifferenceKind) -> None:
+        findings = Findings()
+        findings.add(Difference(kind, -1, -1))
+        self._done(PartitionVerified(topic, 0, name, findings, checked_ms=self._clusters.now_ms()))
+
+    def _compare_all(
+        self, link: ClusterLink, copies: Mapping[str, _Copy], places: Mapping[TopicPartition, TopicPartition]
+    ) -> None:
+        # The logs first: what is committed between the two looks is in the map then.
+        starts, faults = link.start_offsets(places, timeout_seconds=_LISTING_SECONDS)
+        ends, more = link.end_offsets(places, timeout_seconds=_LISTING_SECONDS)
+        since: Mapping[TopicPartition, int] = {}
+        if self._scope.since_ms is not None:
+            since, yet = link.offsets_at(places, self._scope.since_ms, timeout_seconds=_LISTING_SECONDS)
+            more |= yet
+        unseen = {upstream: place for place, upstream in places.items()}
+        for place, fault in (faults | more).items():
+            self._without_log(copies, unseen.pop(places[place]), places[place], fault)
+        segments = names.segments_topic(self._clusters.flow.name.source)
+        for upstream, found in self._clusters.target.segment_log(segments).maps():
+            copy = unseen.pop(upstream, None)
+            if copy is None:
+                continue
+            log = LogRange(starts[copy], ends[copy])
+            # -1: nothing since then.
+            first = 0 if copy not in since else log.end if since[copy] < 0 else since[copy]
+            self._compare(link, copies[upstream.topic], upstream, copy, found, log, first)
+        for upstream, copy in unseen.items():
+            log = LogRange(starts[copy], ends[copy])
+            self._done(self._result(upstream, copy, log, Findings(), None))
+
+    def _without_log(
+        self, copies: Mapping[str, _Copy], copy: TopicPartition, upstream: TopicPartition, fault: str
+    ) -> None:
+        self._done(self._result(upstream, copy, LogRange(-1, -1), Findings(), fault))
+
+    def _compare(
+        self,
+        link: ClusterLink,
+        copy: _Copy,
+        upstream: TopicPartition,
+        place: TopicPartition,
+        found: SegmentMap,
+        log: LogRange,
+        first: int,
+    ) -> None:
+        """One partition, from the downstream offset ``first`` on."""
+        traits = CopyTraits(
+            copy.traits.compacted,
+            copy.traits.recompressed,
+            copy.traits.shared,
+            copy.traits.exactly_once,
+            self._positions.get(upstream),
+        )
+        findings = Findings()
+        fault = None
+        try:
+            highs, unlisted = link.end_offsets([place], committed=False, timeout_seconds=_LISTING_SECONDS)
+            if place not in highs:
+                raise UnreachableCluster(unlisted[place])
+            for begin, end in self._stretches(upstream, found, first):
+                self._compare_stretch(link, place, found, (begin, end), log, highs[place], traits, findings)
+        except SrmError as error:
+            fault = str(error)
+        self._done(self._result(upstream, place, log, findings, fault))
+
+    def _stretches(self, upstream: TopicPartition, found: SegmentMap, first: int) -> Iterator[tuple[int, int]]:
+        """Rows of neighbours that are to be compared: indexes of segments, the last one exclusive."""
+        begin = None
+        for number in range(len(found)):
+            late_enough = not first or _end(found, number) > first
+            if late_enough and self._scope.chooses(upstream, found.starts[number]):
+                begin = number if begin is None else begin
+            elif begin is not None:
+                yield begin, number
+                begin = None
+        if begin is not None:
+            yield begin, len(found)
+
+    def _compare_stretch(
+        self,
+        link: ClusterLink,
+        place: TopicPartition,
+        found: SegmentMap,
+        stretch: tuple[int, int],
+        log: LogRange,
+        high: int,
+        traits: CopyTraits,
+        findings: Findings,
+    ) -> None:
+        begin, end = stretch
+        if end < len(found):
+            # What is behind its last segment is no part of it.
+            log = LogRange(log.start, min(log.end, found[end - 1].downstream_end))
+            traits = CopyTraits(traits.compacted, traits.recompressed, traits.shared, traits.exactly_once)
+        start = max(log.start, found.downstream_starts[begin] if begin else 0)
+        comparison = CopyComparison(self._readable(found, begin, end), log, high, traits, findings)
+
+        def take(_: int, batch: SourceBatch) -> None:
+            if batch.header.next_offset > start and batch.header.base_offset < log.end:
+                comparison.take(copy_batch(batch))
+
+        async def read() -> None:
+            await read_committed(
+                link,
+                place.topic,
+                {place.partition: log.end},
+                take,
+                starts={place.partition: start},
+                patience_seconds=_PATIENCE_SECONDS,
+            )
+
+        try:
+            if start < log.end:
+                link.run(read)
+        except CorruptBatch as error:
+            at = start if findings.proved_to_downstream < 0 else findings.proved_to_downstream
+            findings.add(Difference(DifferenceKind.CORRUPT, at, log.end - 1, detail=str(error)))
+            return
+        comparison.finish()
+
+    def _readable(self, found: SegmentMap, begin: int, end: int) -> Iterable[Segment]:
+        for number in range(begin, end):
+            try:
+                yield found[number]
+            except CorruptRecord as error:
+                self._faults.append(str(error))
+
+    def _result(
+        self, upstream: TopicPartition, copy: TopicPartition, log: LogRange, findings: Findings, fault: str | None
+    ) -> PartitionVerified:
+        return PartitionVerified(
+            *upstream, copy.topic, findings, log.start, log.end, self._clusters.now_ms(), self._scope.whole, fault
+        )
+
+    def _done(self, result: PartitionVerified) -> None:
+        self._results.append(result)
+        self._report(result)
+
+
+def _end(found: SegmentMap, number: int) -> int:
+    """Where a segment's part of the copy ends. With its marker, whose time is that of the commit."""
+    if number + 1 < len(found):
+        return found.downstream_starts[number + 1]
+    return found[number].downstream_end + 1

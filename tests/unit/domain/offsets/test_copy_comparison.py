@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.offsets.offset_edits import LogRange
+from tests.unit.domain.offsets.simulated_copies import (
+    FAULTS,
+    FLOW,
+    OTHER,
+    Content,
+    Copy,
+    Fault,
+    copies,
+    foreign_record,
+)
+
+
+def small() -> Copy:
+    """Three chunks of two batches, ten records each."""
+    copy = Copy()
+    for chunk in range(3):
+        copy.commit([Content(100 * chunk + number, 1000, 10) for number in (1, 2)], [0, 0])
+    return copy
+
+
+@given(copies())
+def test_a_copy_as_it_was_committed_is_proved_to_its_end(copy: Copy) -> None:
+    found = copy.compare()
+    assert not found.different, str(found.differences[0])
+    assert found.not_proved == {}
+    assert found.proved == sum(batch.records for batch in copy.batches)
+    assert (found.proved_from, found.proved_to) == (copy.segments[0].upstream_start, copy.upstream)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+@given(copies(least=2), st.data())
+def test_each_fault_is_found_and_named(fault: Fault, copy: Copy, data: st.DataObject) -> None:
+    segment = data.draw(st.integers(0, len(copy.segments) - 1))
+    batch = data.draw(st.sampled_from(copy.chunks[segment]))
+    place = copy.batches[batch]
+    if len(copy.segments) < 2 and fault.__name__ == "lost_map":
+        return
+    copy, traits = fault(copy, segment, batch)
+    found = copy.compare(traits)
+    assert FAULTS[fault] in found.counts, found
+    if fault.__name__ not in ("truncated_log", "lost_map", "swapped_batches"):
+        assert set(found.counts) == {FAULTS[fault]}
+    first = found.differences[0]
+    assert found.proved_to <= place.base_offset + copy.upstream
+    if FAULTS[fault] in (DifferenceKind.CORRUPT, DifferenceKind.LOST):
+        assert (first.downstream_first, first.downstream_last) == (place.base_offset, place.next_offset - 1)
+    elif fault.__name__ in ("changed_byte", "wrong_timestamp", "compaction"):
+        assert first.downstream_first <= place.base_offset < place.next_offset <= first.downstream_last + 1
+
+
+@given(copies(), st.data())
+def test_retention_takes_what_is_proved_and_is_no_difference(copy: Copy, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, copy.end))
+    found = copy.compare(start=start)
+    assert not found.different
+    whole = [one for one in copy.segments if one.downstream_start >= start]
+    assert found.proved == sum(run.length for one in whole for run in one.runs)
+    assert set(found.not_proved) <= {NotProved.RETENTION}
+
+
+@given(copies(), st.data())
+def test_what_is_committed_while_the_map_is_read_is_no_difference(copy: Copy, data: st.DataObject) -> None:
+    """The log was listed before: it ends between two chunks, and has grown since."""
+    last = data.draw(st.integers(0, len(copy.segments) - 1))
+    end = copy.segments[last].downstream_start
+    comparison = CopyComparison(copy.segments, LogRange(0, end), copy.end, CopyTraits(position=copy.upstream))
+    for batch in copy.batches:
+        if batch.base_offset < end:
+            comparison.take(batch)
+    found = comparison.finish()
+    assert not found.different
+    assert found.segments == last
+
+
+def test_segments_without_a_fingerprint_are_looked_at_for_holes_only() -> None:
+    copy = small()
+    copy.segments[1] = replace(copy.segments[1], fingerprint=None)
+    found = copy.compare()
+    assert (found.proved, found.not_proved, found.different) == (40, {NotProved.NO_FINGERPRINT: 20}, False)
+    del copy.batches[2]
+    (lost,) = copy.compare().differences
+    assert str(lost) == "offsets 21 to 30 (upstream offsets 20 to 29): records that were committed are missing"
+
+
+def test_a_log_that_is_cut_between_two_chunks_is_truncated() -> None:
+    copy = small()
+    copy.batches = copy.batches[:4]
+    found = copy.compare(end=42)
+    assert found.differences == [Difference(DifferenceKind.TRUNCATED, 42, 61, 40, 59)]
+    assert found.proved_to == 40
+
+
+def test_compaction_is_no_difference_where_the_topic_is_compacted() -> None:
+    copy = small()
+    copy.batches[0] = copy.batches[0]._replace(records=3)
+    del copy.batches[3]
+    found = copy.compare(CopyTraits(compacted=True))
+    assert (found.proved, found.not_proved, found.different) == (20, {NotProved.COMPACTED: 40}, False)
+
+
+def test_other_bytes_of_a_topic_whose_brokers_compress_again_are_not_proved() -> None:
+    copy = small()
+    copy.put(2, Content(5, 1000, 10))
+    found = copy.compare(CopyTraits(recompressed=True))
+    assert (found.proved, found.not_proved, found.different) == (40, {NotProved.RECOMPRESSED: 20}, False)
+
+
+def test_records_of_other_flows_in_a_shared_topic_are_counted() -> None:
+    copy = small()
+    foreign_record(copy, 0, 0)
+    copy.end += 1
+    copy.commit([Content(77, 1000, 5)], [0])
+    assert copy.compare(CopyTraits(shared=True)).foreign == 1
+    assert [str(one) for one in copy.compare().differences] == ["offset 63: records that the flow did not write"]
+
+
+def test_a_chunk_among_batches_of_others_is_proved_by_its_producer() -> None:
+    """Merged runs tell only that others wrote between the flow's batches."""
+    copy = Copy()
+    mine, theirs = Content(1, 1000, 10), Content(2, 1000, 4)
+    clean = Copy()
+    clean.commit([mine], [0])
+    copy.commit([mine], [0])
+    copy.append(theirs, OTHER)
+    run = copy.segments[0].runs[0]._replace(length=15, foreign=True)
+    copy.segments[0] = replace(copy.segments[0], runs=(run,), downstream_end=15)
+    found = copy.compare()
+    assert [one.kind for one in found.differences] == [DifferenceKind.FOREIGN]
+    copy.batches[0] = copy.batches[0]._replace(term=99)
+    assert copy.compare().not_proved == {NotProved.MIXED: 0}
+    assert copy.batches[0].producer == FLOW
+
+
+def test_what_was_there_before_the_flow_is_not_proved() -> None:
+    copy = Copy()
+    copy.append(Content(9, 1000, 7), OTHER)
+    copy.commit([Content(1, 1000, 10)], [0])
+    found = copy.compare()
+    assert (found.not_proved, found.different) == ({NotProved.BEFORE_MAP: 7}, False)
+
+
+def test_a_copy_made_again_takes_a_part_of_an_older_segment() -> None:
+    """The target's log was cut inside of it, and the rest copied again."""
+    copy = small()
+    copy.segments[1] = replace(
+        copy.segments[1], downstream_end=44, runs=(copy.segments[1].runs[0]._replace(length=23),)
+    )
+    found = copy.compare()
+    assert (found.not_proved, found.proved, found.different) == ({NotProved.COPIED_AGAIN: 23}, 40, False)
+
+
+def test_findings_are_kept_as_json() -> None:
+    copy = small()
+    copy.put(2, Content(5, 1000, 10))
+    copy.segments[2] = replace(copy.segments[2], fingerprint=None)
+    found = copy.compare()
+    assert found.different
+    assert Findings.from_json(found.to_json()) == found
+
+
+def test_differences_beyond_the_first_are_counted() -> None:
+    copy = Copy()
+    for chunk in range(30):
+        copy.commit([Content(chunk, 1000, 10)], [0])
+        copy.put(chunk, Content(chunk + 100, 1000, 10))
+    found = copy.compare()
+    assert (found.counts, len(found.differences)) == ({DifferenceKind.CHANGED: 30}, Findings.MOST)

@@ -1,0 +1,235 @@
+"""Copies of a fake cluster that break in each way that a log can, and are compared with the map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from srm_common.domain.flow import names
+from srm_common.domain.offsets.differences import DifferenceKind, NotProved
+from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.testing import FakeCluster
+from srm_common.testing.fake_cluster.log import PartitionLog
+from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_of, records_of, stored
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.verify_copies import verify_copies
+from tests.kafka.flows import write
+from tests.kafka.records import delete_topic
+from tests.unit.usecases.fakes import Sides
+
+COPY = "a.orders"
+
+
+@pytest.fixture
+def copied(steady_sides: Sides) -> Sides:
+    """Three runs of two batches each, chunks of their own; the batches are too large to be merged."""
+    steady_sides.source.create_topic("orders", 2)
+    steady_sides.refresh()
+    for number in range(3):
+        for batch in range(2):
+            write(steady_sides.source, "orders", [b"%d %d %d " % (number, batch, n) * 100 for n in range(10)])
+        steady_sides.run(f"run-{number}")
+    return steady_sides
+
+
+def verified(sides: Sides, scope: VerificationScope | None = None) -> Verification:
+    return verify_copies(sides.clusters(), scope)
+
+
+def the_one(found: Verification) -> PartitionVerified:
+    """The partition that has records."""
+    (one,) = [one for one in found.partitions if one.partition == 0]
+    return one
+
+
+def test_what_a_flow_has_copied_is_proved_to_its_end(copied: Sides) -> None:
+    found = verified(copied)
+    assert found.clean
+    assert found.summary() is None
+    assert found.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
+    one = the_one(found)
+    assert (one.findings.proved, one.findings.not_proved, one.findings.proved_to) == (60, {}, 60)
+    assert found.evidence.topic_ids.keys() == {COPY}
+    assert found.evidence.source_cluster_id
+    assert found.to_json()["counts"] == {"proved": 1, "nothing": 1}
+    assert PartitionVerified.from_json(one.to_json()) == one
+
+
+def test_the_source_may_be_gone(copied: Sides) -> None:
+    copied.source.close()
+    copied.close()
+    assert the_one(verified(copied)).verdict is Verdict.PROVED
+
+
+def test_joined_segments_are_proved_as_before(copied: Sides) -> None:
+    for number in range(12):
+        write(copied.source, "orders", [b"x"] * 3)
+        copied.run(f"more-{number}")
+    before = the_one(verified(copied)).findings
+    sync_checkpoints(copied.clusters(), at_once=True)
+    sync_checkpoints(copied.clusters(), at_once=True)
+    after = the_one(verified(copied)).findings
+    assert after.proved == before.proved == 96
+    assert not after.different
+    assert after.segments <= before.segments
+
+
+def batches(log: PartitionLog) -> list[int]:
+    """The indexes of batches with records."""
+    return [number for number, one in enumerate(log.batches) if not one.control]
+
+
+def rewritten(one: StoredBatch, change: Callable[[Record], Record]) -> StoredBatch:
+    """The batch as if other records had been produced."""
+    records = [change(record) for record in records_of(one)]
+    return stored(batch_of(records, like=one.header), one.header.base_offset, one.header.leader_epoch)
+
+
+def changed(change: Callable[[Record], Record]) -> Callable[[Sides, PartitionLog], None]:
+    def plant(sides: Sides, log: PartitionLog) -> None:
+        at = batches(log)[2]
+        log.batches[at] = rewritten(log.batches[at], change)
+
+    return plant
+
+
+def wrong_checksum(sides: Sides, log: PartitionLog) -> None:
+    at = batches(log)[2]
+    broken = bytearray(log.batches[at].data)
+    broken[-1] ^= 1
+    log.batches[at] = stored(bytes(broken), log.batches[at].header.base_offset, 0)
+
+
+def dropped(sides: Sides, log: PartitionLog) -> None:
+    del log.batches[batches(log)[2]]
+
+
+def doubled(sides: Sides, log: PartitionLog) -> None:
+    one = log.batches[batches(log)[4]]
+    codec = one.header.attributes & 7
+    plain = one.header._replace(producer_id=-1, producer_epoch=-1, base_sequence=-1, attributes=codec)
+    log.append(batch_of(records_of(one), like=plain), 0)
+
+
+def swapped(sides: Sides, log: PartitionLog) -> None:
+    first, second, *_ = batches(log)
+    one, other = log.batches[first], log.batches[second]
+    log.batches[first] = stored(other.data, one.header.base_offset, 0)
+    log.batches[second] = stored(one.data, one.header.base_offset + other.header.record_count, 0)
+
+
+def foreign(sides: Sides, log: PartitionLog) -> None:
+    write(sides.target, COPY, [b"not ours"])
+
+
+def truncated(sides: Sides, log: PartitionLog) -> None:
+    at = batches(log)[3]
+    log.end = log.batches[at].header.base_offset
+    del log.batches[at:]
+
+
+def created_again(sides: Sides, log: PartitionLog) -> None:
+    delete_topic(sides.target, COPY)
+    sides.target.create_topic(COPY, 2)
+
+
+def deleted(sides: Sides, log: PartitionLog) -> None:
+    delete_topic(sides.target, COPY)
+
+
+def without_map(sides: Sides, log: PartitionLog) -> None:
+    """The second of three records of the map is gone."""
+    topic = names.segments_topic("a")
+    for partition in range(25):
+        map_log = sides.target.log(topic, partition)
+        data = batches(map_log)
+        if data:
+            del map_log.batches[data[1]]
+
+
+def compacted(sides: Sides, log: PartitionLog) -> None:
+    at = batches(log)[2]
+    one = log.batches[at]
+    log.batches[at] = stored(batch_of(records_of(one)[::2], like=one.header), one.header.base_offset, 0)
+
+
+FAULTS = {
+    "changed byte": (changed(lambda one: one._replace(value=b"other")), DifferenceKind.CHANGED),
+    "wrong timestamp": (changed(lambda one: one._replace(timestamp_ms=one.timestamp_ms + 1)), DifferenceKind.CHANGED),
+    "header lost": (changed(lambda one: one._replace(headers=())), DifferenceKind.CHANGED),
+    "key lost": (changed(lambda one: one._replace(key=None)), DifferenceKind.CHANGED),
+    "wrong checksum": (wrong_checksum, DifferenceKind.CORRUPT),
+    "dropped batch": (dropped, DifferenceKind.LOST),
+    "doubled batch": (doubled, DifferenceKind.DOUBLED),
+    "swapped batches": (swapped, DifferenceKind.REORDERED),
+    "foreign record": (foreign, DifferenceKind.FOREIGN),
+    "truncated log": (truncated, DifferenceKind.TRUNCATED),
+    "re-created topic": (created_again, DifferenceKind.RECREATED),
+    "deleted topic": (deleted, DifferenceKind.DELETED),
+    "offset map record removed": (without_map, DifferenceKind.UNMAPPED),
+    "compaction in the middle": (compacted, DifferenceKind.COMPACTED),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_planted_fault_is_found_and_named(copied: Sides, fault: str) -> None:
+    plant, kind = FAULTS[fault]
+    plant(copied, copied.target.log(COPY, 0))
+    found = verified(copied)
+    assert not found.clean
+    one = the_one(found)
+    assert set(one.findings.counts) == {kind}, one.findings
+    assert one.verdict is Verdict.DIFFERENT
+    assert found.summary() is not None
+    assert f"{COPY}-0" in str(found.summary())
+    assert one.findings.proved_to < 60 or kind in (DifferenceKind.FOREIGN, DifferenceKind.DOUBLED)
+
+
+def test_a_sample_is_the_same_each_time_and_proves_a_part(copied: Sides) -> None:
+    scope = VerificationScope(sample=0.5)
+    one, again = the_one(verified(copied, scope)), the_one(verified(copied, scope))
+    assert one.findings == again.findings
+    assert one.verdict in (Verdict.PARTLY, Verdict.NOTHING)
+    assert one.findings.proved in (0, 20, 40, 60)
+    assert not one.findings.different
+
+
+def test_since_a_time_only_what_came_later_is_read(copied: Sides) -> None:
+    """The times of markers count, as brokers have it: they are those of the commits."""
+    commits = [one.header.max_timestamp for one in copied.target.log(COPY, 0) if one.control]
+    later = the_one(verified(copied, VerificationScope(since_ms=commits[1] + 1)))
+    assert later.findings.proved == 20
+    assert later.verdict is Verdict.PARTLY
+    nothing = the_one(verified(copied, VerificationScope(since_ms=commits[2] + 1)))
+    assert (nothing.findings.segments, nothing.findings.bytes) == (0, 0)
+
+
+def test_what_was_compared_before_is_passed_over(copied: Sides) -> None:
+    told: list[PartitionVerified] = []
+    found = verify_copies(
+        copied.clusters(), skip=lambda place: place == TopicPartition("orders", 0), report=told.append
+    )
+    assert [one.partition for one in found.partitions] == [one.partition for one in told] == [1]
+    assert verify_copies(copied.clusters(), chosen=lambda topic: topic != "orders").partitions == ()
+
+
+def test_retention_on_the_target_is_no_loss(copied: Sides) -> None:
+    copied.target.log(COPY, 0).delete_before(25)
+    one = the_one(verified(copied))
+    assert (one.findings.proved, one.findings.not_proved) == (20, {NotProved.RETENTION: 20})
+    assert one.verdict is Verdict.PROVED
+
+
+def test_a_compacted_topic_is_proved_where_the_cleaner_was_not(steady_sides: Sides, target_kafka: FakeCluster) -> None:
+    steady_sides.source.create_topic("orders", 1, config={"cleanup.policy": "compact"})
+    steady_sides.refresh()
+    for number in range(2):
+        write(steady_sides.source, "orders", [b"%d" % number] * 3)
+        steady_sides.run(f"r{number}")
+    target_kafka.log(COPY, 0).compact()
+    one = the_one(verified(steady_sides))
+    assert not one.findings.different
+    assert one.findings.not_proved == {NotProved.COMPACTED: 3}
+    assert one.verdict is Verdict.PARTLY
