@@ -121,7 +121,8 @@ class LinkWriter:
                 fault = codes.name(code)
                 if code in codes.DENIED:
                     self._refuse(doing, home, fault)
-                if not codes.retriable(code):
+                # A log that lacks what this producer has written takes nothing more of it, however often.
+                if code in codes.REDO_CHUNK or not codes.retriable(code):
                     raise ClusterError(f"{self._place} could not {doing}: {home.topic}-{home.partition}: {fault}")
             except AccessDenied:
                 raise

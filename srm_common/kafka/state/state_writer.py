@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.faults import cluster_error
+from srm_common.kafka.client.faults import cluster_error, kafka_error
 from srm_common.kafka.client.librdkafka import KafkaError, KafkaException, Message, Producer, silent_logger
 from srm_common.kafka.client.security import librdkafka_settings
 from srm_common.kafka.state.link_writer import LinkWriter
@@ -47,12 +47,14 @@ class StateWriter:
         self._lock = threading.Lock()
         # librdkafka has no Kerberos.
         by_link = cluster.of_client(Client.PRODUCER).kerberos is not None
+        self._repeats_matter = repeats_matter
         self._by_link = (
             LinkWriter(cluster, timeout_seconds=timeout_seconds, repeats_matter=repeats_matter) if by_link else None
         )
-        self._producer = None if by_link else self._made(timeout_seconds, repeats_matter)
+        self._producer = None if by_link else self._made()
 
-    def _made(self, timeout_seconds: float, repeats_matter: bool) -> Producer:
+    def _made(self) -> Producer:
+        repeats_matter = self._repeats_matter
         return Producer(
             {
                 **librdkafka_settings(self._cluster, Client.PRODUCER),
@@ -64,7 +66,7 @@ class StateWriter:
                 "compression.type": "zstd",
                 "message.max.bytes": 128 << 20,
                 "linger.ms": 0,
-                "message.timeout.ms": int(timeout_seconds * 1000),
+                "message.timeout.ms": int(self._timeout * 1000),
                 "error_cb": self._remember,
                 "log_level": 0,
             },
@@ -102,9 +104,16 @@ class StateWriter:
                 self._needs_producer_id = False
                 self._obtain_producer_id(self._producer, record.topic)
             left = self._producer.flush(self._timeout + 5) if count else 0
-        except KafkaException as error:
-            raise cluster_error(self._cluster, doing, error) from error
+        except (KafkaException, SystemError) as error:
+            # An error that ends a producer is raised in whatever runs next, in the callback of a record, too: Python
+            # then speaks of a result with an exception set.
+            fault = error if isinstance(error, KafkaException) else error.__cause__
+            if not isinstance(fault, KafkaException):
+                raise
+            self._renew(fault)
+            raise cluster_error(self._cluster, doing, fault) from error
         if failures:
+            self._renew(next((error for error, _ in failures if error.fatal()), failures[0][0]))
             # A refused login shows as a time-out of the message; the callback knows better.
             first, topic = failures[0]
             timed_out = first.code() == KafkaError._MSG_TIMED_OUT
@@ -113,6 +122,14 @@ class StateWriter:
         if left:
             raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not acknowledge in time: {doing}")
         return count
+
+    def _renew(self, error: KafkaException | KafkaError) -> None:
+        """Have a new producer after an error that ends this one: librdkafka's takes nothing any more once a log lacks
+        what it has written, as after an unclean election of a leader."""
+        found = kafka_error(error)
+        if found is not None and (found.fatal() or found.code() == KafkaError._FATAL):
+            self._producer = self._made()
+            self._needs_producer_id = self._repeats_matter
 
     def _produce(
         self, producer: Producer, record: NewRecord, delivered: Callable[[KafkaError | None, Message], None]
