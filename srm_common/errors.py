@@ -174,15 +174,19 @@ class PeerSilent(PeerError):
 class RegistryError(SrmError):
     """A schema registry did not respond, refused a request, or answered what cannot be read.
 
-    ``status`` is the HTTP status, None without an answer; ``code`` is the registry's own error code, such as 40403.
+    ``status`` is the HTTP status, None without a refusal; ``code`` is the registry's own error code, such as 40403;
+    ``silent`` that no address responded, so that any other question would be in vain, too.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, *, status: int | None = None, code: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, status: int | None = None, code: int | None = None, silent: bool = False
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        self.silent = silent
 
 
 class AirflowError(SrmError):

@@ -39,7 +39,7 @@ class _Asking:
             with registry:
                 yield registry
         except RegistryError as error:
-            if error.status is None:
+            if error.silent:
                 self._silent[registry] = (time.monotonic() + _SILENT_SECONDS, error)
             raise
 

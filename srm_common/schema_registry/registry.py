@@ -115,6 +115,8 @@ class SchemaRegistry(RegistryHttp):
 
     def by_id(self, number: int, context: str = "") -> dict[str, Any] | None:
         """The schema with an id, as the registry has it: ``schema``, ``schemaType``, ``references``; None without."""
+        if not _is_id(number):
+            return None  # Confluent's knows no route for it: ids are numbers of 31 bits
         try:
             what = f"show schema {number}"
             path = f"/schemas/ids/{number}"

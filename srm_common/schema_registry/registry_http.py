@@ -97,9 +97,12 @@ class RegistryHttp(Closing):
             # The library's words for the reason are OpenSSL's: a wrong host name, an unknown authority, an old date.
             raise RegistryError(
                 f"the certificate of the schema registry of {self.alias} is not accepted {where}.url and "
-                f"{self.alias}.schema.registry.ssl.truststore.location"
+                f"{self.alias}.schema.registry.ssl.truststore.location",
+                silent=True,
             )
-        raise RegistryError(f"the schema registry of {self.alias} did not respond {where}.url and the network")
+        raise RegistryError(
+            f"the schema registry of {self.alias} did not respond {where}.url and the network", silent=True
+        )
 
     def _exchange(self, url: str, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
         """Status and body, all within the time of a request."""

@@ -279,3 +279,13 @@ def test_a_level_or_mode_that_is_no_text_is_none(server: LocalRegistry, answer: 
             registry.level("s")
         with pytest.raises(RegistryError, match="asked to show the mode of subject s, it answered"):
             registry.mode("s")
+
+
+def test_what_cannot_be_an_id_is_no_schema(server: LocalRegistry) -> None:
+    # As Confluent's registry does, whose route takes a Java int.
+    server.fault = lambda method, path: (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}')
+    with client(server.url) as registry:
+        assert registry.by_id(1 << 31) is None
+        assert registry.by_id((1 << 32) - 1) is None
+        with pytest.raises(RegistryError, match="HTTP 404"):
+            registry.by_id((1 << 31) - 1)

@@ -1,0 +1,77 @@
+"""The ids that a slot asks registries for: what is wrong with one schema is told of that one alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings, RegistrySettings
+from srm_common.domain.patterns.name_filter import NameFilter
+from srm_common.domain.schemas.schemas import SubjectNaming
+from srm_common.domain.transforms.formats import Side
+from srm_common.errors import TransformFailed
+from srm_common.schema_registry.record_schemas import RegistrySchemaIds
+from srm_common.schema_registry.registry import SchemaRegistry
+from srm_common.testing import LocalRegistry
+
+COPIED = SubjectNaming(NameFilter.of("schemas.subjects", ["orders.*"], []))
+
+
+@pytest.fixture
+def source() -> Iterator[LocalRegistry]:
+    with LocalRegistry() as registry:
+        yield registry
+
+
+@pytest.fixture
+def target() -> Iterator[LocalRegistry]:
+    with LocalRegistry(imports=False) as registry:
+        yield registry
+
+
+def client(alias: str, url: str) -> SchemaRegistry:
+    cluster = replace(ClusterSettings.plaintext(alias, "localhost:9092"), schema_registry=RegistrySettings((url,)))
+    return SchemaRegistry(cluster, timeout_seconds=30.0)
+
+
+@pytest.fixture
+def ids(source: LocalRegistry, target: LocalRegistry) -> RegistrySchemaIds:
+    return RegistrySchemaIds(client("a", source.url), client("b", target.url), COPIED)
+
+
+def test_a_schema_that_is_not_copied_stops_no_other(
+    source: LocalRegistry, target: LocalRegistry, ids: RegistrySchemaIds
+) -> None:
+    target.register("elsewhere", '"long"')
+    private = source.register("private-value", '"string"')
+    orders = source.register("orders-value", '"int"')
+    with pytest.raises(TransformFailed, match=rf"schema id {private} .* belongs to subject private-value"):
+        ids.mapped(private, "private", Side.VALUE)
+    assert target.versions("orders-value") == {}
+    found = ids.mapped(orders, "orders", Side.VALUE)
+    assert target.versions("orders-value") == {1: (found, False)}
+
+
+def test_an_answer_that_cannot_be_read_stops_no_other(source: LocalRegistry, ids: RegistrySchemaIds) -> None:
+    one, other = source.register("orders-value", '"int"'), source.register("orders-key", '"long"')
+    source.fault = lambda method, path: (200, b"[]") if path == f"/schemas/ids/{one}" else None
+    with pytest.raises(TransformFailed, match=rf"schema id {one} .* is not a schema registry"):
+        ids.mapped(one, "orders", Side.VALUE)
+    assert ids.mapped(other, "orders", Side.KEY) is not None
+
+
+def test_a_registry_that_is_silent_is_not_asked_for_each_schema(
+    source: LocalRegistry, target: LocalRegistry, ids: RegistrySchemaIds
+) -> None:
+    one, other = source.register("orders-value", '"int"'), source.register("orders-key", '"long"')
+
+    def lost(method: str, path: str) -> tuple[int, bytes] | None:
+        raise ConnectionError
+
+    target.fault = lost
+    for number in (one, other):
+        with pytest.raises(TransformFailed, match=rf"schema id {number} .* registry of b did not respond"):
+            ids.mapped(number, "orders", Side.VALUE)
+    assert len({path for _, path in target.requests}) == 1
