@@ -1,7 +1,8 @@
 """A statement of Spark SQL over records: its columns for Spark, and what comes back as records again.
 
 Only the columns that the statement reads go to Spark, and only those that it changes come back: the others keep their
-bytes here.
+bytes here. Where it only asks whether a column is null, no more than that goes. A header that is the same for all
+records is appended here.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement, StatementColumns
-from srm_common.records.headers import HEADERS_TYPE, named_headers
+from srm_common.records.headers import HEADERS_TYPE, appended, named_headers
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import with_headers
 
@@ -105,18 +106,35 @@ class SqlStatement:
         rows_kept = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
         for name in self._columns.changes:
             records = _CHANGES[name](records, result.field(name), rows_kept)
-        return records
+        return records if self._columns.header is None else appended(records, *self._columns.header)
 
     def _column(self, name: str, records: pa.RecordBatch) -> pa.Array:
         if name == "topic":
             return pa.repeat(pa.scalar(self._upstream[0], pa.string()), records.num_rows)
         if name == "partition":
             return pa.repeat(pa.scalar(self._upstream[1], pa.int32()), records.num_rows)
+        if name in self._columns.nulls:
+            return _NOTHING[name](records)
         if name == "headers":
             return named_headers(records)
         if name == "timestamp":
             return _timestamps(records.column("timestamp").to_numpy())
         return records.column(name)
+
+
+def _without_bytes(name: str) -> Any:
+    def nulls(records: pa.RecordBatch) -> pa.Array:
+        return pc.if_else(records.column(name).is_valid(), pa.scalar(b"", pa.binary()), pa.scalar(None, pa.binary()))
+
+    return nulls
+
+
+#: Columns as null as they are, and empty otherwise. No record has no headers at all.
+_NOTHING = {
+    "key": _without_bytes("key"),
+    "value": _without_bytes("value"),
+    "headers": lambda records: pa.array([[]] * records.num_rows, HEADERS_TYPE),
+}
 
 
 def _timestamps(milliseconds: Milliseconds) -> pa.Array:

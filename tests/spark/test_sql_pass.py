@@ -90,6 +90,22 @@ def test_records_are_dropped_and_changed_and_positions_translated(
         assert sum(one.offset >= answer.offset for one in downstream[0]) == unread
 
 
+def test_a_header_for_all_is_put_behind_those_that_are_there(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    produce(source_kafka, name, 0, mixed_records(2000))
+    header = "named_struct('key', 'origin', 'value', CAST('east' AS BINARY))"
+    query = f"SELECT array_append(headers, {header}) AS headers FROM records WHERE value IS NOT NULL"
+    record = run(flow, spark, query)
+    assert record.state is RunState.DONE
+    seen = [one for one in read(source_kafka, name) if one.value is not None]
+    assert 0 < len(seen) < 2000
+    assert any(one.headers for one in seen)
+    assert copies(flow, target_kafka, name) == [
+        replace(one, headers=(*one.headers, ("origin", b"east"))) for one in seen
+    ]
+
+
 @pytest.mark.parametrize("select", ["*", "partition", "timestamp, value, key, headers"])
 def test_columns_that_are_left_out_or_stay_keep_their_bytes(
     flow: FlowSettings,

@@ -55,6 +55,68 @@ def test_columns_in_any_case_are_those_of_records(session: SparkSession) -> None
     assert records.select(compiled.column).collect()[0][0] == (True, b"vt", None)
 
 
+@pytest.mark.parametrize(
+    ("condition", "nulls"),
+    [
+        ("key IS NOT NULL AND NOT value IS NULL OR headers IS NULL", ("headers", "key", "value")),
+        ("key IS NOT NULL AND length(value) > 3", ("key",)),
+        ("value IS NOT NULL AND length(value) > 3 OR Value IS NULL", ()),
+        ("coalesce(key, value) IS NULL", ()),
+        ("isnull(key)", ("key",)),
+        ("timestamp IS NULL", ()),
+    ],
+)
+def test_columns_that_are_only_asked_for_nulls(session: SparkSession, condition: str, nulls: tuple[str, ...]) -> None:
+    records = session.createDataFrame([], COLUMNS)
+    compiled = compile_statement(session, records, statement(f"SELECT partition FROM records WHERE {condition}"))
+    assert compiled.columns.nulls == nulls
+    assert not compiled.columns.changes
+
+
+@pytest.mark.parametrize(
+    ("added", "header"),
+    [
+        ("'key', 'a' || 'b', 'value', CAST('east' AS BINARY)", ("ab", b"east")),
+        ("'key', 'a', 'value', CAST(NULL AS BINARY)", ("a", None)),
+        ("'key', '', 'value', CAST('' AS BINARY)", ("", b"")),
+        ("'key', CAST(NULL AS STRING), 'value', CAST('east' AS BINARY)", None),
+        ("'key', 'a', 'value', key", None),
+        ("'key', topic, 'value', CAST('east' AS BINARY)", None),
+        ("'key', 'a' || CAST(CAST('x' AS INT) AS STRING), 'value', CAST('east' AS BINARY)", None),
+    ],
+)
+def test_a_header_that_is_the_same_for_all(
+    session: SparkSession, added: str, header: tuple[str, bytes | None] | None
+) -> None:
+    before = [("h", bytearray(b"1"))]
+    records = session.createDataFrame([("t", 0, 5, b"k", b"v", before, None)], COLUMNS)
+    text = f"SELECT array_append(headers, named_struct({added})) AS headers FROM records WHERE value IS NOT NULL"
+    compiled = compile_statement(session, records, statement(text))
+    assert compiled.columns.header == header
+    assert compiled.columns.changes == (("headers",) if header is None else ())
+    assert ("headers" in compiled.columns.reads) == (header is None)
+    row = records.select(compiled.column).collect()[0][0]
+    assert row is None or row.kept
+    if header is not None:
+        (plain,) = session.sql(text).collect()[0]
+        assert [tuple(one) for one in plain] == [*before, header]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "array_append(array(named_struct('key', 'a', 'value', key)), named_struct('key', 'b', 'value', key))",
+        "array_append(slice(headers, 1, 1), named_struct('key', 'b', 'value', CAST('' AS BINARY)))",
+        "array_prepend(headers, named_struct('key', 'b', 'value', CAST('' AS BINARY)))",
+        "array_append(headers, CAST(NULL AS STRUCT<key: STRING, value: BINARY>))",
+    ],
+)
+def test_other_headers_are_columns(session: SparkSession, headers: str) -> None:
+    text = f"SELECT {headers} AS headers FROM records"
+    compiled = compile_statement(session, session.createDataFrame([], COLUMNS), statement(text))
+    assert (compiled.columns.changes, compiled.columns.header) == (("headers",), None)
+
+
 def test_texts_that_are_no_moment_stay(session: SparkSession) -> None:
     text = "SELECT key FROM records WHERE CAST(key AS STRING) = 'now' AND timestamp > timestamp'2020-01-01 00:00:00Z'"
     compiled = compile_statement(session, session.createDataFrame([], COLUMNS), statement(text))

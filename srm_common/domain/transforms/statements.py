@@ -33,10 +33,16 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class StatementColumns:
-    """Which columns of ``records`` a statement needs, and which it changes."""
+    """Which columns of ``records`` a statement needs, and which it changes.
+
+    ``nulls``: those of ``reads`` of which it only asks whether they are null. ``header``: name and value of one that it
+    appends to each record's; ``changes`` then lacks the headers.
+    """
 
     reads: tuple[str, ...]
     changes: tuple[str, ...]
+    nulls: tuple[str, ...] = ()
+    header: tuple[str, bytes | None] | None = None
 
 
 def statement_for(topic: str, statements: Sequence[Statement]) -> int | None:

@@ -34,6 +34,9 @@ _SPECIAL = re.compile(r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)\b""", re.IG
 _PARSED = ("Project", "Filter", "SubqueryAlias", "UnresolvedRelation")
 #: ``records`` itself is whatever lies below the view.
 _ANALYZED = ("Project", "Filter", "SubqueryAlias", "View")
+#: What may be null, and is large; who asks only for that.
+_NULLABLE = frozenset({"key", "value", "headers"})
+_ASKS_FOR_NULL = frozenset({"IsNull", "IsNotNull"})
 _WHY = {
     "Aggregate": "it aggregates",
     "Distinct": "it removes duplicates",
@@ -113,6 +116,7 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
     parts = [child.condition()] if child.nodeName() == "Filter" else []
     condition = ClassicColumn(utils.column(parts[0])) if parts else F.lit(True)
     changed: dict[str, Any] = {}
+    header: tuple[str, bytes | None] | None = None
     seen: set[str] = set()
     for item in _items(analyzed.projectList()):
         # Named as the statement writes it, in whatever case.
@@ -128,12 +132,15 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
             raise _refused(
                 statement, f"column '{item.name()}' is none of {', '.join(CHANGEABLE)}: give it a name with AS"
             )
-        if not plain:
+        if name == "headers" and not plain:
+            header = _appended(expressions, item.child())
+        if not plain and (name != "headers" or header is None):
             parts.append(item.child())
             changed[name] = ClassicColumn(utils.column(item.child())).cast(CHANGEABLE[name]).alias(name)
     if any(expressions.SubqueryExpression.hasSubquery(part) for part in parts):
         raise _refused(statement, _reason("a subquery"))
     reads = {one.name().lower() for part in parts for one in _items(part.references().toSeq())}
+    nulls = reads.intersection(_NULLABLE).difference(*(_values(part) for part in parts))
     nothing = {name: F.lit(None).cast(CHANGEABLE[name]).alias(name) for name in (changed if gives is None else gives)}
     filling = F.lit(None).cast("binary").alias("filling")
     kept = F.struct(F.lit(True).alias("kept"), *{**nothing, **changed}.values(), filling)
@@ -141,8 +148,39 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
     either: Any = F.when(condition, kept).otherwise(dropped)
     return Compiled(
         ClassicColumn(utils.column(expressions.TryEval(utils.expression(either._jc)))),
-        StatementColumns(tuple(sorted(reads)), tuple(changed)),
+        StatementColumns(tuple(sorted(reads)), tuple(changed), tuple(sorted(nulls)), header),
     )
+
+
+def _values(expression: Any) -> set[str]:
+    """The columns of which an expression takes the values, and does not only ask whether they are null."""
+    if expression.nodeName() == "AttributeReference":
+        return {expression.name().lower()}
+    children = list(_items(expression.children()))
+    if expression.nodeName() in _ASKS_FOR_NULL and children[0].nodeName() == "AttributeReference":
+        return set()
+    return {name for child in children for name in _values(child)}
+
+
+def _appended(expressions: Any, expression: Any) -> tuple[str, bytes | None] | None:
+    """Name and value of the header, where headers become what they are and one more, the same for each record.
+
+    Args:
+        expressions: Catalyst's package.
+    """
+    if expression.nodeName() != "ArrayAppend":
+        return None
+    before, added = expression.children().apply(0), expression.children().apply(1)
+    while before.nodeName() == "Cast":
+        before = before.child()
+    if before.nodeName() != "AttributeReference" or before.name().lower() != "headers" or not added.foldable():
+        return None
+    kinds = [field.dataType().typeName() for field in added.dataType().fields()]
+    # Null where it fails: then it fails for each record, and is told so for each.
+    row = expressions.TryEval(added).eval(None)
+    if kinds != ["string", "binary"] or row is None or row.isNullAt(0):
+        return None
+    return row.getUTF8String(0).toString(), None if row.isNullAt(1) else bytes(row.getBinary(1))
 
 
 def _special_moment(session: Any, text: str, analyzed: Any) -> str | None:

@@ -9,6 +9,7 @@ import pytest
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.records.headers import HEADERS_TYPE
 from srm_common.records.sql_statement import SqlStatement
 from srm_common.records.transform import RecordFault, Transform
 from srm_common.wire.columns import SCHEMA, encoded_header
@@ -29,7 +30,11 @@ FOUR = pa.record_batch(
 
 
 def applied(
-    reads: tuple[str, ...], changes: tuple[str, ...], spark: Callable[[Columns, int], pa.StructArray]
+    reads: tuple[str, ...],
+    changes: tuple[str, ...],
+    spark: Callable[[Columns, int], pa.StructArray],
+    nulls: tuple[str, ...] = (),
+    header: tuple[str, bytes | None] | None = None,
 ) -> tuple[pa.RecordBatch, list[RecordFault]]:
     def evaluate(statement: int, columns: Columns, rows: int, what: str) -> pa.StructArray:
         assert statement == 3
@@ -38,7 +43,7 @@ def applied(
         assert what.endswith(" of orders-5")
         return spark(columns, rows)
 
-    statement, columns = Statement("transforms.sql.x", "SELECT"), StatementColumns(reads, changes)
+    statement, columns = Statement("transforms.sql.x", "SELECT"), StatementColumns(reads, changes, nulls, header)
     step = SqlStatement(statement, 3, columns, TopicPartition("orders", 5), evaluate)
     return Transform((), "a.orders", [step]).apply(FOUR)
 
@@ -68,6 +73,36 @@ def test_what_is_computed_as_it_was_is_as_it_was() -> None:
     left, faults = applied(names, changes, both)
     assert left == FOUR.slice(0, 3)
     assert faults == [RecordFault(14, "sql.x", "gives a timestamp before 1970")]
+
+
+def test_what_is_only_asked_for_nulls_goes_without_its_bytes() -> None:
+    def spark(columns: Columns, rows: int) -> pa.StructArray:
+        assert {name: column.type for name, column in columns.items()} == {
+            "headers": HEADERS_TYPE, "key": pa.binary(), "value": pa.binary(),
+        }  # fmt: skip
+        assert columns["headers"].to_pylist() == [[]] * rows
+        assert columns["key"].to_pylist() == [b"", None, b"", b""]
+        assert columns["value"].to_pylist() == [None, b"", b"", b""]
+        return pa.StructArray.from_arrays([columns["value"].is_valid()], ["kept"])
+
+    names = ("headers", "key", "value")
+    left, faults = applied(names, (), spark, names)
+    assert left == FOUR.slice(1)
+    assert not faults
+
+
+@pytest.mark.parametrize("value", [b"x", b"", None])
+def test_a_header_that_is_the_same_for_all_is_appended(value: bytes | None) -> None:
+    def spark(columns: Columns, rows: int) -> pa.StructArray:
+        return pa.StructArray.from_arrays([pa.array([False, True, True, True])], ["kept"])
+
+    left, faults = applied((), (), spark, header=("\u00fc", value))
+    assert not faults
+    assert [column.equals(FOUR.column(at).slice(1)) for at, column in enumerate(left.columns[:4])] == [True] * 4
+    assert left.schema == SCHEMA
+    assert left.column("header_count").to_pylist() == [1, 2, 1]
+    added = encoded_header("\u00fc", value)
+    assert left.column("headers").to_pylist() == [raw + added for raw in FOUR.column("headers").to_pylist()[1:]]
 
 
 def test_rows_are_kept_dropped_and_failed() -> None:
