@@ -53,6 +53,11 @@ def registry_settings(client: Connection) -> RegistrySettings | None:
     key, token = _either(client, _TOKEN)
     if token is not None and user is not None:
         raise client.fault(key, "cannot be combined with a user name; remove one of both")
+    if token is not None:
+        # A file of a secret ends with a line end. What no header takes would be shown by the error that says so.
+        token = token.strip()
+        if not token or not all("!" <= one <= "~" for one in token):
+            raise client.fault(key, "must be letters, digits and signs of ASCII, without blanks")
     return RegistrySettings(
         tuple(one.url for one in addresses), user, password if user is not None else None, token, *_tls(client)
     )

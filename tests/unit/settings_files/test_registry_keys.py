@@ -79,6 +79,19 @@ def test_secrets_come_from_providers(tmp_path: Path) -> None:
     assert found.password == "geheim"
 
 
+def test_the_line_end_of_a_file_is_no_part_of_a_token(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("geheim\n")
+    found = registry(
+        tmp_path,
+        "config.providers = directory",
+        "config.providers.directory.class = org.apache.kafka.common.config.provider.DirectoryConfigProvider",
+        "b.schema.registry.url = http://b:8081",
+        f"b.bearer.auth.token = ${{directory:{tmp_path}:token}}",
+    )
+    assert found is not None
+    assert found.token == "geheim"
+
+
 def test_tls_is_that_of_the_registry_and_not_of_the_brokers(tmp_path: Path) -> None:
     found = registry(
         tmp_path,
@@ -106,6 +119,8 @@ def test_tls_is_that_of_the_registry_and_not_of_the_brokers(tmp_path: Path) -> N
     [
         (["b.schema.registry.url = b:8081"], "b.schema.registry.url: must be one or more addresses such as https://"),
         (["b.schema.registry.url = http://u:geheim@b:x"], "b.schema.registry.url: must be one or more addresses"),
+        (["b.bearer.auth.token = ge\\nheim"], "b.bearer.auth.token: must be letters, digits"),
+        (["b.bearer.auth.token = gehe\u00efm"], "b.bearer.auth.token: must be letters, digits"),
         (["b.basic.auth.user.info = geheim"], "b.basic.auth.user.info: must be <user>:<password>"),
         (["b.basic.auth.credentials.source = SASL_INHERIT"], "must be URL or USER_INFO, but is 'SASL_INHERIT'"),
         (["b.basic.auth.credentials.source = USER_INFO"], "is USER_INFO, and there is no basic.auth.user.info"),
