@@ -151,11 +151,14 @@ def _alone(take: _Take, number: int, oneof: int) -> _Take:
     chosen = -1 - oneof
 
     def taking(into: Raw, data: bytes, at: int, end: int, depth: int) -> int:
-        before = into.get(chosen, number)
-        if before != number:
-            into.pop(before, None)
-        into[chosen] = number
-        return take(into, data, at, end, depth)
+        at = take(into, data, at, end, depth)
+        # A symbol that a closed enum has not is an unknown field, which leaves the oneof as it was.
+        if number in into:
+            before = into.get(chosen, number)
+            if before != number:
+                into.pop(before, None)
+            into[chosen] = number
+        return at
 
     return taking
 

@@ -106,6 +106,11 @@ PROTO2 = 'syntax = "proto2"; message M { %s }'
         (SYNTAX % "oneof o { int32 a = 1; int32 b = 2; }", b"\x08\x01\x10\x02", {"o_0": {"a": None, "b": 2}}),
         (SYNTAX % "enum E { A = 0; } E e = 1;", b"\x08\x05", {"e": "UNKNOWN_ENUM_VALUE_E_5"}),
         (SYNTAX % "enum E { A = 0; } E e = 1;", b"\x08\xff\xff\xff\xff\x0f", {"e": "UNKNOWN_ENUM_VALUE_E_-1"}),
+        (
+            PROTO2 % "enum E { A = 3; } oneof o { int32 a = 1; E e = 2; }",
+            b"\x08\x07\x10\x05",
+            {"o_0": {"a": 7, "e": None}},
+        ),
         (PROTO2 % "enum E { A = 3; } optional E e = 1;", b"\x08\x05", {"e": None}),
         (PROTO2 % "enum E { A = 3; } repeated E e = 1;", b"\x08\x05\x08\x03", {"e": ["A"]}),
         (PROTO2 % "optional string s = 1 [default = 'x'];", b"", {"s": None}),
