@@ -42,6 +42,7 @@ COMMANDS = {
     "switch-direction": "Move everything to the target and reverse the flow: the last step of a migration.",
     "rebind": "Bind an alias to the Kafka cluster that its addresses lead to now.",
     "check-copies": "Look for records in a flow's copies that the flow did not write.",
+    "verify": "Prove that the copies are what the flow committed, or name the first difference.",
     "serve": "Serve the REST API and the Replications page without Airflow.",
     "repair": "Restore lost source offsets, as proved by the offset map and the copies.",
 }

@@ -77,6 +77,10 @@ class StateKey(StrEnum):
     """Positions of groups that have no translation, and groups of other kinds."""
     FOREIGN = "foreign"
     """The sentence that the newest look for records of other writers in the copies ended with."""
+    VERIFICATION = "verification"
+    """The newest verification: :class:`srm_common.domain.offsets.verification_summary.VerificationSummary`."""
+    VERIFIED = "verified "
+    """What the keys begin with of the newest results of a topic's partitions, by the topic's name at the source."""
     MOVE = "move"
     """The newest move of groups along the flow: :class:`srm_common.domain.moving.moves.MoveReport`."""
 

@@ -175,17 +175,6 @@ class Verification:
         """The partitions with differences, in order."""
         return [one for one in self.partitions if one.verdict is Verdict.DIFFERENT]
 
-    def summary(self) -> str | None:
-        """One sentence where there are differences, None otherwise."""
-        found = self.different
-        if not found:
-            return None
-        first = found[0]
-        return (
-            f"{len(found)} of {len(self.partitions)} partitions are not what was committed, the first: {first.copy}-"
-            f"{first.partition}, {first.first}; srm-control verify --flow '{self.flow}' lists them"
-        )
-
     def to_json(self) -> dict[str, Any]:
         return {
             "flow": self.flow,

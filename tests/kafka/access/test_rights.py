@@ -123,6 +123,7 @@ EVERYTHING = (
     "source-offsets reset --topic {topic} --to earliest",
     "run",
     "check-copies",
+    "verify",
     "repair",
     "handback --dry-run",
     "takeover --dry-run --watch 0",

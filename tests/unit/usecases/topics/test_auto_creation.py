@@ -49,6 +49,7 @@ LOOKING = {
 #: The others, and why they are not among them.
 NOT_LOOKING = {
     "run": "copies",
+    "verify": "keeps its result in the flow's state; what it reads is what check-copies reads",
     "serve": "runs until it is stopped; what it reads is what these commands read",
     "pack": "knows of no cluster",
     "warmup": "knows of no cluster",

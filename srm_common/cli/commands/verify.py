@@ -1,0 +1,149 @@
+"""``srm-control verify``."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import RenderableType
+
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.output import Answer, table
+from srm_common.domain.amount import counted
+from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
+from srm_common.domain.patterns.name_filter import PatternList, check_patterns
+from srm_common.errors import ConfigError
+
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+class _Share(click.ParamType[float]):
+    """A percentage as a number of 0 to 1."""
+
+    name = "percentage"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = _SHARE.fullmatch(str(value).strip())
+        if found is None or not 0 < float(found[1]) <= 100:
+            self.fail(f"{value!r} is not a percentage like 5%", param, ctx)
+        return float(found[1]) / 100
+
+
+class _Moment(click.ParamType[int]):
+    """A time as epoch milliseconds; without a zone it is UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            found = datetime.fromisoformat(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a time like 2026-11-23T18:00", param, ctx)
+        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+@click.command("verify")
+@flow_option
+@click.option("--topic", "topics", multiple=True, metavar="TOPICS", help="Topics of the source, as 'topics' has them.")
+@click.option("--sample", type=_Share(), default="100%", metavar="PERCENT", help="Compare so much of it, like 5%.")
+@click.option("--since", type=_Moment(), metavar="TIME", help="Only what the target got since then, like 2026-11-23.")
+@click.option("--resume", is_flag=True, help="Go on with the newest verification, if it was stopped.")
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the result to a file, as JSON.")
+@config_option
+@output_option
+@pass_invocation
+def verify_command(
+    invocation: Invocation,
+    flow: str | None,
+    topics: Sequence[str],
+    sample: float,
+    since: int | None,
+    resume: bool,
+    report: Path | None,
+) -> Answer:
+    """Prove that the copies are what the flow committed, or name the first difference.
+
+    Compares the copies with the fingerprints in the offset map: the target alone is read, so that it works when the
+    source is gone. Finds records that were changed, lost, doubled, reordered or cut off since, and those of other
+    writers. Copies are not changed, the flow may be running, and the result is kept in its state. What it has compared
+    when it is interrupted is kept, too.
+
+    \b
+    Exit codes: 0 no difference; 1 there are differences, or a copy could not be read; 2 the configuration is invalid;
+    3 the target cannot be reached or refuses.
+    """
+    from srm_common.usecases.offsets.kept_verification import verify_and_keep
+
+    fault = check_patterns(tuple(topics))
+    if fault is not None:
+        raise ConfigError(f"--topic: {fault}")
+    settings = invocation.flow(flow)
+    wanted = PatternList(topics)
+    done = 0
+
+    def progress(one: PartitionVerified) -> None:
+        nonlocal done
+        done += 1
+        if sys.stderr.isatty():
+            print(f"\r{counted(done, 'partition')} compared", end="", file=sys.stderr, flush=True)
+
+    found = verify_and_keep(
+        settings,
+        VerificationScope(sample, since),
+        chosen=lambda topic: not topics or wanted.matching(topic) is not None,
+        resume=resume,
+        report=progress,
+    )
+    if done and sys.stderr.isatty():
+        print(file=sys.stderr)
+    answer = Answer(found.to_json(), _text(found), 0 if found.clean else 1)
+    if report is not None:
+        write_report(report, found)
+    return answer
+
+
+def write_report(path: Path, found: Verification) -> None:
+    """Raises :class:`ConfigError` when the file cannot be written."""
+    try:
+        path.write_text(json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"the report cannot be written: {error.strerror}", file=str(path)) from error
+
+
+def _text(found: Verification) -> list[RenderableType]:
+    text: list[RenderableType] = []
+    rows = [
+        [
+            one.copy,
+            one.partition,
+            str(one.verdict),
+            None if one.findings.proved_to < 0 else one.findings.proved_to,
+            one.findings.proved,
+            ", ".join(f"{records} {reason}" for reason, records in one.findings.not_proved.items()) or None,
+            one.fault or one.first,
+        ]
+        for one in found.partitions
+        if one.verdict is not Verdict.NOTHING
+    ]
+    if rows:
+        columns = ["COPY", "PARTITION", "RESULT", "PROVED TO", "RECORDS", "NOT PROVED", "FIRST DIFFERENCE"]
+        text += [table(columns, rows), ""]
+    text += found.faults
+    counts = found.counts
+    different = counts.get(Verdict.DIFFERENT, 0)
+    where = counted(len(found.partitions), "partition")
+    proved = sum(one.findings.proved for one in found.partitions)
+    if different:
+        sentence = f"{different} of {where} are not what was committed"
+    elif counts.get(Verdict.FAILED, 0):
+        sentence = f"{counts[Verdict.FAILED]} of {where} could not be read to their end"
+    else:
+        sentence = f"no difference in {where}, {counted(proved, 'record')} proved"
+    text.append(f"{found.flow}: {sentence}")
+    return text

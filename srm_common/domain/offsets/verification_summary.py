@@ -1,0 +1,129 @@
+"""What is remembered of verifications: the newest result of each partition, and what they come to for the flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from srm_common.domain.document import reading
+from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, verdicts
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationSummary:
+    """Of all partitions that were ever compared. Times are epoch milliseconds.
+
+    ``started_ms`` and ``ended_ms`` are those of the newest comparison; without an end it was stopped, or is at work.
+    ``oldest_ms``: since when no partition without a difference was compared. ``sentence``: about the differences, None
+    where there are none. ``software``: the version of what compared last.
+    """
+
+    against: Against
+    started_ms: int
+    ended_ms: int | None
+    counts: Mapping[Verdict, int]
+    records: int = 0
+    oldest_ms: int | None = None
+    sentence: str | None = None
+    software: str = ""
+    configuration: str = ""
+
+    @property
+    def proved(self) -> bool:
+        """Whether all that was copied is proved."""
+        return set(self.counts) <= {Verdict.PROVED, Verdict.NOTHING} and Verdict.PROVED in self.counts
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "version": _VERSION,
+            "against": str(self.against),
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            "counts": {str(verdict): count for verdict, count in self.counts.items()},
+            "records": self.records,
+            "oldest_ms": self.oldest_ms,
+            "sentence": self.sentence,
+            "software": self.software,
+            "configuration": self.configuration,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            CorruptRecord: it is something else, or of a version that is not known.
+        """
+        with reading(found, "the newest verification", _VERSION):
+            return cls(
+                Against(found["against"]),
+                int(found["started_ms"]),
+                None if found["ended_ms"] is None else int(found["ended_ms"]),
+                {Verdict(verdict): int(count) for verdict, count in found["counts"].items()},
+                int(found["records"]),
+                None if found["oldest_ms"] is None else int(found["oldest_ms"]),
+                None if found["sentence"] is None else str(found["sentence"]),
+                str(found["software"]),
+                str(found["configuration"]),
+            )
+        raise AssertionError
+
+
+def results_document(results: Mapping[int, PartitionVerified]) -> dict[str, Any]:
+    """The newest results of a topic's partitions, as plain values."""
+    return {"version": _VERSION, "partitions": {str(number): one.to_json() for number, one in sorted(results.items())}}
+
+
+def results_from(found: Mapping[str, Any], topic: str) -> dict[int, PartitionVerified]:
+    """The inverse of :func:`results_document`.
+
+    Raises:
+        CorruptRecord: it is something else, or of a version that is not known.
+    """
+    results: dict[int, PartitionVerified] = {}
+    with reading(found, f"what is remembered of verifications of {topic}", _VERSION):
+        results = {int(number): PartitionVerified.from_json(one) for number, one in found["partitions"].items()}
+    return results
+
+
+def newest_result(before: PartitionVerified | None, now: PartitionVerified) -> PartitionVerified:
+    """Which of two results of one partition holds. A part without a difference says nothing of the rest: it takes the
+    place of another part only."""
+    if before is None or now.whole or now.verdict in (Verdict.DIFFERENT, Verdict.FAILED):
+        return now
+    return before if before.whole or before.verdict is Verdict.DIFFERENT else now
+
+
+def shortened(result: PartitionVerified) -> PartitionVerified:
+    """A result with its first difference only, as it is remembered."""
+    return replace(result, findings=replace(result.findings, differences=result.findings.differences[:1]))
+
+
+def summarized(
+    flow: str, against: Against, started_ms: int, ended_ms: int | None, results: Iterable[PartitionVerified]
+) -> VerificationSummary:
+    """What the results of all partitions come to."""
+    found = sorted(results, key=lambda one: (one.topic, one.partition))
+    different = [one for one in found if one.verdict is Verdict.DIFFERENT]
+    compared = [one.checked_ms for one in found if one.verdict in (Verdict.PROVED, Verdict.PARTLY)]
+    return VerificationSummary(
+        against,
+        started_ms,
+        ended_ms,
+        verdicts(found),
+        sum(one.findings.proved for one in found),
+        min(compared, default=None),
+        differences_sentence(flow, different, len(found)) if different else None,
+    )
+
+
+def differences_sentence(flow: str, different: list[PartitionVerified], partitions: int) -> str:
+    """About partitions with differences, of which there is at least one."""
+    first = different[0]
+    return (
+        f"{len(different)} of {partitions} partitions are not what was committed, the first: {first.copy}-"
+        f"{first.partition}, {first.first}; srm-control verify --flow '{flow}' lists them"
+    )

@@ -1,0 +1,136 @@
+"""Verifications that are remembered in the flow's state, so that they can be ended and resumed, and shown elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from srm_common import __version__
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.offsets.verification import Against, PartitionVerified, Verification, VerificationScope
+from srm_common.domain.offsets.verification_summary import (
+    VerificationSummary,
+    newest_result,
+    results_document,
+    results_from,
+    shortened,
+    summarized,
+)
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.offsets.verify_copies import Report, verify_copies
+
+#: What was compared since the last write is compared again by who resumes.
+_WRITE_SECONDS = 15.0
+
+
+def verify_and_keep(
+    flow: FlowSettings | FlowClusters,
+    scope: VerificationScope | None = None,
+    *,
+    chosen: Callable[[str], bool] = lambda topic: True,
+    resume: bool = False,
+    report: Report = lambda one: None,
+) -> Verification:
+    """As :func:`srm_common.usecases.offsets.verify_copies.verify_copies`, with the results in the flow's state.
+
+    Args:
+        resume: leave out what the newest verification compared, if it was stopped before its end.
+
+    Raises:
+        CorruptRecord: what is remembered cannot be read.
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
+    """
+    with clusters_of(flow) as clusters:
+        kept = _Kept(clusters, resume)
+
+        def take(result: PartitionVerified) -> None:
+            kept.add(result)
+            report(result)
+
+        try:
+            found = verify_copies(clusters, scope, chosen=chosen, skip=kept.is_done, report=take)
+        finally:
+            kept.write()
+        kept.end(found)
+        return found
+
+
+class _Kept:
+    """What the flow remembers, and what is added to it."""
+
+    def __init__(self, clusters: FlowClusters, resume: bool) -> None:
+        self._clusters = clusters
+        known = clusters.state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
+        before = summary_in(known)
+        now_ms = clusters.now_ms()
+        self.resumes = resume and before is not None and before.ended_ms is None
+        self.started_ms = before.started_ms if self.resumes and before is not None else now_ms
+        self._results = results_in(known)
+        self._changed: set[str] = set()
+        self._written = clusters.clock()
+
+    def is_done(self, place: TopicPartition) -> bool:
+        """Whether the verification that is resumed has compared the partition."""
+        found = self._results.get(place.topic, {}).get(place.partition)
+        return self.resumes and found is not None and found.checked_ms >= self.started_ms
+
+    def add(self, result: PartitionVerified) -> None:
+        """One more partition was compared."""
+        topic = self._results.setdefault(result.topic, {})
+        topic[result.partition] = newest_result(topic.get(result.partition), shortened(result))
+        self._changed.add(result.topic)
+        if self._clusters.clock() - self._written >= _WRITE_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        """Keep what was compared so far."""
+        state = self._clusters.state
+        for topic in sorted(self._changed):
+            state.write(StateKey.VERIFIED + topic, results_document(self._results[topic]))
+        if self._changed:
+            self._write_summary(None)
+        self._changed.clear()
+        self._written = self._clusters.clock()
+
+    def end(self, found: Verification) -> None:
+        """All that was to be compared is; forget topics that the flow does not copy any more."""
+        recorded = self._clusters.target.registry.read().of_flow(self._clusters.flow.name)
+        for topic in sorted(self._results.keys() - recorded.keys()):
+            del self._results[topic]
+            self._clusters.state.write(StateKey.VERIFIED + topic, None)
+        if self._results:
+            self._write_summary(found.ended_ms, found.evidence.configuration)
+
+    def _write_summary(self, ended_ms: int | None, configuration: str = "") -> None:
+        results = [one for topic in self._results.values() for one in topic.values()]
+        flow = str(self._clusters.flow.name)
+        summary = summarized(flow, Against.MAP, self.started_ms, ended_ms, results)
+        summary = replace(summary, software=__version__, configuration=configuration)
+        self._clusters.state.write(StateKey.VERIFICATION, summary.to_json())
+
+
+def summary_in(known: Mapping[str, Any]) -> VerificationSummary | None:
+    """The newest verification among values of the flow's state, None where there was none.
+
+    Raises:
+        CorruptRecord: it cannot be read.
+    """
+    found = known.get(StateKey.VERIFICATION)
+    return None if found is None else VerificationSummary.from_json(found)
+
+
+def results_in(known: Mapping[str, Any]) -> dict[str, dict[int, PartitionVerified]]:
+    """The newest results among values of the flow's state, by topic at the source and partition.
+
+    Raises:
+        CorruptRecord: one cannot be read.
+    """
+    topics = {key.removeprefix(StateKey.VERIFIED): value for key, value in known.items() if _is_result(key)}
+    return {topic: results_from(value, topic) for topic, value in topics.items()}
+
+
+def _is_result(key: str) -> bool:
+    return key.startswith(StateKey.VERIFIED)

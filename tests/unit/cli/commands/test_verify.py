@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from srm_common.cli.main import run
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.testing import FakeCluster
+from srm_common.usecases.runs.replicate import replicate
+from tests.kafka.flows import flow_between, prepare, properties_of, write
+
+
+@pytest.fixture
+def command(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, tmp_path: Path) -> list[str]:
+    """Of a flow that has copied ten records; without options."""
+    flow = flow_between(source_kafka, target_kafka, name)
+    source_kafka.create_topic(name)
+    write(source_kafka, name, [b"x"] * 10)
+    prepare(flow)
+    replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    file = tmp_path / "srm.properties"
+    file.write_text("\n".join(f"{key} = {value}" for key, value in properties_of(flow).items()))
+    return ["verify", "--config", str(file), "--flow", str(flow.name)]
+
+
+def test_a_copy_that_is_proved_and_one_that_is_not(
+    command: list[str], target_kafka: FakeCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(command) == 0
+    assert "no difference in 1 partition, 10 records proved" in capsys.readouterr().out
+    copy = f"{name.replace('-', '')}.{name}"
+    write(target_kafka, copy, [b"not ours"])
+    report = tmp_path / "report.json"
+    assert run([*command, "--report", str(report)]) == 1
+    printed = capsys.readouterr().out
+    assert "1 of 1 partition are not what was committed" in printed
+    assert "offset 11: records that the flow did not write" in printed
+    told = json.loads(report.read_text())
+    assert told["counts"] == {"different": 1}
+    assert told["partitions"][0]["differences"][0]["kind"] == "foreign"
+    assert told["topic_ids"].keys() == {copy}
+    assert run([*command, "-o", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["counts"] == told["counts"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--sample", "5"], "not a percentage like 5%"),
+        (["--sample", "0%"], "not a percentage like 5%"),
+        (["--since", "yesterday"], "not a time like 2026-11-23"),
+        (["--topic", "(("], "--topic: "),
+        (["--report", "/absent/folder/file"], "the report cannot be written: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_used_is_said(
+    command: list[str], options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_nothing_of_other_topics_is_compared(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--topic", "absent.*", "--sample", "5%", "--since", "2026-01-01T00:00+01:00"]) == 0
+    assert "no difference in 0 partitions" in capsys.readouterr().out

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import pytest
+
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.offsets.differences import DifferenceKind
+from srm_common.domain.offsets.verification import PartitionVerified, Verdict, VerificationScope
+from srm_common.domain.offsets.verification_summary import VerificationSummary
+from srm_common.errors import CorruptRecord
+from srm_common.usecases.offsets.kept_verification import results_in, summary_in, verify_and_keep
+from tests.kafka.flows import write
+from tests.unit.usecases.fakes import Sides
+
+
+class Stopped(Exception):
+    """The operator had enough."""
+
+
+@pytest.fixture
+def copied(steady_sides: Sides) -> Sides:
+    """Two topics of one partition, two chunks each."""
+    for topic in ("orders", "orders-2"):
+        steady_sides.source.create_topic(topic)
+    steady_sides.refresh()
+    for number in range(2):
+        for topic in ("orders", "orders-2"):
+            write(steady_sides.source, topic, [b"%d" % number] * 10)
+        steady_sides.run(f"run-{number}")
+    return steady_sides
+
+
+def kept(sides: Sides) -> tuple[VerificationSummary, dict[str, dict[int, PartitionVerified]]]:
+    """What the flow remembers."""
+    known = sides.clusters().state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
+    summary = summary_in(known)
+    assert summary is not None
+    return summary, results_in(known)
+
+
+def test_results_are_remembered_and_come_to_a_summary(copied: Sides) -> None:
+    assert summary_in(copied.clusters().state.read_all()) is None
+    found = verify_and_keep(copied.clusters())
+    summary, results = kept(copied)
+    assert summary.proved
+    assert (summary.counts, summary.records, summary.sentence) == ({Verdict.PROVED: 2}, 40, None)
+    assert summary.ended_ms == found.ended_ms
+    assert summary.configuration == copied.flow.digest
+    assert {topic: list(one) for topic, one in results.items()} == {"orders": [0], "orders-2": [0]}
+
+
+def test_one_that_was_stopped_goes_on_where_it_was(copied: Sides) -> None:
+    def stop(result: PartitionVerified) -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        verify_and_keep(copied.clusters(), report=stop)
+    summary, results = kept(copied)
+    assert summary.ended_ms is None
+    (first,) = results
+    rest = verify_and_keep(copied.clusters(), resume=True)
+    assert [one.topic for one in rest.partitions] == [topic for topic in ("orders", "orders-2") if topic != first]
+    summary, _ = kept(copied)
+    assert summary.ended_ms is not None
+    assert summary.counts == {Verdict.PROVED: 2}
+    # There is nothing left to resume: all of it is compared.
+    assert len(verify_and_keep(copied.clusters(), resume=True).partitions) == 2
+
+
+def test_a_sample_without_a_difference_takes_back_no_proof_and_no_difference(copied: Sides) -> None:
+    verify_and_keep(copied.clusters())
+    verify_and_keep(copied.clusters(), VerificationScope(sample=0.01))
+    assert kept(copied)[0].counts == {Verdict.PROVED: 2}
+    write(copied.target, "a.orders", [b"not ours"])
+    verify_and_keep(copied.clusters())
+    summary, results = kept(copied)
+    assert summary.sentence is not None
+    assert summary.sentence.startswith(
+        "1 of 2 partitions are not what was committed, the first: a.orders-0, offset 22: "
+    )
+    assert results["orders"][0].findings.counts == {DifferenceKind.FOREIGN: 1}
+    verify_and_keep(copied.clusters(), VerificationScope(sample=0.01))
+    assert kept(copied)[0].counts == {Verdict.DIFFERENT: 1, Verdict.PROVED: 1}
+
+
+def test_topics_that_are_not_chosen_keep_their_results(copied: Sides) -> None:
+    verify_and_keep(copied.clusters())
+    before = kept(copied)[1]["orders-2"]
+    verify_and_keep(copied.clusters(), chosen=lambda topic: topic == "orders")
+    assert kept(copied)[1]["orders-2"] == before
+
+
+def test_what_cannot_be_read_is_not_overwritten(copied: Sides) -> None:
+    copied.clusters().state.write(StateKey.VERIFICATION, {"version": 99})
+    with pytest.raises(CorruptRecord, match="version 99"):
+        verify_and_keep(copied.clusters())
+    copied.clusters().state.write(StateKey.VERIFICATION, None)
+    copied.clusters().state.write(StateKey.VERIFIED + "orders", {"version": 1, "partitions": {"0": {}}})
+    with pytest.raises(CorruptRecord, match="orders"):
+        verify_and_keep(copied.clusters())
