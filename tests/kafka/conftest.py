@@ -17,6 +17,7 @@ LONGEST_FIRST = (
     "runs/test_replicate.py",
     "schemas/test_karapace_flows.py",
     "client/test_silent_servers.py",
+    "offsets/test_verify_copies.py",
     "runs/test_equality.py",
     "runs/test_bad_input.py",
     "runs/test_hanging_transactions.py",

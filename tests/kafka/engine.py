@@ -7,22 +7,30 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.offsets.differences import DifferenceKind, NotProved
+from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.log.committed_log import read_committed
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
+from srm_common.wire.batch import SourceBatch
+from srm_common.wire.batch_terms import copy_batch
+from srm_common.wire.segment_map import SegmentMap
 from tests.contract.parts import Cluster
 from tests.kafka.flows import flow_between
 from tests.kafka.markers import wait_until_readable
@@ -209,7 +217,27 @@ class Engine:
             copied = downstream.get(partition, [])
             assert_same(expected, copied, f"{topic}-{partition}")
             check_map(maps.get(partition, []), expected, copied, position)
+        self.check_fingerprints(topic)
         return sum(map(len, downstream.values()))
+
+    def check_fingerprints(self, topic: str) -> None:
+        """Assert that the copy is what the map has fingerprints of; others may have written to it."""
+        with StateReader(self.flow.target) as reader, ClusterLink(self.flow.target) as link:
+            batch = SegmentLog(reader, self.state.segments_topic, self.state.segments_partitions).read_all()
+            for place, committed in batch.segments.items():
+                if place.topic != topic:
+                    continue
+                copy = Place(self.copy_of(topic), place.partition)
+                starts, _ = link.start_offsets([copy])
+                ends, _ = link.end_offsets([copy])
+                log = LogRange(starts[copy], ends[copy])
+                comparison = CopyComparison(SegmentMap(committed), log, log.end, CopyTraits())
+                show_to = partial(_show, comparison)
+                link.run(partial(read_committed, link, copy.topic, {copy.partition: log.end}, show_to))
+                found = comparison.finish()
+                wrong = found.counts.keys() - {DifferenceKind.FOREIGN, DifferenceKind.DOUBLED, DifferenceKind.UNMAPPED}
+                assert not wrong, f"{place.topic}-{place.partition}: {[str(one) for one in found.differences]}"
+                assert NotProved.NO_FINGERPRINT not in found.not_proved
 
 
 class TailingTime:
@@ -256,6 +284,10 @@ class Background:
             raise self._error
         assert self.outcome is not None
         return self.outcome
+
+
+def _show(comparison: CopyComparison, _: int, batch: SourceBatch) -> None:
+    comparison.take(copy_batch(batch))
 
 
 def wait_for_copies(

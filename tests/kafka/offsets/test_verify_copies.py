@@ -1,0 +1,195 @@
+"""Faults planted in the log files of a real broker that is down meanwhile, and found from the target alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.differences import DifferenceKind
+from srm_common.domain.offsets.verification import Verdict
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
+from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.wire.batch import CONTROL, SourceBatch, split
+from tests.kafka.flows import flow_between, prepare, write
+from tests.kafka.records import delete_topic, eventually, log_files
+
+pytestmark = pytest.mark.kafka
+
+Batches = list[SourceBatch]
+Plant = Callable[[Batches], Batches]
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[LocalKafka]:
+    with LocalKafka(1, name="edited") as kafka:
+        yield kafka
+
+
+def moved(batch: SourceBatch, offset: int) -> SourceBatch:
+    """The batch at another offset; no checksum covers that."""
+    return stored(bytes(batch.data), offset, batch.header.leader_epoch).source()
+
+
+def rewritten(change: Callable[[Record], Record]) -> Plant:
+    """The third batch as if other records had been produced."""
+
+    def plant(found: Batches) -> Batches:
+        at = data(found)[2]
+        header = found[at].header
+        records = [change(one) for one in records_of(stored(bytes(found[at].data), header.base_offset, 0))]
+        found[at] = stored(batch_of(records, like=header), header.base_offset, header.leader_epoch).source()
+        return found
+
+    return plant
+
+
+def data(found: Batches) -> list[int]:
+    """The indexes of batches with records."""
+    return [number for number, one in enumerate(found) if not one.header.attributes & CONTROL]
+
+
+def dropped(found: Batches) -> Batches:
+    del found[data(found)[2]]
+    return found
+
+
+def swapped(found: Batches) -> Batches:
+    first, second, *_ = data(found)
+    one, other = found[first], found[second]
+    found[first] = moved(other, one.header.base_offset)
+    found[second] = moved(one, one.header.base_offset + other.header.record_count)
+    return found
+
+
+def truncated(found: Batches) -> Batches:
+    return found[: data(found)[3]]
+
+
+def thinned(found: Batches) -> Batches:
+    """What the log cleaner leaves of a batch."""
+    at = data(found)[2]
+    header = found[at].header
+    left = records_of(stored(bytes(found[at].data), header.base_offset, 0))[::2]
+    found[at] = stored(batch_of(left, like=header), header.base_offset, header.leader_epoch).source()
+    return found
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A flow of one topic with one partition, three chunks of two batches."""
+
+    flow: FlowSettings
+    target: LocalKafka
+
+    @property
+    def copy(self) -> str:
+        return f"{self.flow.name.source}.{self.flow.topics[0].removesuffix('.*')}"
+
+    def edit(self, plant: Plant) -> None:
+        """Change the copy's log while the broker is down."""
+        (path,) = log_files(self.target, self.copy)
+        self.target.stop()
+        try:
+            found = plant(list(split(memoryview(path.read_bytes()))))
+            path.write_bytes(b"".join(bytes(one.data) for one in found))
+            # Made from the log again; what is known of producers is, too.
+            for other in path.parent.iterdir():
+                if other.suffix in (".index", ".timeindex", ".txnindex", ".snapshot"):
+                    other.unlink()
+            forget_clean_stop(path.parent.parent)
+        finally:
+            self.target.start()
+        self.target.wait_until_ready()
+
+    def kinds(self) -> set[DifferenceKind]:
+        """What a verification finds."""
+        found = verify_copies(self.flow)
+        (one,) = found.partitions
+        assert one.fault is None
+        assert (one.verdict is Verdict.DIFFERENT) == bool(one.findings.counts) == (not found.clean)
+        return set(one.findings.counts)
+
+
+def forget_clean_stop(folder: Path) -> None:
+    """A broker recovers its logs when it starts, from their beginning."""
+    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (folder / name).unlink(missing_ok=True)
+
+
+@pytest.fixture
+def copied(source_kafka: LocalKafka, target: LocalKafka, name: str) -> Copied:
+    flow = flow_between(source_kafka, target, name)
+    source_kafka.create_topic(name)
+    prepare(flow)
+    for number in range(3):
+        for batch in range(2):
+            write(source_kafka, name, [b"%d %d %d " % (number, batch, n) * 100 for n in range(10)])
+        record = replicate(flow, RunOptions(f"r{number}"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        assert not record.error
+    return Copied(flow, target)
+
+
+PLANTED = {
+    "nothing": (lambda found: found, set()),
+    "changed byte": (rewritten(lambda one: one._replace(value=b"other")), {DifferenceKind.CHANGED}),
+    "wrong timestamp": (
+        rewritten(lambda one: one._replace(timestamp_ms=one.timestamp_ms + 1)),
+        {DifferenceKind.CHANGED},
+    ),
+    "header lost": (rewritten(lambda one: one._replace(headers=())), {DifferenceKind.CHANGED}),
+    "key lost": (rewritten(lambda one: one._replace(key=None)), {DifferenceKind.CHANGED}),
+    "dropped batch": (dropped, {DifferenceKind.LOST}),
+    "swapped batches": (swapped, {DifferenceKind.REORDERED}),
+    # The marker is gone, so that no consumer sees what is left of its transaction.
+    "truncated log": (truncated, {DifferenceKind.TRUNCATED, DifferenceKind.LOST}),
+    "compaction in the middle": (thinned, {DifferenceKind.COMPACTED}),
+}
+
+
+@pytest.mark.parametrize("fault", PLANTED)
+def test_a_fault_in_the_files_of_a_broker_is_found(copied: Copied, fault: str) -> None:
+    plant, kinds = PLANTED[fault]
+    copied.edit(plant)
+    assert copied.kinds() == kinds
+
+
+def test_records_of_another_writer_are_found(copied: Copied) -> None:
+    write(copied.target, copied.copy, [b"not ours"])
+    assert copied.kinds() == {DifferenceKind.FOREIGN}
+
+
+def test_a_copy_that_was_created_again_or_deleted_is_found(copied: Copied) -> None:
+    delete_topic(copied.target, copied.copy)
+    assert copied.kinds() == {DifferenceKind.DELETED}
+    copied.target.create_topic(copied.copy)
+    assert copied.kinds() == {DifferenceKind.RECREATED}
+
+
+def test_batches_that_the_brokers_compress_again_raise_no_alarm(
+    copied: Copied, source_kafka: LocalKafka, name: str
+) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, copied.copy)
+    resource.add_incremental_config(
+        ConfigEntry("compression.type", "zstd", incremental_operation=AlterConfigOpType.SET)
+    )
+    copied.target.admin().incremental_alter_configs([resource])[resource].result(60)
+
+    def compressed() -> bool:
+        (found,) = copied.target.admin().describe_configs([resource]).values()
+        return bool(found.result(60)["compression.type"].value == "zstd")
+
+    eventually(compressed, 60, "the topic is not compressed")
+    write(source_kafka, name, [b"later %d " % n * 100 for n in range(20)])
+    replicate(copied.flow, RunOptions("later"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    found = verify_copies(copied.flow).partitions[0]
+    assert (found.findings.counts, found.findings.proved) == ({}, 60)
+    assert found.findings.not_proved == {"recompressed": 20}
