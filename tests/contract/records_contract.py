@@ -16,6 +16,7 @@ from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import ConfigError, Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.library import EndTxnRequest
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.cluster_clock import clock_offset
@@ -275,6 +276,43 @@ class RecordsContract:
             seen: list[bytes | None] = []
             reader.read_by_markers(topic, {}, {0: 5}, lambda one: seen.append(one.value))
         assert seen == [b"plain", b"committed"]
+
+    @pytest.mark.parametrize("newer", [False, True], ids=["version-1", "version-2"])
+    def test_an_end_that_is_asked_for_again_is_recognized(self, kafka: Cluster, writer: Writer, newer: bool) -> None:
+        topic, version = writer.topic, _V2 if newer else _V1
+        who = writer.run(writer.init)
+        producer = writer.producer(who, newer=newer)
+
+        async def begin() -> None:
+            await producer.add([Place(topic, 0)])
+            assert not (await writer.put(batch([b"v"], who, 0, transactional=True), version=version)).error_code
+
+        def end(committed: bool) -> tuple[int, int]:
+            """The answer's code and epoch, once the markers are written."""
+
+            async def ask() -> Any:
+                request = EndTxnRequest(
+                    version=5 if newer else 3,
+                    transactional_id=writer.transactional_id,
+                    producer_id=who[0],
+                    producer_epoch=who[1],
+                    committed=committed,
+                )
+                return await writer.link.send(await writer.link.coordinator(writer.transactional_id or ""), request)
+
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while True:
+                answer = writer.run(ask)
+                if answer.error_code != codes.CONCURRENT_TRANSACTIONS or time.monotonic() > deadline:
+                    return answer.error_code, getattr(answer, "producer_epoch", -1) if newer else -1
+                time.sleep(0.01)
+
+        writer.run(begin)
+        ended = end(committed=True)
+        assert ended == (codes.NONE, who[1] + 1 if newer else -1)
+        assert end(committed=True) == ended
+        assert end(committed=False)[0] == codes.INVALID_TXN_STATE
+        assert shown(lambda: marks(kafka, topic), (2, 2)) == (2, 2)
 
     def test_a_batch_outside_of_its_transaction_is_refused(self, writer: Writer) -> None:
         who = writer.run(writer.init)

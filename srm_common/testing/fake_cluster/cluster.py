@@ -71,6 +71,8 @@ class FakeCluster:
         newest: newest versions of APIs that differ, to be like older brokers; -1 takes one away.
         authorizer: whether the brokers have one. ACLs are kept then; they are never enforced.
         service: the wire that clients come by.
+        marker_seconds: asked at each end of a transaction how long its markers take; by default they are there at once.
+        verifies: whether leaders ask for a transaction before they take a batch of it, as brokers do since 3.6.
     """
 
     def __init__(
@@ -84,6 +86,8 @@ class FakeCluster:
         authorizer: bool = False,
         name: str = "fake",
         service: Callable[[range, dict[str, Handler], threading.RLock, Callable[[], None]], Service] = Server,
+        marker_seconds: Callable[[], float] = lambda: 0.0,
+        verifies: bool = True,
     ) -> None:
         self.name = name
         self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -100,8 +104,9 @@ class FakeCluster:
         wake = self._server.wake
         self._topics = Topics(addresses, self.cluster_id, settings or {}, wake)
         self._groups = Groups(self._topics, wake)
+        version, now_ms = self._features.get(_TRANSACTION_VERSION, 0), self.clock.now_ms
         self._transactions = Transactions(
-            self._topics, self._groups, self._features.get(_TRANSACTION_VERSION, 0), self.clock.now_ms, wake
+            self._topics, self._groups, version, now_ms, wake, self._later, marker_seconds, verifies=verifies
         )
         self._groups.pending = self._transactions.pending
         self._acls = Acls(authorizer=authorizer)
@@ -374,6 +379,13 @@ class FakeCluster:
     def _before(self) -> None:
         self._transactions.expire()
         self._groups.expire()
+
+    def _later(self, seconds: float, work: Callable[[], None]) -> None:
+        def locked() -> None:
+            with self._lock:
+                work()
+
+        self._server.later(seconds, locked)
 
     def _listening(self, number: int) -> Callable[[], bool]:
         return lambda: self._server.listening(number)

@@ -89,7 +89,7 @@ class Server(Service):
     def _now(self) -> float:
         return self._loop.time()
 
-    def _later(self, seconds: float, work: Callable[[], None]) -> Timer:
+    def later(self, seconds: float, work: Callable[[], None]) -> Timer:
         return self._loop.call_later(seconds, work)
 
     async def _listen(self, node: int | None) -> None:

@@ -97,7 +97,7 @@ class Service(ABC):
         """Seconds, by which answers wait."""
 
     @abstractmethod
-    def _later(self, seconds: float, work: Callable[[], None]) -> Timer:
+    def later(self, seconds: float, work: Callable[[], None]) -> Timer:
         """Calls ``work`` after so long."""
 
     # ---- for the wire
@@ -124,7 +124,7 @@ class Service(ABC):
         if pause.until_change:
             self._parked[connection] = None
         if pause.seconds is not None:
-            connection.timer = self._later(pause.seconds, lambda: self._resume(connection))
+            connection.timer = self.later(pause.seconds, lambda: self._resume(connection))
 
     def _resume(self, connection: Connection) -> None:
         self._parked.pop(connection, None)

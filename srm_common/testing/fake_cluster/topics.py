@@ -73,6 +73,8 @@ class Topics:
         self.made_on_demand: set[str] = set()
         #: Called with each deleted topic.
         self.on_delete: list[Callable[[str], None]] = []
+        #: Called with each partition that gets another leader.
+        self.on_elect: list[Callable[[str, int], None]] = []
         self._changed = changed
 
     @property
@@ -119,8 +121,11 @@ class Topics:
                 self.create(topic, count, min(3, len(self.nodes)), {"cleanup.policy": "compact"})
             except Refused:
                 return -1
-        partitions = self.topics[topic].partitions
-        return partitions[_java_hash(key) % len(partitions)].leader
+        return self.topics[topic].partitions[self.coordinating(key, topic)].leader
+
+    def coordinating(self, key: str, topic: str) -> int:
+        """The partition of the internal topic whose leader that is."""
+        return _java_hash(key) % len(self.topics[topic].partitions)
 
     def create(
         self,
@@ -173,14 +178,20 @@ class Topics:
             node = others[0] if others else partition.leader
         partition.leader = node
         partition.log.elect(keep)
+        self._elected(name, number)
         self._changed()
+
+    def _elected(self, name: str, number: int) -> None:
+        for callback in self.on_elect:
+            callback(name, number)
 
     def node_left(self, node: int) -> None:
         """Its partitions get other leaders, or none."""
-        for _, partition in self.logs():
+        for place, partition in self.logs():
             if partition.leader == node:
                 partition.leader = next((one for one in partition.replicas if one != node and one in self.alive), -1)
                 partition.log.elect()
+                self._elected(*place)
         self._changed()
 
     def node_came(self, node: int) -> None:

@@ -1,18 +1,27 @@
 """Transactions of a cluster: producer ids and epochs, the partitions of a transaction, its end.
 
 Rules: Kafka's ``TransactionCoordinator`` and ``TransactionMetadata`` (KIP-98, KIP-360, KIP-890). Markers are written
-before an end is answered, where brokers write them a moment later.
+before an end is answered, where brokers write them a moment later, unless the cluster was made to take its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from srm_common.testing.fake_cluster.groups import Committed, Groups
 from srm_common.testing.fake_cluster.messages import Answer, Call, Refused
 from srm_common.testing.fake_cluster.topics import TRANSACTIONS_TOPIC, Topics
+from srm_common.testing.fake_cluster.transaction import (
+    ABORTED,
+    COMMITTED,
+    EMPTY,
+    ONGOING,
+    PREPARED,
+    Partition,
+    Transaction,
+)
 from srm_common.wire.batch import TRANSACTIONAL, parse_header
 
 NOT_COORDINATOR, INVALID_REQUEST = 16, 42
@@ -21,38 +30,37 @@ INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS, OPERATION_NOT_ATTEMPTED = 
 PRODUCER_FENCED, TRANSACTIONAL_ID_NOT_FOUND = 90, 105
 _LAST_EPOCH = (1 << 15) - 2
 _V2 = 2
-_EMPTY, _ONGOING, _COMMITTED, _ABORTED = "Empty", "Ongoing", "CompleteCommit", "CompleteAbort"
-
-Partition = tuple[str, int]
-
-
-@dataclass
-class Transaction:
-    """What the coordinator knows of a transactional id. ``last_epoch`` is the one before, with which a producer may
-    repeat itself; -1 for none."""
-
-    name: str
-    producer_id: int
-    epoch: int
-    timeout_ms: int
-    last_epoch: int = -1
-    last_producer_id: int = -1
-    state: str = _EMPTY
-    partitions: set[Partition] = field(default_factory=set)
-    #: Offsets to be committed with it, by group.
-    offsets: dict[str, dict[Partition, Committed]] = field(default_factory=dict)
-    started_ms: int = -1
+#: A marker whose partition has no leader is sent again.
+_MARKER_AGAIN_SECONDS = 0.1
 
 
 class Transactions:
+    """Args:
+    later: calls something after so many seconds.
+    marker_seconds: asked at each end how long its markers take; 0 for none.
+    verifies: whether leaders ask the coordinator about batches, as brokers do since 3.6 (KIP-890).
+    """
+
     def __init__(
-        self, topics: Topics, groups: Groups, version: int, now_ms: Callable[[], int], changed: Callable[[], None]
+        self,
+        topics: Topics,
+        groups: Groups,
+        version: int,
+        now_ms: Callable[[], int],
+        changed: Callable[[], None],
+        later: Callable[[float, Callable[[], None]], object],
+        marker_seconds: Callable[[], float],
+        *,
+        verifies: bool,
     ) -> None:
+        self._verifies = verifies
         self.known: dict[str, Transaction] = {}
         self.version = version
         self._topics, self._groups = topics, groups
         self._now_ms, self._changed = now_ms, changed
+        self._later, self._marker_seconds = later, marker_seconds
         self._next_id = 1000
+        topics.on_elect.append(self._moved)
 
     def handlers(self) -> dict[str, Any]:
         return {
@@ -71,12 +79,12 @@ class Transactions:
         """Abort transactions that are open for longer than they may be."""
         now = self._now_ms()
         for one in self.known.values():
-            if one.state == _ONGOING and now - one.started_ms > one.timeout_ms:
+            if one.state == ONGOING and now - one.started_ms > one.timeout_ms:
                 self._fence(one)
 
     def pending(self, group: str) -> set[Partition]:
         """Partitions whose offsets a group commits with a transaction that is open."""
-        return {place for one in self.known.values() if one.state == _ONGOING for place in one.offsets.get(group, ())}
+        return {place for one in self.known.values() if one.state == ONGOING for place in one.offsets.get(group, ())}
 
     def check_produce(self, transactional_id: str | None, data: bytes, place: Partition, *, joins: bool) -> None:
         """Whether a batch belongs to an open transaction; with ``joins`` its partition becomes part of it.
@@ -89,6 +97,8 @@ class Transactions:
         header = parse_header(data)
         if not header.attributes & TRANSACTIONAL:
             return
+        if not (joins or self._verifies):
+            return
         one = self.known.get(transactional_id or "")
         if one is None or one.producer_id != header.producer_id:
             raise Refused(INVALID_PRODUCER_ID_MAPPING)
@@ -97,8 +107,16 @@ class Transactions:
         if joins and self.version >= _V2:
             self._begin(one)
             one.partitions.add(place)
-        elif one.state != _ONGOING or place not in one.partitions:
+        elif one.state != ONGOING or place not in one.partitions:
             raise Refused(INVALID_TXN_STATE)
+
+    def _moved(self, topic: str, partition: int) -> None:
+        """A new coordinator knows what is in the log, where the epoch before is not (KIP-360)."""
+        if topic != TRANSACTIONS_TOPIC:
+            return
+        for one in self.known.values():
+            if self._topics.coordinating(one.name, topic) == partition:
+                one.last_producer_id, one.last_epoch = -1, -1
 
     # ---- requests
 
@@ -134,7 +152,9 @@ class Transactions:
             held = (body.producer_id, body.producer_epoch)
             if held not in ((one.producer_id, one.epoch), (one.last_producer_id, one.last_epoch)):
                 raise Refused(PRODUCER_FENCED)
-        if one.state == _ONGOING:
+        if one.ending:
+            raise Refused(CONCURRENT_TRANSACTIONS)
+        if one.state == ONGOING:
             self._fence(one)
             raise Refused(CONCURRENT_TRANSACTIONS)
         one.timeout_ms = body.transaction_timeout_ms
@@ -146,7 +166,7 @@ class Transactions:
             return one
         asserts = body.producer_id >= 0
         self._bump(one, remember=asserts)
-        one.state = _EMPTY
+        one.state = EMPTY
         return one
 
     def _bump(self, one: Transaction, *, remember: bool) -> None:
@@ -165,26 +185,54 @@ class Transactions:
         one.last_producer_id, one.last_epoch = (one.producer_id, held) if self.version >= _V2 else (-1, -1)
 
     def _begin(self, one: Transaction) -> None:
-        if one.state != _ONGOING:
-            one.state, one.started_ms = _ONGOING, self._now_ms()
+        """Raises Refused while the transaction before is being ended."""
+        if one.ending:
+            raise Refused(CONCURRENT_TRANSACTIONS)
+        if one.state != ONGOING:
+            one.state, one.started_ms = ONGOING, self._now_ms()
             one.partitions.clear()
             one.offsets.clear()
 
     def _finish(self, one: Transaction, *, committed: bool, epoch: int) -> None:
-        now = self._now_ms()
-        for name, number in sorted(one.partitions):
+        one.state = PREPARED[COMMITTED if committed else ABORTED]
+        one.started_ms = -1
+        places, producer_id, seconds = sorted(one.partitions), one.producer_id, self._marker_seconds()
+        if seconds > 0:
+            self._later(seconds, lambda: self._mark(one, places, producer_id, epoch, committed=committed))
+        else:
+            self._mark(one, places, producer_id, epoch, committed=committed, at_once=True)
+
+    def _mark(
+        self,
+        one: Transaction,
+        places: list[Partition],
+        producer_id: int,
+        epoch: int,
+        *,
+        committed: bool,
+        at_once: bool = False,
+    ) -> None:
+        """Write the markers; ``at_once`` also where nobody leads."""
+        left = []
+        for place in places:
             try:
-                log = self._topics.partition(name, number).log
+                partition = self._topics.partition(*place)
             except Refused:  # the topic was deleted
                 continue
-            log.end_transaction(one.producer_id, epoch, committed=committed, now_ms=now)
-        if committed:
-            for group, offsets in one.offsets.items():
-                self._groups.put(group, offsets)
-        one.state = _COMMITTED if committed else _ABORTED
-        one.partitions.clear()
-        one.offsets.clear()
-        one.started_ms = -1
+            if partition.leader < 0 and not at_once:
+                left.append(place)
+            else:
+                partition.log.end_transaction(producer_id, epoch, committed=committed, now_ms=self._now_ms())
+        if left:
+            again = partial(self._mark, one, left, producer_id, epoch, committed=committed)
+            self._later(_MARKER_AGAIN_SECONDS, again)
+        else:
+            if committed:
+                for group, offsets in one.offsets.items():
+                    self._groups.put(group, offsets)
+            one.state = COMMITTED if committed else ABORTED
+            one.partitions.clear()
+            one.offsets.clear()
         self._changed()
 
     def _held(self, call: Call, transactional_id: str, producer_id: int, epoch: int) -> Transaction:
@@ -255,7 +303,7 @@ class Transactions:
                 raise Refused(INVALID_PRODUCER_EPOCH)
             if call.version >= 5 and self.version >= _V2:
                 self._begin(transaction)
-            elif transaction.state != _ONGOING or body.group_id not in transaction.offsets:
+            elif transaction.state != ONGOING or body.group_id not in transaction.offsets:
                 raise Refused(INVALID_TXN_STATE)
             self._topics.partition(name, one.partition_index)
             found = Committed(one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "")
@@ -273,34 +321,40 @@ class Transactions:
 
     def _ended(self, call: Call, body: Any) -> Transaction:
         bumps = call.version >= 5 and self.version >= _V2
-        wanted = _COMMITTED if body.committed else _ABORTED
+        wanted = COMMITTED if body.committed else ABORTED
         known = self.known.get(body.transactional_id)
-        if (
-            bumps
-            and known is not None
-            and (known.last_producer_id, known.last_epoch) == (body.producer_id, body.producer_epoch)
-            and known.state in (_COMMITTED, _ABORTED)
-        ):
+        if bumps and known is not None and self._ended_before(known, body.producer_id, body.producer_epoch):
             self._checked(call, body.transactional_id)
-            if known.state != wanted:
+            if known.state not in (wanted, PREPARED[wanted]):
                 raise Refused(INVALID_TXN_STATE)
+            if known.ending:
+                raise Refused(CONCURRENT_TRANSACTIONS)
             return known  # asked for again
         one = self._held(call, body.transactional_id, body.producer_id, body.producer_epoch)
-        if one.state == _ONGOING:
+        if one.state == ONGOING:
             if bumps:
                 self._finish(one, committed=body.committed, epoch=one.epoch + 1)
                 self._bump(one, remember=True)
             else:
                 self._finish(one, committed=body.committed, epoch=one.epoch)
             return one
+        if one.ending:
+            raise Refused(CONCURRENT_TRANSACTIONS if one.state == PREPARED[wanted] else INVALID_TXN_STATE)
         if bumps:
             if body.committed:
                 raise Refused(INVALID_TXN_STATE)
             self._bump(one, remember=True)
-            one.state = _ABORTED
+            one.state = ABORTED
         elif one.state != wanted:
             raise Refused(INVALID_TXN_STATE)
         return one
+
+    @staticmethod
+    def _ended_before(one: Transaction, producer_id: int, epoch: int) -> bool:
+        """Whether an end under this epoch is being carried out, or was, so that the request repeats itself. A
+        coordinator that has moved knows it by the epoch after (``retryOnEpochBump``)."""
+        repeated = (producer_id, epoch) in ((one.last_producer_id, one.last_epoch), (one.producer_id, one.epoch - 1))
+        return repeated and (one.ending or one.state in (COMMITTED, ABORTED))
 
     def _describe(self, call: Call) -> Answer:
         return {"transaction_states": [self._described(call, name) for name in call.body.transactional_ids]}

@@ -15,9 +15,10 @@ from tests.contract.topics_contract import TopicsContract
 __all__ = ["writer"]
 
 
-@pytest.fixture(params=[1, 3], ids=["one-node", "three-nodes"])
+@pytest.fixture(params=[(1, 0.0), (3, 0.0), (1, 0.05)], ids=["one-node", "three-nodes", "late-markers"])
 def kafka(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
-    with FakeCluster(nodes=request.param) as kafka:
+    nodes, seconds = request.param
+    with FakeCluster(nodes=nodes, marker_seconds=lambda: seconds) as kafka:
         yield kafka
         assert kafka.made_on_demand() == set()
 
