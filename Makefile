@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTHON_BIN := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo demo-failover demo-stop test quick unit simulate lint format bench soak compat wheel clean
+.PHONY: help setup demo demo-failover demo-stop test quick unit simulate mutations lint format bench soak compat wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ unit: setup ## the tests that need no server, with fewer examples (HYPOTHESIS_PR
 
 simulate: setup ## the copy engine in virtual time, with a fault plan per seed; SEEDS=first:end, or HOURS=n
 	@$(PYTHON_BIN) -m tests.simulation --seeds $(or $(SEEDS),0:2000) $(if $(HOURS),--hours $(HOURS))
+
+mutations: setup ## switch off what exactly-once depends on, place by place: the simulation must notice each; SEEDS=n at most
+	@$(PYTHON_BIN) -m tests.simulation.mutations --seeds $(or $(SEEDS),200) --processes 2
 
 format: setup ## formats the code and sorts its imports
 	@$(VENV)/bin/ruff check --quiet --select I --fix .

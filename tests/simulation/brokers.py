@@ -90,5 +90,5 @@ class Brokers(Service):
     def _now(self) -> float:
         return self._network.world.now
 
-    def _later(self, seconds: float, work: Callable[[], None]) -> Timer:
+    def later(self, seconds: float, work: Callable[[], None]) -> Timer:
         return self._network.world.after(seconds, work)

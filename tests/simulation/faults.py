@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from srm_common.kafka.client import codes
@@ -39,6 +40,9 @@ _ASKED = (
     "ListOffsets",
     "ApiVersions",
 )
+#: Most faults happen right after a broker has carried out so many of these, before its answer is under way.
+_MOMENTS = ("Produce", "Produce", "EndTxn", "AddPartitionsToTxn", "InitProducerId", "Fetch", "ListOffsets")
+_USUAL_COUNT = 15
 _TRANSACTION_STATE = "__transaction_state"
 
 
@@ -76,10 +80,16 @@ class Faults:
         kinds = []
         for number in range(plan.randrange(1, _MOST + 1)):
             kind, moment = plan.choice(names), plan.uniform(0.0, scenario.load_seconds)
+            api, count = plan.choice(_MOMENTS), int(plan.expovariate(1 / _USUAL_COUNT)) + 1
+            at_request = plan.random() < 0.7
             kinds.append(kind)
-            if number not in without:
-                draw = world.chance(f"fault {number}")
-                world.after(moment, lambda kind=kind, draw=draw: self._happen(kind, some[kind], draw))  # type: ignore[misc]
+            if number in without:
+                continue
+            happen = partial(self._happen, kind, some[kind], world.chance(f"fault {number}"))
+            if at_request:
+                (scenario.source if api == "Fetch" else scenario.target).after(count, api).do(happen)
+            else:
+                world.after(moment, happen)
         #: By their numbers.
         self.kinds = tuple(kinds)
 
@@ -91,6 +101,8 @@ class Faults:
     # ---- inside
 
     def _happen(self, kind: str, work: Callable[[random.Random], object], draw: random.Random) -> None:
+        if self._scenario.healed:
+            return
         self._world.note("fault", kind)
         self._scenario.say(f"fault: {kind}")
         work(draw)

@@ -6,12 +6,14 @@ import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from unittest.mock import patch
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import names
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.errors import SrmError
 from srm_common.kafka.state.state_topics import StateTopics
+from srm_common.replication.driver import passes
 from srm_common.testing import FakeCluster
 from tests.flow_settings import small_flow
 from tests.simulation.brokers import Brokers
@@ -21,11 +23,12 @@ from tests.simulation.faults import Faults
 from tests.simulation.judge import Judge, Wrong
 from tests.simulation.load import Load
 from tests.simulation.network import Network
+from tests.simulation.refusals import Refusals
 from tests.simulation.world import BEGIN_SECONDS, Process, World
 
 _LOG = logging.getLogger("tests.simulation")
 #: Load and faults happen for so long; afterwards everything has to be copied within this.
-LOAD_SECONDS = (5.0, 40.0)
+LOAD_SECONDS = (3.0, 20.0)
 HEALED_SECONDS = 900.0
 _OFFSETS_PARTITIONS, _SEGMENTS_PARTITIONS = 3, 2
 
@@ -70,9 +73,13 @@ class Scenario:
     def __init__(self, seed: int, without: frozenset[int] = frozenset()) -> None:
         self.world = world = World(seed)
         draw = world.chance("topology")
+        self._markers = world.chance("markers")
+        self._longest_marker = draw.choice((0.0, 0.0, 0.02, 0.2))
         self.network = Network(world, latency=draw.choice((0.0002, 0.001, 0.005, 0.03)))
-        self.source = self._cluster(1, draw.choice((1, 2, 3)), {})
-        self.target = self._cluster(2, draw.choice((1, 2, 3)), {"transaction.version": draw.choice((0, 2))})
+        self.source = self._cluster(1, draw.choice((1, 2, 3)), {}, True)
+        version = draw.choice((0, 2))
+        self.target = self._cluster(2, draw.choice((1, 2, 3)), {"transaction.version": version}, draw.random() < 0.5)
+        self._pass_seconds = draw.choice((0.5, 2.0, 10.0))
         flow = small_flow(
             ClusterSettings.plaintext("source", self.source.bootstrap_servers),
             ClusterSettings.plaintext("target", self.target.bootstrap_servers),
@@ -89,7 +96,7 @@ class Scenario:
         self.flow = replace(flow, tasks_max=draw.choice((1, 2, 3)))
         self.topics = {f"t{number}": draw.randrange(1, 4) for number in range(draw.randrange(1, 3))}
         self.load_seconds = draw.uniform(*LOAD_SECONDS)
-        self._pause = self.load_seconds / draw.choice((10, 30, 80))
+        self._pause, self._burst = self.load_seconds / draw.choice((10, 40, 100)), draw.choice((1, 3, 10))
         self._transactional = draw.choice((0.0, 0.3, 0.8))
         self._max_seconds = draw.choice((0.0, 3.0, 30.0))
         self.runs = 0
@@ -99,7 +106,7 @@ class Scenario:
         self._failures = _Failures(world)
         self._without = without
 
-    def _cluster(self, number: int, nodes: int, features: dict[str, int]) -> FakeCluster:
+    def _cluster(self, number: int, nodes: int, features: dict[str, int], verifies: bool) -> FakeCluster:
         return FakeCluster(
             nodes,
             name=f"cluster-{number}",
@@ -110,7 +117,12 @@ class Scenario:
                 "auto.create.topics.enable": "false",
             },
             service=partial(Brokers, self.network, number),
+            marker_seconds=self._marker_seconds,
+            verifies=verifies,
         )
+
+    def _marker_seconds(self) -> float:
+        return self._markers.uniform(0.0, self._longest_marker)
 
     def play(self) -> Outcome:
         """Never raises: what went wrong is in the outcome."""
@@ -125,12 +137,15 @@ class Scenario:
             log.addHandler(self._failures)
             stack.callback(log.removeHandler, self._failures)
             stack.callback(world.end)
+            stack.enter_context(patch.object(passes, "PASS_SECONDS", self._pass_seconds))
             self._begin()
+            refusals = Refusals(self.target)
             faults = self._faults = Faults(self, self._without)
             kinds = faults.kinds
             try:
                 world.run(lambda: self._done, BEGIN_SECONDS + self.load_seconds + HEALED_SECONDS)
                 records = self._judge()
+                refusals.check(len(kinds))
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"
         if wrong is None and self._failures.texts:
@@ -183,7 +198,8 @@ class Scenario:
 
     def _write(self) -> None:
         if not self.healed:
-            self.load.write()
+            for _ in range(self._burst):
+                self.load.write()
             self.world.after(self._pause, self._write)
 
     def _heal(self) -> None:

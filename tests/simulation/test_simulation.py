@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tests.simulation.mutants import MUTANTS
+
 _BLOCK = 20
 _BLOCKS = int(os.environ.get("SIMULATION_SEEDS", "400")) // _BLOCK
 
@@ -34,3 +36,8 @@ def test_a_seed_is_the_same_run_in_every_process() -> None:
     lines = [one.stdout.splitlines()[:-1] for one in (first, second)]
     assert len(lines[0]) == 12
     assert lines[0] == lines[1]
+
+
+def test_the_place_of_each_mutant_is_in_the_source() -> None:
+    lost = [mutant.name for mutant in MUTANTS if mutant.source().count(mutant.before) != 1]
+    assert not lost, "correct what these mutants replace"

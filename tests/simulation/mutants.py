@@ -1,0 +1,322 @@
+"""Places that exactly-once depends on, each switched off in turn: what the simulation must notice.
+
+A mutant is the product with one piece of one module's source replaced, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_PRODUCER = "srm_common.kafka.transactions.producer"
+_SLOT = "srm_common.replication.slots.slot"
+_CHUNK = "srm_common.replication.slots.chunk"
+_SENDING = "srm_common.replication.slots.sending"
+_FETCHING = "srm_common.replication.slots.fetching"
+_ANSWERS = "srm_common.replication.slots.answers"
+_RANGES = "srm_common.replication.slots.ranges"
+_OWNERSHIP = "srm_common.replication.driver.ownership"
+_PASSES = "srm_common.replication.driver.passes"
+_OFFSETS = "srm_common.kafka.state.source_offsets"
+_VISIBILITY = "srm_common.wire.visibility"
+_REPACK = "srm_common.wire.repack"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``before`` occurs once in the module's source; ``after`` takes its place."""
+
+    name: str
+    module: str
+    before: str
+    after: str
+
+    def source(self) -> str:
+        """The module's, as it is."""
+        return _path(self.module).read_text(encoding="utf-8")
+
+
+def _path(module: str) -> Path:
+    """Without an import of what is to be replaced."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin)
+
+
+MUTANTS = (
+    # ---- the producer: epochs and sequences
+    Mutant(
+        "sequences continue after the epoch was bumped",
+        _PRODUCER,
+        "self._sequences.clear()\n        self._added.clear()\n\n    async def end_empty",
+        "self._added.clear()\n\n    async def end_empty",
+    ),
+    Mutant(
+        "partitions of an aborted transaction count as added",
+        _PRODUCER,
+        "self._sequences.clear()\n        self._added.clear()\n\n    async def end_empty",
+        "self._sequences.clear()\n\n    async def end_empty",
+    ),
+    Mutant(
+        "partitions of a committed transaction count as added to the next",
+        _PRODUCER,
+        "self._added.clear()\n        return asked > 1",
+        "return asked > 1",
+    ),
+    Mutant(
+        "sequences continue under the epoch of the next transaction",
+        _PRODUCER,
+        "                self._sequences.clear()\n            self.producer_id, self.epoch = int",
+        "                pass\n            self.producer_id, self.epoch = int",
+    ),
+    Mutant(
+        "the epoch that a commit hands out is not taken",
+        _PRODUCER,
+        "self.producer_id, self.epoch = int(answer.producer_id), int(answer.producer_epoch)",
+        "pass",
+    ),
+    Mutant(
+        "a slot takes ownership instead of bumping its own epoch",
+        _PRODUCER,
+        "producer_id=self.producer_id if keeps else -1,\n            epoch=self.epoch if keeps else -1,",
+        "producer_id=-1,\n            epoch=-1,",
+    ),
+    Mutant(
+        "an identity is used again although its sequences are spent",
+        _PRODUCER,
+        "self.transactional_id is None or self._sequences or self._in_doubt",
+        "self.transactional_id is None or self._in_doubt",
+    ),
+    Mutant(
+        "a commit whose answer was lost counts as done",
+        _PRODUCER,
+        'self._link.forget_coordinator(self.transactional_id or "")\n                if time.monotonic() > deadline:\n'
+        "                    raise UncertainCommit(",
+        "return True\n                if time.monotonic() > deadline:\n                    raise UncertainCommit(",
+    ),
+    Mutant(
+        "a commit that was refused counts as done",
+        _PRODUCER,
+        'raise UncertainCommit(f"{self.transactional_id}: {codes.name(code)}")',
+        "return True",
+    ),
+    Mutant(
+        "a commit by an older epoch counts as done",
+        _PRODUCER,
+        "if code in codes.ENDED_ELSEWHERE and asked == 1:\n                raise Fenced(",
+        "if code in codes.ENDED_ELSEWHERE and asked == 1:\n                return False\n                raise Fenced(",
+    ),
+    Mutant(
+        "a transaction is aborted by request while requests of it may arrive",
+        _PRODUCER,
+        "if self.aborts_by_request and answered:",
+        "if self.aborts_by_request:",
+    ),
+    # ---- the slot: starting over
+    Mutant(
+        "an unknown outcome of a commit is not reported",
+        _SLOT,
+        "except UncertainCommit as error:\n            self._needs_new_epoch = True",
+        "except UncertainCommit as error:\n            pass",
+    ),
+    Mutant(
+        "a failed chunk is started over under the same epoch",
+        _SLOT,
+        "        await producer.renew(answered=answered)\n",
+        "",
+    ),
+    Mutant(
+        "a failed chunk is continued where it was",
+        _SLOT,
+        "        for state in self._states:\n            state.start_over(keep_acknowledged=keep)\n",
+        "",
+    ),
+    Mutant(
+        "a failed chunk keeps what was acknowledged",
+        _SLOT,
+        "keep = not producer.transactional",
+        "keep = True",
+    ),
+    Mutant(
+        "what was fetched for a failed chunk goes into the next",
+        _SLOT,
+        '        self._watch.doing = "a new epoch after a failed chunk"\n        self._discard(fetching)\n',
+        '        self._watch.doing = "a new epoch after a failed chunk"\n',
+    ),
+    Mutant(
+        "a fault of a chunk is passed over",
+        _SLOT,
+        "                await self._start_over(producer, fetching, chunk, failure)\n",
+        "                chunk._sending.start()\n",
+    ),
+    # ---- the chunk: the order inside a transaction
+    Mutant(
+        "the commit does not wait for the acknowledgements of records",
+        _CHUNK,
+        "        await self._sending.finish()\n        moved = [",
+        "        moved = [",
+    ),
+    Mutant(
+        "the commit does not wait for the acknowledgements of offsets",
+        _CHUNK,
+        "                await self._send_state(leader, some, owners)\n        await self._sending.finish()\n",
+        "                await self._send_state(leader, some, owners)\n",
+    ),
+    Mutant(
+        "offsets are not written",
+        _CHUNK,
+        "            records[place].append((key, source_offset_value(last), epoch_headers(state.epochs.at(last))))\n",
+        "            records[place] += []\n",
+    ),
+    Mutant(
+        "an offset names the record after the last one",
+        _CHUNK,
+        "last = share.upstream_end - 1\n",
+        "last = share.upstream_end\n",
+    ),
+    Mutant(
+        "an offset is committed without its transaction",
+        _CHUNK,
+        "            repeated = await self._producer.commit()\n",
+        "            pass\n",
+    ),
+    # ---- requests in flight
+    Mutant(
+        "connections with unanswered requests stay open",
+        _SENDING,
+        "                self._target.disconnect(leader)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "an answer of a chunk that was given up counts for the next",
+        _SENDING,
+        "        if request.epoch != self._epoch:\n            return []\n",
+        "",
+    ),
+    Mutant(
+        "a refused batch is passed over",
+        _SENDING,
+        "                self.refuse(error_code, part.error_message, batch.partition, batch.states, offset)\n",
+        "                pass\n",
+    ),
+    Mutant(
+        "a request without an answer counts as acknowledged",
+        _SENDING,
+        "            self._fail(ChunkFailed(reason, request.states))\n\n    def refuse",
+        "            pass\n\n    def refuse",
+    ),
+    Mutant(
+        "a batch follows the first of its partition before that is stored",
+        _SENDING,
+        "            or (self._opening and not self._opening.isdisjoint(partitions))\n",
+        "",
+    ),
+    # ---- reading
+    Mutant(
+        "an answer to a Fetch from before the chunk was started over is taken",
+        _FETCHING,
+        "        if generation != self._generation:\n            lease.release()\n        else:",
+        "        if False:\n            lease.release()\n        else:",
+    ),
+    Mutant(
+        "records are read that are not committed yet",
+        _FETCHING,
+        "committed=self._job.read_committed,",
+        "committed=False,",
+    ),
+    Mutant(
+        "aborted records are copied",
+        _ANSWERS,
+        "part.aborted if self._job.read_committed else None",
+        "None",
+    ),
+    Mutant(
+        "a batch that begins before the position is copied as a whole",
+        _REPACK,
+        "inside = start >= first_offset and",
+        "inside =",
+    ),
+    Mutant(
+        "batches before the position are copied again",
+        _ANSWERS,
+        "        if after <= first:\n            continue\n",
+        "",
+    ),
+    # ---- the state of ranges and the offset map
+    Mutant(
+        "a chunk that failed moves the position on",
+        _RANGES,
+        "            self.share = None\n            self.fetched = self.committed\n",
+        "            self.share = None\n",
+    ),
+    Mutant(
+        "the map closes the gap between two runs",
+        _RANGES,
+        "if not (dense and self._dense and upstream == self._up_next and down == self._down_next):",
+        "if self._up < 0:",
+    ),
+    # ---- ownership
+    Mutant(
+        "only the slots in use are fenced",
+        _OWNERSHIP,
+        "range(max(slots, known_slots))}\n        if task_id",
+        "range(1)}\n        if task_id",
+    ),
+    Mutant(
+        "taking the flow fences no slot of the run before",
+        _OWNERSHIP,
+        "            self._identities[one] = ProducerIdentity(one, producer_id, epoch)\n",
+        "            self._identities[one] = ProducerIdentity(one, producer_id, max(epoch - 1, 0))\n",
+    ),
+    Mutant(
+        "a run goes on that another one has fenced",
+        _OWNERSHIP,
+        "        except Fenced as error:\n            raise self._lost() from error\n        try:",
+        "        except Fenced as error:\n            return True\n        try:",
+    ),
+    # ---- passes
+    Mutant(
+        "nothing is fenced after an uncertain pass",
+        _PASSES,
+        "self.owner.refence()\n            self._identities = [*self.owner.identities]\n        if self.points",
+        "pass\n        if self.points",
+    ),
+    Mutant(
+        "committed offsets are not read again after an uncertain pass",
+        _PASSES,
+        "        if self.points.read_again(self.tracks.values()):\n            self._fruitless = 0\n",
+        "",
+    ),
+    Mutant(
+        "a lost worker is taken for a slot that has done nothing",
+        _PASSES,
+        "            return self._mark_uncertain(str(error), ready, moved=False)\n        happened",
+        "            return PassOutcome.COPIED\n        happened",
+    ),
+    Mutant(
+        "offsets are read while transactions are open",
+        _OFFSETS,
+        "        if held is None:\n            return stable\n",
+        "        return stable\n",
+    ),
+)
+
+
+def become(number: int) -> Mutant:
+    """Let this process, which has imported nothing of the product yet, be a mutant of it."""
+    mutant = MUTANTS[number]
+    source = mutant.source()
+    if source.count(mutant.before) != 1:
+        raise SystemExit(f"mutant {number} ({mutant.name}): its place occurs {source.count(mutant.before)} times")
+    assert mutant.module not in sys.modules, f"{mutant.module} is imported already"
+    spec = importlib.util.find_spec(mutant.module)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[mutant.module] = module
+    exec(compile(source.replace(mutant.before, mutant.after), str(_path(mutant.module)), "exec"), module.__dict__)
+    parent, _, name = mutant.module.rpartition(".")
+    setattr(sys.modules[parent], name, module)
+    return mutant
