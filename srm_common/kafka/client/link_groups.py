@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, Client, ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import ClusterError
+from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import (
@@ -71,7 +71,11 @@ class LinkGroups:
 
         async def work(link: ClusterLink) -> dict[TopicPartition, Future[Any]]:
             found: dict[TopicPartition, Future[Any]] = {}
-            await link.know({topic for topic, _ in wanted})
+            try:
+                await link.know({topic for topic, _ in wanted})
+            except UnreachableCluster as error:
+                # All brokers may be restarting: callers ask librdkafka again then, within their patience.
+                raise RetriableFault(str(error)) from error
             by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
             for one in wanted:
                 leader = link.leader(*one)

@@ -10,6 +10,7 @@ from srm_common.errors import ClusterError
 from srm_common.kafka.client.librdkafka import LATEST, Consumer
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
+from tests.by_link import by_link
 
 
 def test_a_leader_on_its_move_is_waited_for() -> None:
@@ -35,6 +36,23 @@ def test_a_partition_without_a_leader_is_given_up_in_time() -> None:
             pytest.raises(ClusterError, match="could not list the offsets of topic state"),
         ):
             reader.offsets("state", [1], LATEST)
+
+
+@pytest.mark.parametrize("kind", ["librdkafka", "kafka-python"])
+def test_brokers_that_restart_are_waited_for(kind: str) -> None:
+    with FakeCluster(nodes=2) as kafka:
+        kafka.create_topic("state", 2)
+        kafka.write("state", [(b"k", b"v")], 1)
+        cluster = ClusterSettings.plaintext("c", kafka.bootstrap_servers)
+        with StateReader(cluster if kind == "librdkafka" else by_link(cluster)) as reader:
+            assert reader.offsets("state", [1], LATEST) == {1: 1}
+            kafka.go_away()
+            back = threading.Timer(0.3, kafka.come_back)
+            back.start()
+            try:
+                assert reader.offsets("state", [0, 1], LATEST) == {0: 0, 1: 1}
+            finally:
+                back.join()
 
 
 class _Calls:
