@@ -34,6 +34,8 @@ from srm_common.kafka.client.link import ClusterLink, RetriableFault, list_offse
 T = TypeVar("T")
 
 _REACH_SECONDS = 15.0
+#: Long enough for the loop to look at its sockets once.
+_TURN_SECONDS = 0.001
 #: The newest that name topics, as all brokers here do; version 10 has their ids instead.
 _OFFSET_COMMIT_VERSION, _OFFSET_FETCH_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 8, 7
 _FIND_COORDINATOR_VERSION, _OLD_FIND_COORDINATOR_VERSION, _GROUP = 4, 3, 0
@@ -217,6 +219,9 @@ class LinkGroups:
 
         async def opened(link: ClusterLink) -> T:
             await link.open(timeout_seconds=min(wait, _REACH_SECONDS))
+            # Nobody drives the loop between two questions: the end of connections that brokers have closed meanwhile,
+            # idle or restarting, is read here, before something is sent through them.
+            await link.loop.sleep(_TURN_SECONDS)
             return await work(link)
 
         with self._lock:
