@@ -7,19 +7,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from srm_common.cli.main import run
 from srm_common.domain.cluster import KerberosLogin
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.client.kerberos import KerberosTickets
+from srm_common.kafka.client.librdkafka import admin_client
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
+from srm_common.wire.plain_records import NewRecord
 from tests.kafka.access.test_rights import EVERYTHING
 from tests.kafka.flows import Seen
 from tests.kafka.group_commits import commit
@@ -220,6 +225,41 @@ def test_a_connection_outlives_the_login(
             return answers
 
         assert link.run(work) > 10
+
+
+def test_clients_that_are_idle_beyond_the_session_serve_on(
+    kafkas: dict[str, LocalKafka], keytabs: dict[str, Path], written: Callable[..., Path], name: str
+) -> None:
+    """Nobody drives their connections meanwhile; the broker ends each one that sends a request before the login."""
+    kafkas["source"].create_topic(name)
+    login = by_keytab("copier", keytabs["copier"])
+    cluster = load_configuration(written(name, login, login)).flow("a->b").source
+    admin, writer = admin_client(cluster), StateWriter(cluster)
+    commit = ConsumerGroupTopicPartitions(f"{name}-group", [TopicPartition(name, 0, 7)])
+
+    def committed() -> Any:
+        places = admin.alter_consumer_group_offsets([commit])[commit.group_id].result().topic_partitions
+        return [place.error for place in places]
+
+    def listed() -> Any:
+        return admin.list_consumer_groups().result().errors
+
+    def stored() -> int:
+        return writer.write("write", [NewRecord(name, 0, b"k", b"v")])
+
+    def ready() -> bool:
+        try:
+            return bool(committed() == [None])
+        except KafkaException:  # the coordinator may be new
+            return False
+
+    while not ready():
+        time.sleep(0.1)
+    for ask, wanted in ((committed, [None]), (listed, []), (stored, 1), (stored, 1)):
+        assert ask() == wanted
+        time.sleep(REAUTHENTICATION_MS / 1000 + 1)
+        assert ask() == wanted
+    assert [record.value for record in StateReader(cluster).read(name)] == [b"v"] * 4
 
 
 def test_what_is_wrong_is_one_sentence(
