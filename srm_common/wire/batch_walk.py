@@ -17,6 +17,8 @@ from srm_common.wire.batch import (
     HEADER_SIZE,
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
+    MAGIC,
+    TRANSACTIONAL,
     Buffer,
     Header,
     Packed,
@@ -45,6 +47,7 @@ from srm_common.wire.record_walk import (
     renumber,
 )
 from srm_common.wire.reencode import ends_inside, packed_records, start_time
+from srm_common.wire.small_batches import AFTER, END, FIRST, RECORDS, SCAN_FIELDS, START, SmallBatches
 
 
 #: CRC-32C (Castagnoli) eight bytes at a time: a table for each of them (Intel's slicing-by-8).
@@ -176,6 +179,55 @@ def unpack(
     return taken, codec, base_time, max_time, end_offset
 
 
+@compiled
+def scan(data: Bytes, numbers: Ints) -> tuple[int, int]:
+    """Read the headers of all whole batches of an answer; the broker may cut the last one short.
+
+    Args:
+        numbers: gets a row for each, see :data:`srm_common.wire.small_batches.SCAN_FIELDS`.
+
+    Returns their number and their leader epoch; -1 for the number where one is not of magic 2 or has an impossible
+    length, is in a transaction, a marker, or empty, or where offsets do not ascend or the epoch changes.
+    """
+    at = count = next_offset = epoch = 0
+    while len(data) - at >= HEADER_SIZE:
+        size = _big(data, at + 8, 4) + LENGTH_OVERHEAD
+        attributes = _big(data, at + 21, 2)
+        last_delta = _big(data, at + 23, 4)
+        records = _big(data, at + 57, 4)
+        if data[at + MAGIC] != 2 or size < HEADER_SIZE or size >= _NEGATIVE or attributes & (CONTROL | TRANSACTIONAL):
+            return -1, 0
+        if size > len(data) - at:
+            return count, epoch
+        offset = _big(data, at, 8)
+        own = _big(data, at + 12, 4)
+        if records == 0 or records >= _NEGATIVE or last_delta >= _NEGATIVE or count == len(numbers):
+            return -1, 0
+        if count > 0 and (own != epoch or offset < next_offset):
+            return -1, 0
+        epoch = own
+        next_offset = offset + last_delta + 1
+        numbers[count, START] = at
+        numbers[count, END] = at + size
+        numbers[count, FIRST] = offset
+        numbers[count, AFTER] = next_offset
+        numbers[count, RECORDS] = records
+        at += size
+        count += 1
+    return (-1 if len(data) - at > MAGIC and data[at + MAGIC] != 2 else count), epoch
+
+
+def small_batches(records: memoryview) -> SmallBatches | None:
+    """The batches of an answer where :func:`scan` takes all of them."""
+    data = np.frombuffer(records, np.uint8)
+    data.flags.writeable = False  # or the loop is compiled for both kinds
+    numbers = np.empty((len(data) // HEADER_SIZE, SCAN_FIELDS), np.int64)
+    count, epoch = scan(data, numbers)
+    if count <= 0:
+        return None
+    return SmallBatches(records, numbers[:count].copy(), epoch - (epoch >= _NEGATIVE) * 2 * _NEGATIVE)
+
+
 #: What a row may hold beyond ``target_bytes``: its last batch.
 _SLACK = 1 << 18
 _NEVER = (1 << 63) - 1
@@ -196,7 +248,10 @@ def merge_small(
     """As :func:`srm_common.wire.merging.merge_row`, but takes none of the batches where the first one is unusual or one
     is damaged: of those the plain loops speak."""
     stop = _NEVER if last_offset is None else last_offset
-    data = np.frombuffer(b"".join([batch.data for batch in batches]), np.uint8)
+    # Such a row lies in one piece.
+    whole = batches.data if isinstance(batches, SmallBatches) else b"".join([batch.data for batch in batches])
+    data = np.frombuffer(whole, np.uint8)
+    data.flags.writeable = False
     records = np.empty(target_bytes + _SLACK, np.uint8)
     bodies = np.empty((len(batches), BODY_FIELDS), np.int64)
     taken, codec, base_time, max_time, end = unpack(data, first_offset, stop, target_bytes, records, bodies)

@@ -36,6 +36,7 @@ from srm_common.wire.batch import (
 )
 from srm_common.wire.codec import NONE, decompress
 from srm_common.wire.reencode import ends_inside, packed_records, start_time
+from srm_common.wire.small_batches import SmallBatches
 
 _VARINTS = [write_varint(value) for value in range(1 << 15)]
 #: So many records are walked in plain Python, for about half a second, before the compiled loops are loaded; with so
@@ -53,6 +54,7 @@ class _Loops(NamedTuple):
     merge_small: Callable[[Sequence[SourceBatch], int, int, int | None], tuple[Packed | None, int]]
     renumber: Renumber
     close_holes: Callable[[SourceBatch], Packed | None]
+    small_batches: Callable[[memoryview], SmallBatches | None]
 
 
 _compiled: _Loops | None = None
@@ -77,7 +79,9 @@ def _loops(first: Header | None = None, last_offset: int | None = None) -> _Loop
             from srm_common.wire import batch_walk, holes, record_walk
 
             if record_walk.KEPT:
-                _compiled = _Loops(batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes)
+                _compiled = _Loops(
+                    batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes, batch_walk.small_batches
+                )
     return _compiled
 
 
@@ -86,6 +90,11 @@ def _left(first: Header | None, last_offset: int | None) -> int:
     if first is None or last_offset is None:
         return 0
     return (last_offset - first.base_offset) * first.record_count // max(1, first.last_offset_delta + 1)
+
+
+def small_batches(records: memoryview) -> SmallBatches | None:
+    """The batches of an answer as a row, where the loops are loaded and take all of them."""
+    return None if _compiled is None else _compiled.small_batches(records)
 
 
 def merge_row(

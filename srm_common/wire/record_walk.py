@@ -60,11 +60,23 @@ KEPT = COMPILED
 _POSITIVE, _SEVEN_LESS = (1 << 63) - 1, (1 << 57) - 1
 
 
+#: Files with loops, and with constants that are put into them.
+_FILES = (
+    "batch_walk.py",
+    "holes.py",
+    "lz4_patch.py",
+    "lz4_walk.py",
+    "machine_code.py",
+    "record_walk.py",
+    "small_batches.py",
+)
+
+
 def _text() -> str:
     """Stands for the text of all files with loops. numba looks only at the file of a loop to see whether what it has
     kept is still right, but puts loops, constants and layouts of other files into it as well."""
     digest = sha256()
-    for name in ("batch_walk.py", "holes.py", "lz4_patch.py", "lz4_walk.py", "machine_code.py", "record_walk.py"):
+    for name in _FILES:
         digest.update(get_data("srm_common.wire", name) or b"")
     return digest.hexdigest()[:8]
 

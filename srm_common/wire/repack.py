@@ -18,12 +18,15 @@ from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch, SrmError
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, unopened, verify
 from srm_common.wire.codec import compress, decompress, library_level
-from srm_common.wire.merging import merge_row, rewrite
+from srm_common.wire.merging import merge_row, rewrite, small_batches
 from srm_common.wire.reencode import rebatch
+from srm_common.wire.small_batches import SmallBatches
 
 #: A row of batches is merged when its batches are smaller than this on average, in bytes and in records: otherwise
 #: walking the records costs more than the requests saved.
 TINY_BYTES, TINY_RECORDS = 4096, 40
+#: So many batches of the size of the first one have to be in an answer, that one loop over all of them is worth it.
+_LEAST_ROW = 16
 #: What merged batches grow to (uncompressed), unless the target's limit is lower.
 MERGED_BYTES = 128 << 10
 
@@ -73,8 +76,19 @@ def repack(
         at += taken
 
 
+def in_a_row(records: memoryview) -> SmallBatches | None:
+    """The batches of an answer that seem to be small, by the first one; None for others, or where some need a look.
+
+    Objects for each of larger batches cost little beside what is done with them.
+    """
+    size = int.from_bytes(records[8:12], "big")
+    return small_batches(records) if size < TINY_BYTES and size * _LEAST_ROW <= len(records) else None
+
+
 def _tiny(batches: Sequence[SourceBatch]) -> bool:
     count = len(batches)
+    if isinstance(batches, SmallBatches):
+        return count > 1 and len(batches.data) < TINY_BYTES * count and batches.record_count < TINY_RECORDS * count
     return (
         count > 1
         and sum([len(batch.data) for batch in batches]) < TINY_BYTES * count
@@ -84,6 +98,8 @@ def _tiny(batches: Sequence[SourceBatch]) -> bool:
 
 def _row(batches: Sequence[SourceBatch], start: int) -> Sequence[SourceBatch]:
     """The batches from ``start`` on that may be merged: those of magic 2, and no more than make one."""
+    if isinstance(batches, SmallBatches):
+        return batches.row(start, MERGED_BYTES)
     size = 0
     end = start
     while end < len(batches) and size < MERGED_BYTES and batches[end].header.magic >= 2:

@@ -29,6 +29,8 @@ from srm_common.replication.slots.blocks import Portion
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire import fetch
 from srm_common.wire.batch import TRANSACTIONAL, SourceBatch, split, verify
+from srm_common.wire.repack import in_a_row
+from srm_common.wire.small_batches import SmallBatches
 from srm_common.wire.visibility import Visible, visible
 
 #: A search that brings nothing for so long counts as a fault of its partition, which is read again.
@@ -185,14 +187,18 @@ class Answers:
         stable = part.last_stable_offset if self._job.read_committed else part.high_watermark
         state.reads()
         state.log_ends(stable)
-        seen = visible(split(part.records), part.aborted if self._job.read_committed else None)
-        if seen.unlisted:
-            self._proofs.tell(state.upstream, node)
-        try:
-            portion = _portion(state, seen)
-        except CorruptBatch as error:
-            state.stop_at(state.fetched, CorruptBatch(f"partition {_name(state)}: {error}"))
-            return None
+        row = in_a_row(part.records)
+        if row is not None:
+            portion = _portion_of_row(state, row)
+        else:
+            seen = visible(split(part.records), part.aborted if self._job.read_committed else None)
+            if seen.unlisted:
+                self._proofs.tell(state.upstream, node)
+            try:
+                portion = _portion(state, seen)
+            except CorruptBatch as error:
+                state.stop_at(state.fetched, CorruptBatch(f"partition {_name(state)}: {error}"))
+                return None
         if portion.next_offset > state.fetched:
             self._silences.ended(state.upstream)
             state.empty_answers = 0
@@ -355,6 +361,20 @@ def _portion(state: RangeState, seen: Visible) -> Portion:
         raise seen.fault
     unproved = {producer: offset for producer, offset in seen.unproved.items() if offset < next_offset}
     return Portion(state, wanted, first, next_offset, unproved)
+
+
+def _portion_of_row(state: RangeState, row: SmallBatches) -> Portion:
+    """As :func:`_portion` of batches none of which is in a transaction, or a marker."""
+    first, end = state.fetched, state.end
+    new = row.after(first)
+    wanted = new.before(end)
+    # The epoch of the first one behind the end is known as well.
+    known = new[: len(wanted) + 1]
+    next_offset = first
+    if len(known):
+        state.epochs.add(known.first_offset, known.next_offset, row.epoch)
+        next_offset = min(known.next_offset, end)
+    return Portion(state, wanted, first, next_offset)
 
 
 def _name(state: RangeState) -> str:
