@@ -12,6 +12,7 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.wire import merging
 from srm_common.wire.batch import CODEC_MASK, CONTROL
 from srm_common.wire.codec import NAMES
 from tests.kafka.engine import Background, Engine, assert_same
@@ -49,6 +50,26 @@ def test_codecs(engine: Engine, name: str, codec: str) -> None:
         assert [bytes(one.data[61:]) for one in after] == [bytes(one.data[61:]) for one in before]
         # A producer that was held up sends batches of a few records, and those as they are when that is shorter.
         assert codec in {NAMES[one.header.attributes & CODEC_MASK] for one in after} <= {codec, "none"}
+
+
+def test_small_batches_in_compiled_loops(engine: Engine, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
+    monkeypatch.setattr(merging, "_compiled", None)
+    monkeypatch.setattr(merging, "_looked", True)
+    monkeypatch.setattr(merging, "_walked", 1 << 60)
+    engine.create(name, 2)
+    for partition in range(2):
+        # As many as one request may carry; the loops are loaded by the first answer.
+        produce(engine.source, name, partition, mixed_records(8000, partition), batch_num_messages=5)
+    outcome = engine.copy(name, chunk_bytes=200_000, fetch_bytes=300_000)
+    assert not outcome.errors
+    assert engine.check(name) == outcome.records == 16_000
+    assert merging._compiled is not None
+    # Nothing of those is left, and what follows is copied from there on.
+    produce(engine.source, name, 0, mixed_records(500, 9), batch_num_messages=5)
+    assert engine.copy(name).records == 500
+    assert engine.check(name) == 16_500
+    assert outcome.total("reencoded_batches") > 2
 
 
 # ---- starts, ends, growth
