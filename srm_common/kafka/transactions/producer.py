@@ -27,8 +27,9 @@ _ADD_VERSION = 3
 _END_VERSION, _END_VERSION_2 = 3, 5
 #: 10 and 11 bring nothing that is used here; 9 is spoken by every broker of a cluster that is just being upgraded.
 _PRODUCE_VERSION, _PRODUCE_VERSION_2 = 9, 12
-#: After a commit the coordinator still writes markers; asking again this soon costs least.
-_CONCURRENT_PAUSE_SECONDS = 0.003
+#: After a commit the coordinator still writes markers; asking again this soon costs least. Where a leader is away they
+#: take as long as its election, so the pauses grow.
+_CONCURRENT_PAUSE_SECONDS, _LONGEST_CONCURRENT_PAUSE_SECONDS = 0.003, 0.1
 _MOVED_PAUSE_SECONDS = 0.05
 _SEQUENCE_MASK = 0x7FFFFFFF
 
@@ -229,7 +230,7 @@ class Producer:
 
     async def _abort(self, deadline: float) -> bool:
         """Abort the open transaction; False when no definite answer came before ``deadline``."""
-        asked = False
+        asked, pause = False, _CONCURRENT_PAUSE_SECONDS
         while not asked or time.monotonic() < deadline:
             asked = True
             try:
@@ -246,11 +247,16 @@ class Producer:
                 self._link.forget_coordinator(self.transactional_id or "")
                 await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
             elif code == codes.CONCURRENT_TRANSACTIONS:
-                await self._link.loop.sleep(_CONCURRENT_PAUSE_SECONDS)
+                pause = await self._wait_for_markers(pause)
             else:
                 # Aborted; or there was none (INVALID_TXN_STATE); or the bump that follows tells what is wrong.
                 return True
         return False
+
+    async def _wait_for_markers(self, seconds: float) -> float:
+        """Pause for so long while the coordinator completes a transaction; returns how long the next time."""
+        await self._link.loop.sleep(seconds)
+        return min(2 * seconds, _LONGEST_CONCURRENT_PAUSE_SECONDS)
 
     def _end(self, *, committed: bool) -> Any:
         return EndTxnRequest(
@@ -284,6 +290,7 @@ class Producer:
             by_topic[topic].append(partition)
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         deadline = self._deadline() if deadline is None else deadline
+        pause = _CONCURRENT_PAUSE_SECONDS
         while True:
             node = await self._link.coordinator(self.transactional_id or "")
             answer = await self._link.send(
@@ -314,7 +321,7 @@ class Producer:
                 self._link.forget_coordinator(self.transactional_id or "")
                 await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
             elif found == {codes.CONCURRENT_TRANSACTIONS}:
-                await self._link.loop.sleep(_CONCURRENT_PAUSE_SECONDS)
+                pause = await self._wait_for_markers(pause)
             else:
                 return {one: code for one, code in refused.items() if code != codes.OPERATION_NOT_ATTEMPTED}
             if time.monotonic() > deadline:
@@ -335,7 +342,7 @@ class Producer:
         if not self.transactional:
             return False
         deadline = self._deadline() if deadline is None else deadline
-        asked = 0
+        asked, pause = 0, _CONCURRENT_PAUSE_SECONDS
         while True:
             asked += 1
             try:
@@ -362,7 +369,9 @@ class Producer:
                 raise UncertainCommit(f"{self.transactional_id}: {codes.name(code)}")
             if moves:
                 self._link.forget_coordinator(self.transactional_id or "")
-            await self._link.loop.sleep(_MOVED_PAUSE_SECONDS if moves else _CONCURRENT_PAUSE_SECONDS)
+                await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
+            else:
+                pause = await self._wait_for_markers(pause)
         if self._v2:
             if (answer.producer_id, answer.producer_epoch) != (self.producer_id, self.epoch):
                 self._sequences.clear()

@@ -12,8 +12,8 @@ from srm_common.kafka.client.library import InitProducerIdRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 
 _VERSION = 4
-#: A coordinator that is busy with markers, and one that moves.
-_CONCURRENT_PAUSE_SECONDS, _MOVED_PAUSE_SECONDS = 0.009, 0.05
+#: A coordinator that is busy with markers, at first and at last, and one that moves.
+_CONCURRENT_PAUSE_SECONDS, _LONGEST_CONCURRENT_PAUSE_SECONDS, _MOVED_PAUSE_SECONDS = 0.009, 0.1, 0.05
 
 
 class FencedAfterRepeat(Fenced):
@@ -55,6 +55,7 @@ async def init_producer(
 
     fault = ""
     repeated = False
+    pause = _CONCURRENT_PAUSE_SECONDS
     while not fault or time.monotonic() < deadline:
         try:
             if transactional_id is None:
@@ -91,7 +92,8 @@ async def init_producer(
                 f"of cluster {link.alias}; lower it"
             )
         if code == codes.CONCURRENT_TRANSACTIONS:
-            await link.loop.sleep(_CONCURRENT_PAUSE_SECONDS)
+            await link.loop.sleep(pause)
+            pause = min(2 * pause, _LONGEST_CONCURRENT_PAUSE_SECONDS)
         elif code in codes.COORDINATOR_MOVES or codes.retriable(code):
             repeated = True
             if transactional_id is not None:
