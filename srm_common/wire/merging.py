@@ -76,13 +76,17 @@ def _loops(first: Header | None = None, last_offset: int | None = None) -> _Loop
     ):
         _walked, _looked = 0, True
         if find_spec("numba") is not None:
-            from srm_common.wire import batch_walk, holes, record_walk
+            from srm_common.wire import record_walk
 
             if record_walk.KEPT:
-                _compiled = _Loops(
-                    batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes, batch_walk.small_batches
-                )
+                _compiled = _compiled_loops()
     return _compiled
+
+
+def _compiled_loops() -> _Loops:
+    from srm_common.wire import batch_walk, holes
+
+    return _Loops(batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes, batch_walk.small_batches)
 
 
 def _left(first: Header | None, last_offset: int | None) -> int:

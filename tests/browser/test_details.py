@@ -114,7 +114,7 @@ def test_runs_show_their_errors_and_lead_to_airflow(window: Window) -> None:
     expect(inside.get_by_test_id("cause")).to_contain_text("backup")
     run = inside.get_by_test_id("run").locator("tbody tr")
     expect(run.first).to_contain_text("Failed")
-    expect(run.nth(1)).to_contain_text(re.compile("did not respond|does not respond"))
+    expect(run.nth(1)).to_contain_text(re.compile("did not respond|does not respond|is not reachable"))
     run.first.locator("a.airflow-link").click()
     window.page.wait_for_url(f"**/dags/{FAILING_DAG_ID}/runs/**")
 

@@ -30,7 +30,7 @@ def test_airflows_menu_leads_to_the_page_and_the_worst_flow_stands_first(window:
     expect(trouble).to_contain_text("Failing")
     expect(trouble).to_contain_text("backup")
     expect(trouble, "the cause names what does not respond").to_contain_text(
-        re.compile(r"did not respond|does not respond")
+        re.compile(r"did not respond|does not respond|is not reachable")
     )
     expect(window.inside.get_by_test_id("headline")).to_contain_text("attention")
     assert sorted(rows(window)) == sorted(FLOWS)

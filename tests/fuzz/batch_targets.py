@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from srm_common.domain.flow import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge
-from srm_common.wire import batch_walk, columns, holes, lz4_walk, merging, record_walk
+from srm_common.wire import columns, lz4_walk, merging, record_walk
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, MAGIC, SourceBatch, parse_header, split, verify
 from srm_common.wire.codec import LARGEST_BODY, compress, decompress
 from srm_common.wire.plain_records import newest_of_each_key, read_headers, read_plain_records, timed_records
@@ -141,7 +141,7 @@ class _Compiled(_Plain):
 
     def __enter__(self) -> None:
         super().__enter__()
-        merging._compiled = merging._Loops(batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes)
+        merging._compiled = merging._compiled_loops()
 
 
 def _packs(data: bytes, loops: _Plain) -> list[object]:

@@ -147,8 +147,8 @@ class BrokerLink(Closing):
         except Errors.KafkaTimeoutError as error:
             reason = f" ({self.manager.last_fault})" if self.manager.last_fault else ""
             raise UnreachableCluster(
-                f"cluster {self.alias} is not reachable: no broker of {self.settings.bootstrap_servers} "
-                f"answered within {timeout_seconds:g} s{reason}"
+                f"cluster '{self.alias}' ({self.settings.bootstrap_servers}) is not reachable: no broker answered "
+                f"within {timeout_seconds:g} s{reason}"
             ) from error
         except (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError) as error:
             raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error

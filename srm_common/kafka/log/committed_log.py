@@ -74,7 +74,24 @@ async def log_ends(
     Raises:
         UnreachableCluster, AccessDenied, NoSuchPartition: one of them cannot be listed in time.
     """
-    return await _offsets(link, topic, partitions, LATEST, committed, patience_seconds)
+    return await log_offsets(link, topic, partitions, LATEST, committed=committed, patience_seconds=patience_seconds)
+
+
+async def log_offsets(
+    link: ClusterLink, topic: str, partitions: list[int], at: int, *, committed: bool, patience_seconds: float
+) -> dict[int, int]:
+    """Offsets of partitions, as :meth:`ClusterLink.listed` takes ``at``; raises as :func:`log_ends`."""
+    await link.track([topic])
+    if topic in link.manager.cluster.unauthorized_topics:
+        raise link.leaderless(topic, 0)
+    places = [TopicPartition(topic, partition) for partition in partitions]
+    found, faults = await link.offsets(places, at, committed=committed, timeout_seconds=patience_seconds)
+    for place in places:
+        if place not in found:
+            if link.leader(*place) is None:
+                raise link.leaderless(*place)
+            raise UnreachableCluster(faults[place])
+    return {partition: offset for (_, partition), offset in found.items()}
 
 
 async def read_committed(
@@ -100,26 +117,25 @@ async def read_committed(
         AccessDenied, ClusterError: the broker refuses, and would again.
         CorruptBatch: a batch cannot be read.
     """
-    first = await _offsets(link, topic, list(ends), EARLIEST, True, patience_seconds)
+    first = await log_offsets(link, topic, list(ends), EARLIEST, committed=True, patience_seconds=patience_seconds)
     if starts is not None:
         first = {partition: max(offset, starts.get(partition, 0)) for partition, offset in first.items()}
-    await _Reading(link, topic, first, ends, take, patience_seconds, committed).go()
+    await read_between(link, topic, first, ends, take, patience_seconds=patience_seconds, committed=committed)
 
 
-async def _offsets(
-    link: ClusterLink, topic: str, partitions: list[int], at: int, committed: bool, patience_seconds: float
-) -> dict[int, int]:
-    await link.track([topic])
-    if topic in link.manager.cluster.unauthorized_topics:
-        raise link.leaderless(topic, 0)
-    places = [TopicPartition(topic, partition) for partition in partitions]
-    found, faults = await link.offsets(places, at, committed=committed, timeout_seconds=patience_seconds)
-    for place in places:
-        if place not in found:
-            if link.leader(*place) is None:
-                raise link.leaderless(*place)
-            raise UnreachableCluster(faults[place])
-    return {partition: offset for (_, partition), offset in found.items()}
+async def read_between(
+    link: ClusterLink,
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    take: Take,
+    *,
+    patience_seconds: float = 30.0,
+    committed: bool = True,
+) -> None:
+    """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of. The first batch may hold
+    records that lie before them."""
+    await _Reading(link, topic, starts, ends, take, patience_seconds, committed).go()
 
 
 class _Reading:
@@ -249,7 +265,9 @@ class _Reading:
 
     async def _start_moved(self, partition: int) -> None:
         """Records were deleted since the start was listed."""
-        starts = await _offsets(self._link, self._topic, [partition], EARLIEST, True, self._patience)
+        starts = await log_offsets(
+            self._link, self._topic, [partition], EARLIEST, committed=True, patience_seconds=self._patience
+        )
         self._fault = f"{self._topic}-{partition} starts at offset {starts[partition]} now"
         self._at[partition] = max(self._at[partition], starts[partition])
         if self._at[partition] >= self._ends[partition]:

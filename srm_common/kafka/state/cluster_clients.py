@@ -37,7 +37,7 @@ class ClusterClients:
         """Reads what is committed, as patient as a command; see :meth:`StateReader.with_patience`."""
         with self._lock:
             if self._reader is None:
-                self._reader = StateReader(self.cluster, admin=self._shared_admin(), pool=self.links)
+                self._reader = StateReader(self.cluster, pool=self.links)
             return self._reader
 
     def writer(self, *, repeats_matter: bool = True, timeout_seconds: float | None = None) -> StateWriter:

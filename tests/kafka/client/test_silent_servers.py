@@ -155,14 +155,16 @@ def test_a_broker_that_does_not_get_ready_fails_its_requests(source_kafka: Local
     with peer() as silent, ClusterLink(settings_of(source_kafka.bootstrap_servers, setup_ms=20_000)) as link:
         link.run(lambda: link.open(timeout_seconds=300))
         link.manager.config["socket_connection_setup_timeout_ms"] = 1000
-        add_broker(link, 0, silent)
         for protocol, step in (("PLAINTEXT", "the first request"), ("SSL", "the TLS handshake")):
+            # The cluster, which is asked again after a failure, does not know of it.
+            add_broker(link, 0, silent)
             link.manager.config["security_protocol"] = protocol
             link.manager.reset_backoff(0)
             with pytest.raises(RetriableFault, match=f"{silent} accepts connections, but does not respond to {step}"):
                 link.run(lambda: link.send(0, request, timeout_ms=PATIENCE_MS))
         # A request with less patience than the connection has does not wait for it.
         link.manager.config["socket_connection_setup_timeout_ms"] = PATIENCE_MS
+        add_broker(link, 0, silent)
         link.manager.reset_backoff(0)
         with pytest.raises(RetriableFault, match=r"was not connected in 0\.2 s"):
             link.run(lambda: link.send(0, request, timeout_ms=200))

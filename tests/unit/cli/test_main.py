@@ -81,7 +81,7 @@ def test_an_unreachable_cluster_ends_with_3(configuration_file: Write, capsys: p
     path = configuration_file({**BASE, "a->b.enabled": "true", "admin.timeout.ms": "1500"})
     assert run(["plan", "--config", str(path)]) == 3
     captured = capsys.readouterr()
-    assert re.search(r"cluster '[ab]' \(127.0.0.1:\d\) did not respond", captured.err)
+    assert re.search(r"cluster '[ab]' \(127.0.0.1:\d\) is not reachable", captured.err)
     assert captured.err.count("\n") == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from crc32c import crc32c
 
 from srm_common.errors import CorruptBatch
-from srm_common.wire import batch_walk, holes, merging
+from srm_common.wire import merging
 from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch, parse_header, read_varint, split
 from srm_common.wire.codec import GZIP, LZ4
 from srm_common.wire.flexible import read_uvarint
@@ -71,7 +71,7 @@ def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(merging, "_compiled", None)
     if request.param == "compiled":
         pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
-        compiled = merging._Loops(batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes)
+        compiled = merging._compiled_loops()
         monkeypatch.setattr(merging, "_compiled", compiled)
 
 

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, cast
 
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.errors import ClusterError
-from srm_common.kafka.client.librdkafka import LATEST, Consumer
+from srm_common.errors import AccessDenied, ClusterError
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 from tests.by_link import by_link
@@ -55,27 +54,39 @@ def test_brokers_that_restart_are_waited_for(kind: str) -> None:
                 back.join()
 
 
-class _Calls:
-    """A consumer, and what it was asked to do, in order."""
-
-    def __init__(self, consumer: Consumer) -> None:
-        self._consumer = consumer
-        self.names: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        self.names.append(name)
-        return getattr(self._consumer, name)
-
-
-def test_a_consumer_knows_the_leaders_before_it_is_assigned_partitions() -> None:
-    """One without a connection would look for them in vain, and again a second later."""
+def test_what_was_deleted_within_a_batch_is_not_shown() -> None:
+    """Brokers send the whole batch that the log begins in."""
     with FakeCluster() as kafka:
         kafka.create_topic("state")
-        kafka.write("state", [(b"k", b"v")] * 3)
+        kafka.write("state", [(b"k%d" % number, b"v") for number in range(5)])
+        kafka.delete_records("state", 3)
         with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as reader:
-            assert reader._connection.consumer is not None
-            calls = _Calls(reader._connection.consumer)
-            reader._connection.consumer = cast(Consumer, calls)
-            for _ in range(2):
-                assert len(reader.read("state", {0: 0}, {0: 3})) == 3
-    assert [name for name in calls.names if name in ("list_topics", "assign")] == ["list_topics", "assign", "assign"]
+            assert [record.offset for record in reader.read("state")] == [3, 4]
+            assert sorted(reader.newest("state", {0: 5})) == [b"k3", b"k4"]
+
+
+def test_questions_use_one_connection() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("state", 2)
+        kafka.write("state", [(b"k", b"v")], 1)
+        with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as reader:
+            assert reader.partitions("state") == 2
+            assert len(reader.read("state")) == 1
+        assert kafka.connections == {1: 1}
+
+
+def test_what_a_read_cannot_do_names_cluster_and_topic() -> None:
+    with FakeCluster() as kafka:
+        cluster = ClusterSettings.plaintext("c", kafka.bootstrap_servers)
+        with StateReader(cluster, timeout_seconds=0.2) as reader:
+            with pytest.raises(ClusterError, match=r"cluster 'c' .* could not read topic gone: .* does not exist"):
+                reader.read("gone", ends={0: 1})
+            kafka.create_topic("hidden")
+            kafka.write("hidden", [(b"k", b"v")])
+            with (
+                kafka.refuse("Metadata", 29, when="hidden"),
+                pytest.raises(AccessDenied, match="describe topic hidden"),
+            ):
+                reader.partitions("hidden")
+            with kafka.refuse("Fetch", 29, when="hidden"), pytest.raises(AccessDenied, match=r"hidden-0.*Read"):
+                reader.read("hidden")

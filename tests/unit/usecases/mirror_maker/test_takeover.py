@@ -287,6 +287,8 @@ def test_a_mirror_maker_in_a_connect_cluster(scene: Scene, name: str) -> None:
     task.init_transactions(120)
     task.begin_transaction()
     task.produce(f"other-{name}", b"x")
+    # The coordinator hears of the transaction with its first record.
+    assert task.flush(120) == 0
     code, _, error = scene.control("takeover", *theirs, *NOW)
     assert (code, f"a transaction of '{connect.task_id_prefix}0' is open" in error) == (5, True)
     task.commit_transaction(120)

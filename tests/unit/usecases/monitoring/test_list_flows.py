@@ -56,7 +56,7 @@ def test_status_before_after_and_without_the_source(
     away = ClusterSettings.plaintext(flow.source.alias, "127.0.0.1:1")
     report = status(replace(flow, source=away, admin_timeout_ms=1500))
     assert not report.healthy
-    assert f"cluster {flow.source.alias} is not reachable: no broker of 127.0.0.1:1" in str(report.source_fault)
+    assert f"cluster '{flow.source.alias}' (127.0.0.1:1) is not reachable: no broker" in str(report.source_fault)
     assert [(row.end, row.live) for row in report.partitions] == [(30, False), (0, False)]
 
 
@@ -110,6 +110,6 @@ def _top_asks_the_clusters(
 
 
 def test_an_unreachable_target_is_an_error(flow: FlowSettings) -> None:
-    away = replace(flow.target, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
+    away = flow.target.at("127.0.0.1:1")
     with pytest.raises(UnreachableCluster, match="'target'"):
         status(replace(flow, target=away, admin_timeout_ms=2000))
