@@ -168,7 +168,7 @@ class AclAdmin:
         fault = kafka_error(error)
         if fault is not None and fault.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
             return self._denied(doing, "Alter")
-        return cluster_error(self.cluster, doing, error)
+        return cluster_error(self.cluster, doing, self._admin.explained(error))
 
 
 def _confluent(binding: AclBinding, kind: type[B]) -> B:

@@ -92,10 +92,9 @@ class ClusterAdmin:
                 answer = self._client.list_topics(timeout=min(_METADATA_SECONDS, self._timeout))
                 break
             except KafkaException as error:
-                # A refused login shows as silence; the callback knows better.
-                fault = self._shared.last_fault if self._shared.last_fault is not None else kafka_error(error)
+                fault = kafka_error(self._shared.explained(error))
                 if fault is None or is_final(fault) or time.monotonic() > deadline:
-                    raise cluster_error(self.cluster, "list its topics", fault or error) from error
+                    raise self._error("list its topics", fault or error) from error
         return ClusterTopics(
             tuple(sorted(answer.brokers)),
             {name: len(topic.partitions) for name, topic in answer.topics.items() if topic.partitions},
@@ -120,7 +119,7 @@ class ClusterAdmin:
                     if fault is not None and fault.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
                     needs = Right("Describe", "topic", name)
-                    raise cluster_error(self.cluster, f"describe topic {name}", error, needs) from error
+                    raise self._error(f"describe topic {name}", error, needs) from error
                 found[name] = TopicFacts(str(answer.topic_id), len(answer.partitions))
         return found
 
@@ -141,9 +140,7 @@ class ClusterAdmin:
                     if fault is not None and fault.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
                     needs = Right("DescribeConfigs", "topic", resource.name)
-                    raise cluster_error(
-                        self.cluster, f"describe the settings of topic {resource.name}", error, needs
-                    ) from error
+                    raise self._error(f"describe the settings of topic {resource.name}", error, needs) from error
                 found[resource.name] = {sys.intern(key): _setting(entry) for key, entry in entries.items()}
         return found
 
@@ -175,8 +172,8 @@ class ClusterAdmin:
                 found[TopicPartition(place.topic, place.partition)] = future.result().offset
             except KafkaException as error:
                 needs = Right("Describe", "topic", place.topic)
-                found[TopicPartition(place.topic, place.partition)] = cluster_error(
-                    self.cluster, f"list the offset of {place.topic}-{place.partition}", error, needs
+                found[TopicPartition(place.topic, place.partition)] = self._error(
+                    f"list the offset of {place.topic}-{place.partition}", error, needs
                 )
         return found
 
@@ -254,7 +251,7 @@ class ClusterAdmin:
             try:
                 answer = self._client.list_topics(timeout=self._timeout).topics
             except KafkaException as error:
-                raise cluster_error(self.cluster, "list its topics", error) from error
+                raise self._error("list its topics", error) from error
             waiting = set()
             for name, partitions in topics.items():
                 seen = answer[name].partitions.values() if name in answer else ()
@@ -291,21 +288,24 @@ class ClusterAdmin:
                 except KafkaException as error:
                     fault = kafka_error(error)
                     if fault is None:
-                        raise cluster_error(self.cluster, doing, error) from error
+                        raise self._error(doing, error) from error
                     results.append(fault)
         return results
+
+    def _error(self, doing: str, error: KafkaException | KafkaError, needs: Right | None = None) -> SrmError:
+        return cluster_error(self.cluster, doing, self._shared.explained(error), needs)
 
     def _ask(self, doing: str, send: Callable[[], T]) -> T:
         try:
             return send()
         except KafkaException as error:
-            raise cluster_error(self.cluster, doing, error) from error
+            raise self._error(doing, error) from error
 
     def _one(self, doing: str, future: Future[T]) -> T:
         try:
             return future.result()
         except KafkaException as error:
-            raise cluster_error(self.cluster, doing, error) from error
+            raise self._error(doing, error) from error
 
 
 def _setting(entry: ConfigEntry) -> TopicSetting:

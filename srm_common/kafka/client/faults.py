@@ -79,7 +79,13 @@ def transient(error: KafkaException | KafkaError) -> bool:
 
 def is_final(error: KafkaError) -> bool:
     """True when waiting does not help: the login or the certificate is wrong, or the broker too old."""
-    return error.code() in _DENIED or error.code() in _UNSUPPORTED
+    return (error.code() in _DENIED and not lacks_token(error)) or error.code() in _UNSUPPORTED
+
+
+def lacks_token(error: KafkaError) -> bool:
+    """Whether librdkafka got no token of its own for OAUTHBEARER; whether the endpoint refused it or is away, it does
+    not tell apart."""
+    return error.code() == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in error.str()
 
 
 def is_denied(error: KafkaError) -> bool:
@@ -101,6 +107,15 @@ def cluster_error(
     code = None if found is None else found.code()
     reason = str(error) if found is None else f"{found.str()} ({found.name()})"
     where = f"cluster '{cluster.alias}' ({cluster.bootstrap_servers})"
+    if found is not None and lacks_token(found):
+        return UnreachableCluster(
+            f"{where} could not be asked to {doing}: {reason}; check the token endpoint, and the client's id and secret"
+        )
+    if code == KafkaError._SSL:
+        return AccessDenied(
+            f"{where} refused to {doing}: {reason}; check the certificates: whom ssl.truststore.location trusts, what "
+            "ssl.keystore.location shows, and that neither side's has expired"
+        )
     if code in _UNREACHABLE:
         return UnreachableCluster(
             f"{where} did not respond to a request to {doing}: {reason}; check the addresses and the network"

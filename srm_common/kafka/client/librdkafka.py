@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, cast
@@ -109,10 +110,22 @@ def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None
     return AdminClient(config, logger=silent_logger)
 
 
+#: What a request ends with when no connection is made, and what the callback says when the login or TLS is why.
+_SILENCE = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+)
+_NOT_LET_IN = frozenset(
+    {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED,
+     KafkaError.UNSUPPORTED_SASL_MECHANISM}
+)  # fmt: skip
+#: So long a fault of a connection explains silence: each attempt repeats it.
+_REMEMBERED_SECONDS = 60.0
+
+
 class SharedAdmin:
     """The admin client of one cluster that all adapters of a task share: made by the first use, safe in many threads.
 
-    ``last_fault`` is what was wrong with its connections last: a refused login shows as silence in an answer.
+    A refused login, or a failed TLS handshake, shows as silence in an answer; :meth:`explained` knows better.
     """
 
     def __init__(self, cluster: ClusterSettings) -> None:
@@ -120,7 +133,23 @@ class SharedAdmin:
         self._lock = threading.Lock()
         self._client: AdminClient | None = None
         self._answered = False
-        self.last_fault: KafkaError | None = None
+        self._last_fault: tuple[KafkaError, float] | None = None
+
+    @property
+    def last_fault(self) -> KafkaError | None:
+        """What was wrong with its connections last, within the last minute; None where nothing was."""
+        poll = getattr(self._client, "poll", None)
+        if poll is not None:  # errors of connections are called back from here alone
+            poll(0)
+        fault = self._last_fault
+        return None if fault is None or time.monotonic() - fault[1] > _REMEMBERED_SECONDS else fault[0]
+
+    def explained(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
+        """Why no connection was made, where the error of a request says no more than that nobody answered."""
+        found = error if isinstance(error, KafkaError) else next(iter(error.args), None)
+        silent = not isinstance(found, KafkaError) or found.code() in _SILENCE
+        fault = self.last_fault if silent else None
+        return error if fault is None or fault.code() not in _NOT_LET_IN else fault
 
     @property
     def client(self) -> AdminClient:
@@ -153,4 +182,7 @@ class SharedAdmin:
         return client.list_offsets(places, isolation_level=isolation, request_timeout=timeout_seconds)
 
     def _remember(self, error: KafkaError) -> None:
-        self.last_fault = error
+        # One broker that is away says nothing about a login; the refusal is what has to be told.
+        known = self._last_fault
+        if known is None or error.code() in _NOT_LET_IN or known[0].code() not in _NOT_LET_IN:
+            self._last_fault = error, time.monotonic()

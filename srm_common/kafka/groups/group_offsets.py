@@ -12,7 +12,7 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
-from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
+from srm_common.kafka.client.faults import cluster_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, SharedAdmin
 from srm_common.kafka.client.link_pool import LinkPool
 
@@ -177,11 +177,9 @@ class GroupReader:
         return out
 
     def _reason(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
-        """A refused login shows as silence; the callback knows better."""
-        found = kafka_error(error)
-        silent = found is None or found.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
-        last_fault = self._fresh.last_fault or self._shared.last_fault
-        return last_fault if silent and last_fault is not None else error
+        """The same, or why no connection was made."""
+        first = self._fresh.explained(error)
+        return first if first is not error else self._shared.explained(error)
 
 
 def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> GroupOffsets:

@@ -19,7 +19,7 @@ from srm_common.domain.topics.state_topics import (
     judge,
     state_topics,
 )
-from srm_common.errors import AccessDenied, ClusterError, StateTopicInvalid, UnreachableCluster
+from srm_common.errors import AccessDenied, ClusterError, SrmError, StateTopicInvalid, UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import (
     EARLIEST,
@@ -170,7 +170,8 @@ class _Keeper:
     def __init__(self, cluster: ClusterSettings, seconds: float, admin: SharedAdmin | None) -> None:
         self._cluster = cluster
         self._seconds = seconds
-        self._admin = (admin or SharedAdmin(cluster)).client
+        self._shared = admin or SharedAdmin(cluster)
+        self._admin = self._shared.client
 
     def find(self, topics: Iterable[StateTopic]) -> dict[str, FoundTopic]:
         wanted = {topic.name: topic for topic in topics}
@@ -206,10 +207,11 @@ class _Keeper:
                 unknown = found is not None and found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
                 if not unknown or time.monotonic() > deadline:
                     needs = Right("DescribeConfigs", "topic", name)
-                    raise cluster_error(
-                        self._cluster, f"describe the settings of state topic {name}", error, needs
-                    ) from error
+                    raise self._error(f"describe the settings of state topic {name}", error, needs) from error
             time.sleep(_PAUSE_SECONDS)
+
+    def _error(self, doing: str, error: KafkaException, needs: Right | None = None) -> SrmError:
+        return cluster_error(self._cluster, doing, self._shared.explained(error), needs)
 
     def _describe(self, topics: list[str]) -> dict[str, TopicDescription]:
         """Those of ``topics`` that exist."""
@@ -226,7 +228,7 @@ class _Keeper:
                         raise
         except KafkaException as error:
             needs = Right("Describe", "topic", name)
-            raise cluster_error(self._cluster, f"describe state topic {name}", error, needs) from error
+            raise self._error(f"describe state topic {name}", error, needs) from error
         return out
 
     def create(self, topics: Sequence[StateTopic], notes: list[str]) -> None:
@@ -258,16 +260,16 @@ class _Keeper:
                     found = kafka_error(error)
                     if found is None or found.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                         needs = Right("Create", "topic", name)
-                        raise cluster_error(self._cluster, f"create state topic {name}", error, needs) from error
+                        raise self._error(f"create state topic {name}", error, needs) from error
         except KafkaException as error:
-            raise cluster_error(self._cluster, "create its state topics", error) from error
+            raise self._error("create its state topics", error) from error
 
     def _brokers(self) -> list[int]:
         try:
             # A name is asked for so that not every topic of the cluster is sent.
             return list(self._admin.list_topics(names.META_TOPIC, timeout=self._seconds).brokers)
         except KafkaException as error:
-            raise cluster_error(self._cluster, "list its brokers", error) from error
+            raise self._error("list its brokers", error) from error
 
     def await_leaders(self, topics: Sequence[StateTopic]) -> None:
         deadline = time.monotonic() + _LEADERS_SECONDS
@@ -300,7 +302,7 @@ class _Keeper:
         except KafkaException as error:
             needs = Right("AlterConfigs", "topic", topic.name)
             doing = f"alter the settings of state topic {topic.name}"
-            raise cluster_error(self._cluster, doing, error, needs) from error
+            raise self._error(doing, error, needs) from error
 
 
 def _repair(repair: Repair, keeper: _Keeper, cluster: ClusterSettings) -> list[str]:

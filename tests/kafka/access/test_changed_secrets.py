@@ -1,0 +1,190 @@
+"""Passwords, users, authorities and certificates that change while a flow runs: nothing is lost, one sentence says what
+is wrong, and the flow goes on by itself when it is right again."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.errors import AccessDenied, SrmError, UnreachableCluster
+from srm_common.testing import LocalKafka
+from tests.faults.live_writer import LiveWriter
+from tests.kafka.access.secured import (
+    Secured,
+    assert_equal,
+    flow_of,
+    let_in,
+    scram_listener,
+    scram_login,
+    shut_out,
+    tls_listener,
+    topic_of,
+)
+from tests.kafka.access.test_certificates import Certified
+from tests.kafka.topic_pairs import Here, run
+
+FIRST, SECOND = "open-sesame-1", "open-sesame-2"
+#: How long a broker believes a login: a run meets the change soon.
+REAUTHENTICATION_MS = 2_000
+_PATIENT: dict[str, Any] = {"chunk_seconds": 0.3, "tasks_max": 1, "request_timeout_ms": 5_000}
+
+
+@pytest.fixture(scope="module")
+def sides(certificate: Path) -> Iterator[tuple[Secured, Secured]]:
+    """A source without TLS and a target with it; each has another mechanism."""
+    soon = {"listener.name.client.connections.max.reauth.ms": str(REAUTHENTICATION_MS)}
+    tls = {"ssl.truststore.location": str(certificate.parent / "ca.pem")}
+    with (
+        LocalKafka(
+            name="source", client_protocol="SASL_PLAINTEXT", settings=soon | scram_listener("SCRAM-SHA-256")
+        ) as source,
+        LocalKafka(
+            name="target",
+            client_protocol="SASL_SSL",
+            settings=soon | scram_listener("SCRAM-SHA-512") | tls_listener(certificate),
+        ) as target,
+    ):
+        let_in(target, "copier", FIRST, "SCRAM-SHA-512")
+        yield (
+            Secured(source, scram_login("copier", FIRST, "SCRAM-SHA-256")),
+            Secured(target, scram_login("copier", FIRST, "SCRAM-SHA-512", tls=True) | tls),
+        )
+
+
+def fault_of(flow: FlowSettings, here: Callable[..., object] | None = None) -> str:
+    """What a run says that does not end well."""
+    try:
+        record: RunRecord = run(flow, here)  # type: ignore[arg-type]
+    except SrmError as error:
+        return str(error)
+    assert record.state is RunState.FAILED
+    return record.error or next(one.error for one in record.partitions if one.error is not None)
+
+
+class During(Here):
+    """Does something in the first pass, when some of it has been copied."""
+
+    def __init__(self, change: Callable[[], object]) -> None:
+        super().__init__()
+        self._change = change
+
+    def __call__(self, *arguments: object) -> object:  # type: ignore[override]
+        if self.passes:
+            return super().__call__(*arguments)  # type: ignore[arg-type]
+        timer = threading.Timer(REAUTHENTICATION_MS / 1000, self._change)
+        timer.start()
+        try:
+            return super().__call__(*arguments)  # type: ignore[arg-type]
+        finally:
+            timer.join(180)
+
+
+def changed(side: Secured, properties: Mapping[str, str]) -> Secured:
+    return replace(side, properties={**side.properties, **properties})
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["source", "target"])
+@pytest.mark.parametrize("how", ["password", "user"])
+def test_a_login_that_changes_during_a_run(sides: tuple[Secured, Secured], which: int, how: str, name: str) -> None:
+    mechanism = ("SCRAM-SHA-256", "SCRAM-SHA-512")[which]
+    for number, one in enumerate(("SCRAM-SHA-256", "SCRAM-SHA-512")):
+        let_in(sides[number].kafka, "copier", FIRST, one)
+    source, target = sides
+    flow = flow_of(source, target, name, run_max_seconds=20.0, retry_timeout_seconds=5.0, **_PATIENT)
+    copy = topic_of(source, flow, name, 3)
+    kafka = sides[which].kafka
+
+    def change() -> None:
+        if how == "password":
+            let_in(kafka, "copier", SECOND, mechanism)
+        else:
+            shut_out(kafka, "copier", mechanism)
+
+    alias = (flow.name.source, flow.name.target)[which]
+    with LiveWriter(source.kafka.internal_servers, name, 3, which, rate=500):
+        text = fault_of(flow, During(change))
+        assert re.search(rf"cluster '?{alias}'?.* refused", text), text
+        assert "\n" not in text
+        # The next run by the schedule, without any change.
+        text = fault_of(flow)
+        assert re.search(rf"cluster '?{alias}'?.* refused", text), text
+        assert FIRST not in text
+    password = SECOND if how == "password" else FIRST
+    let_in(kafka, "copier", password, mechanism)
+    repaired = changed(sides[which], scram_login("copier", password, mechanism, tls=which == 1))
+    right = (source, repaired) if which else (repaired, target)
+    record = run(replace(flow_of(right[0], right[1], name, **_PATIENT), name=flow.name))
+    assert (record.state, record.error) == (RunState.DONE, None), record.notes
+    assert assert_equal(source, name, target, copy) > 0
+
+
+def test_a_password_that_is_wrong_from_the_start(sides: tuple[Secured, Secured], name: str) -> None:
+    """Also where librdkafka is the first to log in: its admin client."""
+    wrong = changed(sides[0], scram_login("copier", "wrong-sesame", "SCRAM-SHA-256"))
+    let_in(sides[0].kafka, "copier", FIRST, "SCRAM-SHA-256")
+    let_in(sides[1].kafka, "copier", FIRST, "SCRAM-SHA-512")
+    with pytest.raises(AccessDenied, match=r"refused to list its topics: .*; check the login") as caught:
+        topic_of(wrong, flow_of(wrong, sides[1], name), name, 1)
+    assert "wrong-sesame" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
+    made = Certified(tmp_path_factory.mktemp("certificates"))
+    with made.kafka:
+        yield made
+
+
+def test_an_authority_that_changes_during_a_run(certified: Certified, target_kafka: LocalKafka, name: str) -> None:
+    """The broker shows a certificate of another authority; the file with those that are trusted is changed later, while
+    the run asks again. A new client certificate at the same path counts as well."""
+    folder = certified.first.parent
+    trusted, own = folder / "trusted.pem", folder / "own.pem"
+    shutil.copy(certified.authority.pem, trusted)
+    shutil.copy(certified.authority.vouch_for("copier", file="copier-first"), own)
+    source = Secured(
+        certified.kafka,
+        {
+            "security.protocol": "SSL",
+            "ssl.truststore.location": str(trusted),
+            "ssl.keystore.location": str(own),
+        },
+    )
+    flow = flow_of(source, Secured(target_kafka), name, run_max_seconds=20.0, retry_timeout_seconds=300.0, **_PATIENT)
+    copy = topic_of(source, flow, name, 2)
+    later: list[threading.Timer] = []
+
+    def renew() -> None:
+        trusted.write_text(certified.authority.pem.read_text() + certified.stranger.pem.read_text())
+        shutil.copy(certified.authority.vouch_for("copier", file="copier-second"), own)
+
+    def change() -> None:
+        certified.show(certified.stranger.vouch_for("127.0.0.1", file="of-a-stranger"))
+        later.append(threading.Timer(3, renew))
+        later[0].start()
+        certified.kafka.restart(1)
+
+    try:
+        with LiveWriter(certified.kafka.internal_servers, name, 2, 7, rate=300):
+            record = run(flow, During(change))
+        assert later
+        later[0].join(180)
+        assert (record.state, record.error) == (RunState.DONE, None), record.notes
+        record = run(flow)
+        assert record.state is RunState.DONE
+        assert assert_equal(source, name, Secured(target_kafka), copy) > 0
+        # Without the new authority no run begins, and it says why.
+        shutil.copy(certified.authority.pem, trusted)
+        with pytest.raises((UnreachableCluster, AccessDenied), match="certificate"):
+            run(replace(flow, retry_timeout_seconds=1.0))
+    finally:
+        certified.show(certified.first)
