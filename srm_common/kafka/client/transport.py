@@ -15,7 +15,7 @@ import struct
 import termios
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -35,8 +35,8 @@ _TOGETHER_BYTES = 64 << 10
 _STAGING_BYTES = 64 << 10
 #: ``_ssl.ENCODING_DER``.
 _ENCODING_DER = 2
-#: What a TLS record holds at most (RFC 8446, 5.1), and what is given to OpenSSL at a time.
-_TLS_RECORD_BYTES, _TLS_SEND_BYTES = 16 << 10, 128 << 10
+#: What is given to OpenSSL at a time: eight full TLS records (RFC 8446, 5.1).
+_TLS_SEND_BYTES = 128 << 10
 
 
 def _queued(sock: socket.socket, which: int) -> int:
@@ -75,8 +75,6 @@ class _FrameIO:
     #: Bytes that the kernel is still to take, and those of them that wait for the end of the loop's turn.
     _waiting_bytes = 0
     _put_off_bytes = 0
-    #: Whether several requests can go in one system call.
-    _gathers = True
     #: Whether the beginning of a small frame, or of a large one, has been received.
     _begun = _large = False
     #: Whether the loop is going to end the collecting when nothing comes.
@@ -219,18 +217,17 @@ class _FrameIO:
         """Send a list of buffers; what the kernel does not take at once is queued."""
         if not self._write or self._closed:
             raise RuntimeError("Transport closed for writes")
-        self._write_buffer.extend(self._pieces(list_of_data))
         size = sum(map(len, list_of_data))
         self._waiting_bytes += size
         if self._writing:
+            self._write_buffer.extend(self._pieces(list_of_data))
             return
-        if self._gathers:
-            if not self._put_off_bytes:
-                self._net.before_wait(self.flush)
-            self._put_off_bytes += size
-            if self._put_off_bytes < _TOGETHER_BYTES:
-                return
-        self._send_now()
+        self._write_buffer.extend(list_of_data)
+        if not self._put_off_bytes:
+            self._net.before_wait(self.flush)
+        self._put_off_bytes += size
+        if self._put_off_bytes >= _TOGETHER_BYTES:
+            self._send_now()
 
     def flush(self) -> None:
         """Send what was put off until now."""
@@ -240,6 +237,7 @@ class _FrameIO:
 
     def _send_now(self) -> None:
         self._put_off_bytes = 0
+        self._join()
         _sent, error = self._sock_send()
         self.last_write = time.monotonic()
         if error is not None:
@@ -249,6 +247,9 @@ class _FrameIO:
         elif self._write_buffer:
             self._writing = True
             self._write_task = self._net.call_soon(self._write_to_sock)
+
+    def _join(self) -> None:
+        """Make of what was put off, of which nothing has been sent, what is sent at a time."""
 
     def _pieces(self, buffers: Iterable[Any]) -> Iterable[Any]:
         return buffers
@@ -275,6 +276,13 @@ class _FrameIO:
 
     async def _write_to_sock(self) -> None:
         raise AssertionError("the library's transport class comes first")
+
+
+def _cut_up(buffer: Any) -> Iterator[memoryview]:
+    """What is given to OpenSSL at a time."""
+    whole = memoryview(buffer)
+    for at in range(0, len(whole), _TLS_SEND_BYTES):
+        yield whole[at : at + _TLS_SEND_BYTES]
 
 
 class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
@@ -313,10 +321,9 @@ class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
 
 
 class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
-    """TLS sockets: receives into large buffers; OpenSSL has no gathering send."""
+    """TLS sockets: receives into large buffers; OpenSSL has no gathering send, so requests are joined."""
 
     _short_means_empty = False
-    _gathers = False
 
     async def handshake(self, timeout_at: float | None = None) -> None:
         """Agree upon keys. Raises KafkaTimeoutError after ``timeout_at`` (monotonic seconds), OSError when refused."""
@@ -334,24 +341,35 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
         # Public from Python 3.13 on; the object below has had it since 3.10.
         return [one.public_bytes(_ENCODING_DER) for one in self._sock._sslobj.get_verified_chain()]
 
+    def close(self) -> None:
+        """End the connection when all was sent."""
+        self.flush()
+        super().close()
+
+    def _join(self) -> None:
+        self._write_buffer = deque(self._pieces(self._write_buffer))
+
     def _pieces(self, buffers: Iterable[Any]) -> Iterable[Any]:
-        """Small buffers joined: each send is a system call and a TLS record. Large ones are cut, so that what was taken
-        is known while a slow link takes it."""
-        small: list[Any] = []
+        """Buffers joined into full TLS records: each send is a system call and a record at least, and a batch comes as
+        a few bytes of header and its body. Large ones are cut, not copied, so that what was taken is known while a slow
+        link takes it."""
+        some: list[Any] = []
         size = 0
         for buffer in buffers:
-            if size and size + len(buffer) > _TLS_RECORD_BYTES:
-                yield memoryview(b"".join(small))
-                small, size = [], 0
-            if len(buffer) < _TLS_RECORD_BYTES:
-                small.append(buffer)
-                size += len(buffer)
+            if len(buffer) >= _TLS_SEND_BYTES:
+                if size:
+                    yield from _cut_up(b"".join(some))
+                    some, size = [], 0
+                yield from _cut_up(buffer)
                 continue
-            whole = memoryview(buffer)
-            for at in range(0, len(whole), _TLS_SEND_BYTES):
-                yield whole[at : at + _TLS_SEND_BYTES]
+            some.append(buffer)
+            size += len(buffer)
+            if size >= _TLS_SEND_BYTES:
+                joined = memoryview(b"".join(some))
+                yield joined[:_TLS_SEND_BYTES]
+                some, size = [joined[_TLS_SEND_BYTES:]], size - _TLS_SEND_BYTES
         if size:
-            yield memoryview(b"".join(small))
+            yield from _cut_up(b"".join(some))
 
     def _send_some(self) -> None:
         pending = self._write_buffer

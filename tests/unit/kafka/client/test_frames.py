@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 import threading
-from typing import Any, cast
+from typing import Any
 
 import kafka.errors as Errors
 import pytest
@@ -16,7 +16,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import FrameProtocol, RawFetch
-from srm_common.kafka.client.transport import FrameTlsTransport, FrameTransport
+from srm_common.kafka.client.transport import FrameTransport
 from srm_common.wire import fetch
 
 LARGEST = (1 << 31) - 1
@@ -107,13 +107,3 @@ def test_an_answer_larger_than_expected_arrives_whole(leased: bool) -> None:
         loop.close()
     assert received.frames == [large, small]
     assert received.rooms == [2 << 20, 4 << 20, 8 << 20, len(large)]
-
-
-def test_small_buffers_are_joined_for_tls() -> None:
-    """Each buffer would be a system call and a TLS record; large ones stay views, in pieces."""
-    large = memoryview(os.urandom(300_000))
-    buffers = [b"head", b"a" * 1000, large, b"b" * 10_000, b"c" * 10_000, b"", large[:16_384], b"tail"]
-    pieces = list(FrameTlsTransport._pieces(cast(Any, None), buffers))
-    assert b"".join(map(bytes, pieces)) == b"".join(map(bytes, buffers))
-    assert [len(piece) for piece in pieces] == [1004, 131_072, 131_072, 37_856, 10_000, 10_000, 16_384, 4]
-    assert pieces[1].obj is large.obj
