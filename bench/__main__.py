@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from bench import delay, results
+from bench.certificate import make_certificate
 from bench.errors import BenchError
 from bench.figures import Figures, medians
 from bench.machine import machine, now, versions
@@ -109,7 +110,7 @@ def _run(
         folder = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="srm-bench-")))
         for workload in workloads:
             with ExitStack() as clusters_stack:
-                place, clusters = _new_clusters(clusters_stack, folder, workload.name, kafka_version)
+                place, clusters = _new_clusters(clusters_stack, folder, workload.name, kafka_version, tls=workload.tls)
                 bench = SideBySide(clusters, place, sides, _report)
                 _measure(bench, workload, rounds, guarantees, len(sides), output, kafka_version)
         if delay_seconds:
@@ -123,14 +124,28 @@ def _run(
         console.print(summary_table(result), f"saved in {output} and {picture}")
 
 
-def _new_clusters(stack: ExitStack, folder: Path, name: str, version: str) -> tuple[Path, Clusters]:
+def _new_clusters(
+    stack: ExitStack, folder: Path, name: str, version: str, *, tls: bool = False
+) -> tuple[Path, Clusters]:
     """New brokers for every workload: no leftovers in their heaps or on the disk."""
     place = folder / f"{name}-{time.strftime('%H%M%S')}"
-    pair = [
-        stack.enter_context(LocalKafka(1, version, BROKER_SETTINGS, place / side, tuned_for="throughput", name=side))
+    certificate = make_certificate(place) if tls else None
+    settings = BROKER_SETTINGS if certificate is None else BROKER_SETTINGS | certificate.broker_settings
+    source, target = (
+        stack.enter_context(
+            LocalKafka(
+                1,
+                version,
+                settings,
+                place / side,
+                tuned_for="throughput",
+                name=side,
+                client_protocol="SSL" if tls else "PLAINTEXT",
+            )
+        )
         for side in ("source", "target")
-    ]
-    return place, Clusters(*pair)
+    )
+    return place, Clusters(source, target, {} if certificate is None else certificate.client_properties)
 
 
 def _measure_delay(

@@ -27,7 +27,7 @@ def run_once(
     not as many as the source's.
     """
     started = Reading(time.monotonic(), 0.0, clusters.broker_cpu_seconds())
-    watch = TargetWatch(clusters.target.bootstrap_servers, flow, source.partitions)
+    watch = TargetWatch(clusters.target.internal_servers, flow, source.partitions)
     try:
         side.start(clusters, flow, folder)
         with side.tree() as tree:

@@ -23,6 +23,7 @@ def replicator_properties(flow: Flow, source_servers: str, target_servers: str) 
         "clusters": f"{source},{target}",
         f"{source}.bootstrap.servers": source_servers,
         f"{target}.bootstrap.servers": target_servers,
+        **{f"{alias}.{key}": value for alias in (source, target) for key, value in flow.security.items()},
         f"{arrow}.enabled": "true",
         f"{arrow}.topics": flow.topic_pattern,
         f"{arrow}.groups.exclude": ".*",

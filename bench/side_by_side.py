@@ -45,7 +45,7 @@ class SideBySide:
         """Writes the source topics, waits for compaction where it is wanted, and checks the log."""
         source = self._clusters.source
         log_directory = self._clusters.log_directory(source)
-        write(workload, source.bootstrap_servers, self._create_topic)
+        write(workload, source.internal_servers, self._create_topic)
         if workload.compacted:
             wait_for_compaction(workload, log_directory, self._alter_topic)
         return inspect(workload, log_directory)
@@ -85,6 +85,7 @@ class SideBySide:
             GUARANTEES[guarantee],
             transforms=workload.transforms,
             sql=workload.sql,
+            security=self._clusters.security,
         )
         folder = self._folder / f"run-{number:03d}-{side.name}"
         folder.mkdir(parents=True)

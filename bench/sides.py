@@ -13,10 +13,15 @@ from srm_common.testing import LocalKafka
 
 @dataclass(frozen=True)
 class Clusters:
-    """Source and target, one broker each, so that a broker's log is one directory."""
+    """Source and target, one broker each, so that a broker's log is one directory.
+
+    ``security`` is what a properties file has to say of both, behind their aliases. The benchmark itself comes in by
+    the open listeners.
+    """
 
     source: LocalKafka
     target: LocalKafka
+    security: Mapping[str, str] = field(default_factory=dict)
 
     def broker_cpu_seconds(self) -> float:
         return self.source.cpu_seconds() + self.target.cpu_seconds()
@@ -30,7 +35,8 @@ class Clusters:
 class Flow:
     """One copy job. ``alias`` is the source's name; it is new for every run, so every run starts from nothing.
 
-    ``run_seconds``: a long run, which copies what comes in and should not let it wait; 0 copies what is there.
+    ``security`` is that of the clusters. ``run_seconds``: a long run, which copies what comes in and should not let it
+    wait; 0 copies what is there.
     """
 
     alias: str
@@ -41,6 +47,7 @@ class Flow:
     run_seconds: float = 0.0
     transforms: Mapping[str, str] = field(default_factory=dict)
     sql: str = ""
+    security: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target_alias(self) -> str:

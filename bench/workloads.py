@@ -18,7 +18,7 @@ class Workload:
     ``record_bytes`` is key plus value. ``batch_bytes`` and ``batch_records`` limit a batch before compression, as
     librdkafka's ``batch.size`` and ``batch.num.messages`` do. ``uncompressed_bytes`` is the size of all topics
     together, before compaction. ``transforms`` are keys of the flow, below its arrow; ``sql``: a statement
-    that does the same, for the side that knows it.
+    that does the same, for the side that knows it. ``tls``: all clients of both brokers speak TLS.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Workload:
     compacted: bool = False
     transforms: Mapping[str, str] = field(default_factory=dict)
     sql: str = ""
+    tls: bool = False
 
     @property
     def records(self) -> int:
@@ -89,6 +90,8 @@ _SQL = (
 
 _ALL = (
     Workload("1k-lz4", "1 KB JSON, lz4, 128 KB batches", 1024, "lz4", 131_072, 100_000, 4 * GB),
+    Workload("1k-lz4-tls", "1 KB JSON, lz4, 128 KB batches, TLS", 1024, "lz4", 131_072, 100_000, 4 * GB,
+             tls=True),
     Workload("1k-none", "1 KB JSON, uncompressed, 128 KB batches", 1024, "none", 131_072, 100_000, 3 * GB),
     Workload("1k-zstd", "1 KB JSON, zstd, 128 KB batches", 1024, "zstd", 131_072, 100_000, 4 * GB),
     Workload("100b-lz4", "100 B JSON, lz4, 16 KB batches", 100, "lz4", 16_384, 100_000, 1 * GB),

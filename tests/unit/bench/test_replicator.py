@@ -1,8 +1,11 @@
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from bench.certificate import make_certificate
 from bench.flow_run import spark_command, spark_environment
+from bench.mirror_maker import mirror_maker_properties
 from bench.replicator import replicator_command, replicator_properties
 from bench.sides import Flow
 from srm_common.domain.flow import FlowSettings
@@ -26,6 +29,18 @@ def test_the_properties_load_as_one_flow_with_the_wanted_guarantee(tmp_path: Pat
     assert settings.tasks_max == 2
     assert settings.topics == ("bench-1k-lz4",)
     assert not loaded(tmp_path, AT_LEAST_ONCE).exactly_once
+
+
+def test_both_sides_have_the_certificate_of_a_workload_with_tls(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path)
+    flow = replace(EXACTLY_ONCE, security=certificate.client_properties)
+    settings = loaded(tmp_path, flow)
+    for cluster in (settings.source, settings.target):
+        assert cluster.kafka_python["security_protocol"] == "SSL"
+        assert cluster.confluent["ssl.ca.location"] == str(certificate.trusted)
+    theirs = mirror_maker_properties(flow, "a:1", "b:2", 8083)
+    for alias in ("east1", "backup"):
+        assert {theirs[f"{alias}.{key}"] for key in flow.security} == set(certificate.client_properties.values())
 
 
 def test_the_run_is_one_process_that_becomes_spark_submit(tmp_path: Path) -> None:
