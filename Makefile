@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTHON_BIN := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo demo-failover demo-stop test quick unit simulate mutations lint format bench soak compat wheel clean
+.PHONY: help setup demo demo-failover demo-stop test quick unit simulate mutations lint format bench soak fuzz compat wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench: setup ## benchmark against the real MirrorMaker 2; WORKLOAD=1k-lz4 for on
 
 soak: setup ## the long tests: more fault rounds, all Kafka versions, all worlds; SOAK_ROUNDS=n
 	@scripts/test.sh soak
+
+fuzz: setup ## changed inputs for every parser, for MINUTES=20 of one core; TARGET=repack for one of them
+	@$(PYTHON_BIN) -m tests.fuzz $(TARGET) --minutes $(or $(MINUTES),20)
 
 compat: setup ## test the wheel with older and newer Airflow, Spark and Python (six minutes each); ENVIRONMENT=oldest for one
 	@$(PYTHON_BIN) -m tests.compat $(ENVIRONMENT)

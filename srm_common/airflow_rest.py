@@ -255,7 +255,7 @@ def _detail(failure: urllib.error.HTTPError) -> str:
     text = failure.read().decode(errors="replace")
     try:
         found = json.loads(text)["detail"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         found = text
     return " ".join(str(found).split())[:300]
 

@@ -25,7 +25,7 @@ def reading(document: Mapping[str, Any], what: str, version: int) -> Iterator[No
         if found != version:
             raise CorruptRecord(f"{what} has version {found}; only {version} is known")
         yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise CorruptRecord(f"{what} cannot be read: {error!r}") from error
 
 

@@ -62,7 +62,7 @@ class AirflowConnection:
         """Read the value of an ``AIRFLOW_CONN_`` variable: JSON or a URI. Raises :class:`ConfigError`."""
         try:
             return _from_json(conn_id, text) if text.lstrip().startswith("{") else _from_uri(conn_id, text)
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             # Not the parser's own words: they would repeat what may be a password.
             raise ConfigError(
                 f"the value of {variable_name(conn_id)} is neither JSON nor a URI of an Airflow connection"
@@ -169,7 +169,7 @@ def _extra(conn_id: str, extra: object) -> Mapping[str, Any]:
     if isinstance(extra, str) and extra.strip():
         try:
             extra = json.loads(extra)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ConfigError(
                 "its extra is not JSON; write librdkafka settings as a JSON object",
                 file=f"Airflow connection {conn_id}",

@@ -64,8 +64,12 @@ def connectors_in(path: Path) -> list[Connector]:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
     except UnicodeDecodeError:
         raise ConfigError("is not a text file in UTF-8", file=str(path)) from None
+    except RecursionError:
+        raise ConfigError("it is nested too deeply", file=str(path)) from None
     except json.JSONDecodeError as error:
         raise ConfigError(f"is not JSON: {error.msg}", file=str(path), line=error.lineno) from None
+    except ValueError as error:  # of Python's integers, and of dates
+        raise ConfigError(f"cannot be read: {error}", file=str(path)) from None
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "cannot be read"
         raise ConfigError(f"is not YAML: {problem}", file=str(path), line=mark.line + 1 if mark else None) from None

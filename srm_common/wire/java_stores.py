@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -50,7 +51,10 @@ def read_java_store(data: bytes, password: str | None, key_password: str | None 
         ValueError: it is no such store, it is damaged, or a password is wrong. The text names no password.
     """
     if data.startswith(_JKS):
-        return _Jks(data, password).texts(key_password or password)
+        try:
+            return _Jks(data, password).texts(key_password or password)
+        except (x509.InvalidVersion, UnsupportedAlgorithm, TypeError) as error:
+            raise ValueError("a certificate or key in it cannot be read") from error
     if data.startswith(_JCEKS):
         raise ValueError("it is a JCEKS store; convert it with keytool -importkeystore -deststoretype PKCS12")
     try:

@@ -137,7 +137,7 @@ def parse_source_offset_key(key: bytes | None) -> tuple[str, str, str, int] | No
     """
     try:
         parsed = json.loads((key or b"").decode())
-    except (UnicodeDecodeError, ValueError):
+    except (ValueError, RecursionError):
         return None
     match parsed:
         case [str(connector), {"cluster": str(alias), "partition": int(partition), "topic": str(topic)}]:
@@ -158,7 +158,7 @@ def parse_source_offset_value(value: bytes | None) -> int | None:
         return None
     try:
         parsed = json.loads(value.decode())
-    except (UnicodeDecodeError, ValueError) as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptRecord(f"{_shown(value)} is not JSON") from error
     if parsed is None:
         return None

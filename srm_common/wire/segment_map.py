@@ -106,10 +106,11 @@ class CommittedSegments(Sequence[Segment]):
                 self._unreadable.append(str(error))
                 corrupt.append((start, stored))
         for start, stored in corrupt:
-            if is_joined(stored, PLACE_BYTES):
-                del self._joined[start, int.from_bytes(stored[:PLACE_BYTES], "big")]
-            else:
+            # By where it lies: damage may make the value of one kind look like the other's.
+            if self._values.get(start) is stored:
                 del self._values[start]
+            else:
+                self._joined.pop((start, int.from_bytes(stored[:PLACE_BYTES], "big")), None)
 
     @overload
     def __getitem__(self, index: int) -> Segment: ...

@@ -281,17 +281,16 @@ def _put(out: bytearray, number: int) -> None:
 
 
 def _take(data: bytes, at: int) -> tuple[int, int]:
-    """The varint at ``at`` and the position after it; IndexError where the data end."""
+    """The varint at ``at`` and the position after it; IndexError where the data end, or after ten bytes of a number."""
     number = data[at]
     at += 1
     if number < 0x80:
         return number, at
     number &= 0x7F
-    shift = 7
-    while True:
+    for shift in range(7, 70, 7):
         byte = data[at]
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return number, at
-        shift += 7
+    raise IndexError

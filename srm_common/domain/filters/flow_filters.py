@@ -70,6 +70,8 @@ class FilterLists:
             ) from None
         except RecursionError:
             raise ConfigError(f"this is not JSON that can be read: it is nested too deeply; {_EXAMPLE}") from None
+        except ValueError:  # of Python's integers
+            raise ConfigError(f"this is not JSON that can be read: a number is too long; {_EXAMPLE}") from None
         return cls.from_json(document)
 
     @classmethod

@@ -61,7 +61,7 @@ def _notifier(name: str, settings: Mapping[str, str]) -> AlarmNotifier:
 def _value(text: str) -> Any:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(found, str) else found
 

@@ -59,7 +59,7 @@ def sync_group(group: str, target: TargetGroup, checkpoints: Iterable[Checkpoint
 # The CSV files of kafka-consumer-groups.sh --reset-offsets --from-file, without a header: topic,partition,offset for
 # one group, group,topic,partition,offset for several. As in Kafka's tool, the first line decides which the file has.
 _SHORT, _LONG = 3, 4
-_LARGEST = (1 << 63) - 1
+_LARGEST, _MOST_DIGITS = (1 << 63) - 1, 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,12 @@ def parse_group_offsets(text: str, file: str, groups: Collection[str]) -> list[G
             lines of others are left out, and none asked for means all.
 
     Raises:
-        ConfigError: a line cannot be read, or a partition comes twice; names file and line.
+        ConfigError: the file is not CSV, a line cannot be read, or a partition comes twice; names file and line.
     """
-    rows = [(number, row) for number, row in enumerate(csv.reader(io.StringIO(text)), 1) if row]
+    try:
+        rows = [(number, row) for number, row in enumerate(csv.reader(io.StringIO(text)), 1) if row]
+    except csv.Error as error:
+        raise ConfigError(f"it is not CSV: {error}", file=file) from None
     if not rows:
         raise ConfigError("there are no offsets in it", file=file)
     columns = len(rows[0][1])
@@ -130,7 +133,8 @@ def _number(text: str, what: str, file: str, line: int) -> int:
     written = text.strip()
     if written.startswith("-") and written[1:].isdecimal():
         raise ConfigError(f"the {what} {written} is negative", file=file, line=line)
-    if not (written.isascii() and written.isdecimal()) or int(written) > _LARGEST:
+    number = written.isascii() and written.isdecimal() and len(written) <= _MOST_DIGITS
+    if not number or int(written) > _LARGEST:
         raise ConfigError(f"the {what} '{written}' is not a number", file=file, line=line)
     return int(written)
 

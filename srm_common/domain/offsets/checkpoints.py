@@ -214,7 +214,7 @@ class CheckpointMemory:
                 {str(topic): str(topic_id) for topic, topic_id in found["copies"].items()},
                 {Part(part): int(when) for part, when in found["last_ms"].items()},
             )
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             return cls()
 
     def _is_over(self, part: Part, interval: float, flow: FlowSettings, now_ms: int) -> bool:

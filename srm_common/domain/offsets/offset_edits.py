@@ -18,6 +18,8 @@ from srm_common.domain.topics.source_topics import Pin, SourceTopics
 from srm_common.errors import ConfigError
 
 _COLUMNS = ("topic", "partition", "offset")
+#: Of a number of 64 bits.
+_MOST_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +191,16 @@ def _number(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value if value >= 0 else None
     text = str(value).strip()
-    return int(text) if isinstance(value, str) and text.isascii() and text.isdecimal() else None
+    known = isinstance(value, str) and text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+    return int(text) if known else None
 
 
 def _csv_rows(text: str, name: str) -> Iterable[tuple[str, Any, Any, Any]]:
-    for number, row in enumerate(csv.reader(io.StringIO(text.lstrip("\ufeff"))), 1):
+    try:
+        rows = list(csv.reader(io.StringIO(text.lstrip("\ufeff"))))
+    except csv.Error as error:
+        raise ConfigError(f"the file is not CSV: {error}", file=name) from None
+    for number, row in enumerate(rows, 1):
         cells = [cell.strip() for cell in row]
         if not any(cells) or cells[0].startswith("#") or (number == 1 and tuple(map(str.lower, cells)) == _COLUMNS):
             continue
@@ -205,7 +212,7 @@ def _csv_rows(text: str, name: str) -> Iterable[tuple[str, Any, Any, Any]]:
 def _json_rows(text: str, name: str) -> Iterable[tuple[str, Any, Any, Any]]:
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"the file is not JSON: {error}", file=name) from None
     entries = document.get("offsets") if isinstance(document, dict) else document
     if not isinstance(entries, list):

@@ -88,7 +88,7 @@ class RunSelection:
                 tuple(document["notes"]),
                 document.get("installation"),
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigError(f"this is not the selection of a run: {error!r}") from None
 
     def applied_to(self, flow: FlowSettings) -> FlowSettings:

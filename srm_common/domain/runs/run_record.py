@@ -39,7 +39,7 @@ class Installation:
             if found is None:
                 return None
             return cls(str(found["id"]), str(found["host"]), str(found["run_id"]), int(found["when_ms"]))
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
 

@@ -154,7 +154,7 @@ class RefreshMemory:
                 ),
                 str(document.get("decisions", "")),
             )
-        except (TypeError, ValueError, AttributeError):
+        except (TypeError, ValueError, AttributeError, OverflowError):
             return cls()
 
     def _is_over(self, job: Job, interval: float, flow: FlowSettings, now_ms: int) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self
 
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import CorruptRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +124,24 @@ class SourceTopics:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any] | None) -> Self:
-        """Read a state record; None is a flow that remembers nothing yet."""
-        return cls(
-            {
-                topic: SourceTopic(
-                    topic_id=known.get("id"),
-                    pins={int(p): Pin(*pin) for p, pin in known.get("pins", {}).items()},
-                    start=ChosenStart(*known["start"]) if known.get("start") else None,
-                )
-                for topic, known in (record or {}).items()
-            }
-        )
+        """Read a state record; None is a flow that remembers nothing yet.
+
+        Raises:
+            CorruptRecord: it is another one. To forget the pins in it could lose what an edit of offsets asked for.
+        """
+        try:
+            return cls(
+                {
+                    topic: SourceTopic(
+                        topic_id=known.get("id"),
+                        pins={int(p): Pin(*pin) for p, pin in known.get("pins", {}).items()},
+                        start=ChosenStart(*known["start"]) if known.get("start") else None,
+                    )
+                    for topic, known in (record or {}).items()
+                }
+            )
+        except (AttributeError, TypeError, ValueError) as error:
+            raise CorruptRecord(
+                f"what the flow remembers of its source (key 'topics' of its state) cannot be read: {error!r}; "
+                "write a tombstone with that key to forget it, also offsets that were edited and not yet copied from"
+            ) from error

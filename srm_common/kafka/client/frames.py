@@ -27,6 +27,10 @@ _LARGEST_FRAME = (1 << 31) - 1
 _STEP_BYTES = 1 << 20
 
 
+#: What decoders, the library's too, raise for bytes that are no answer.
+_UNREADABLE = (ValueError, IndexError, struct.error, OverflowError, TypeError, AssertionError, MemoryError)
+
+
 class RawProduce:
     """A Produce request whose record batches stay in the buffers they were received into."""
 
@@ -175,13 +179,13 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
             KafkaProtocolError: it is not the answer that is to come next, or cannot be decoded.
         """
         expected, _lease, decoder, _least = self._decoders.popleft()
-        (number,) = _CORRELATION.unpack_from(frame, 0)
-        if number != expected:
-            raise Errors.CorrelationIdError(f"Correlation IDs do not match: sent {expected}, recv {number}")
         try:
+            (number,) = _CORRELATION.unpack_from(frame, 0)
+            if number != expected:
+                raise Errors.CorrelationIdError(f"Correlation IDs do not match: sent {expected}, recv {number}")
             return number, decoder(frame)
-        except (ValueError, IndexError, struct.error) as error:
-            raise Errors.KafkaProtocolError(f"Unable to decode response: {error}") from error
+        except _UNREADABLE as error:
+            raise Errors.KafkaProtocolError(f"Unable to decode response: {error!r}") from error
 
 
 def _decode_fetch(frame: bytes | memoryview) -> fetch.FetchAnswer:

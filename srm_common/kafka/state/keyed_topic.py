@@ -130,7 +130,8 @@ def decode(value: bytes, parse: Callable[[dict[str, Any]], T], place: str, remed
     """What ``parse`` makes of the document of a value, which it gets without its version.
 
     Args:
-        parse: raises CorruptRecord, ValueError, TypeError or KeyError for a document that is not one of its own.
+        parse: raises CorruptRecord, ValueError, TypeError, KeyError or OverflowError for a document that is not one of
+            its own.
         place: where the record lies, as :func:`place_of` says it.
 
     Raises:
@@ -143,7 +144,7 @@ def decode(value: bytes, parse: Callable[[dict[str, Any]], T], place: str, remed
         version = document.pop("version")
         if version == VERSION:
             return parse(document)
-    except (CorruptRecord, ValueError, TypeError, KeyError, RecursionError) as error:
+    except (CorruptRecord, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         reason = str(error) if isinstance(error, CorruptRecord) else repr(error)
         raise CorruptRecord(f"{place} cannot be read: {reason}; write a tombstone with that key {remedy}") from error
     raise CorruptRecord(

@@ -98,7 +98,7 @@ class TopicRegistry(Closing):
 def _kind(raw: bytes) -> str | None:
     try:
         key = json.loads(raw)
-    except (UnicodeDecodeError, ValueError):
+    except (ValueError, RecursionError):
         return None
     if isinstance(key, list) and key and key[0] in (_TOPIC, _CLUSTER):
         return str(key[0])

@@ -39,7 +39,7 @@ def last_move(flow: FlowSettings | FlowClusters) -> MoveReport | None:
         return None
     try:
         return MoveReport.from_json(found)
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise CorruptRecord(
             f"the record of the last move along {flow.name} on cluster '{flow.target.alias}' cannot be read "
             f"({error!r}); it is replaced when a move starts with step {StepName.CHECK}"

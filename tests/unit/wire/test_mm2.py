@@ -202,3 +202,10 @@ def test_partition_of_25_equals_kafkas(key: str, partition: int) -> None:
 
 def test_empty_key_has_a_partition() -> None:
     assert 0 <= partition_for(b"", 7) < 7
+
+
+def test_source_offsets_that_are_nested_without_end() -> None:
+    deep = b"[" * 100_000
+    assert mm2.parse_source_offset_key(deep) is None
+    with pytest.raises(CorruptRecord, match="is not JSON"):
+        mm2.parse_source_offset_value(deep)

@@ -297,3 +297,17 @@ def test_what_left_the_target_and_what_was_replaced_is_dropped_but_the_newest_st
         assert (changes.dropped, changes.replaced) == (keys[:dropped], dropped)
     topic.append(*encode_segment(build_segment("t", 4, 5, 25, [OffsetSpan(5, 20, 40, 20)], 999)))
     assert map_changes(topic.read(), 0, topic.end).dropped == keys[1:]
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_damaged_segment_that_looks_like_one_of_the_other_kind_is_passed_over(joined: bool) -> None:
+    """The byte behind the head says that a body is compressed; the key says another thing."""
+    unreadable: list[str] = []
+    committed = CommittedSegments("orders", 0, unreadable)
+    if joined:
+        committed.put_joined(5, bytes(12) + b"\5\xff", 9)
+    else:
+        committed.put(5, bytes(12) + b"\0\xff\xff", 9)
+    assert list(committed) == []
+    assert len(unreadable) == 1
+    assert len(committed) == 0

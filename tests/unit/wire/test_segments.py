@@ -140,3 +140,10 @@ def test_garbage_is_refused_or_read_but_never_crashes(key: bytes, value: bytes) 
     except CorruptRecord:
         return
     assert segment.upstream_start <= segment.upstream_end
+
+
+def test_a_number_without_end_is_a_damaged_segment() -> None:
+    """Its bits were added up one by one, for minutes where a record has a megabyte of them."""
+    key, value = encode_segment(Segment("orders", 0, 0, 10, 0, 10, (OffsetSpan(0, 10, 0, 10),)))
+    with pytest.raises(CorruptRecord, match="ends too early"):
+        decode_segment(key, value[:12] + b"\xff" * 1_000_000)

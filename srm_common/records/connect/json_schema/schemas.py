@@ -116,7 +116,7 @@ def _json(text: str) -> Any:
 
     try:
         return json.loads(text, parse_float=Decimal, parse_constant=constant)
-    except (ValueError, InvalidOperation):
+    except (ValueError, InvalidOperation, RecursionError):
         raise DataFault("has a schema that is not JSON") from None
 
 

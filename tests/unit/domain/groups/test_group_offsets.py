@@ -167,3 +167,9 @@ def test_what_was_written_is_compared() -> None:
     # What was not to be changed is only looked at.
     left = judged(TargetGroup("empty", {TopicPartition("a.t", 0): 60}))
     assert compared(left, TargetGroup("empty", {TopicPartition("a.t", 0): 60}), None).problem is None
+
+
+@pytest.mark.parametrize("text", ["a\rb", "g,orders,0," + "9" * 5000])
+def test_a_file_that_is_no_table_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^file"):
+        parse_group_offsets(text, "file", ["g"])

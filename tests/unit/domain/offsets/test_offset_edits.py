@@ -133,3 +133,9 @@ def test_what_the_copy_contradicts_is_not_written(end: CopyEnd | str, reason: st
     action = repair_action(LAST, end)
     assert action.next_offset is None
     assert reason in action.proof
+
+
+@pytest.mark.parametrize("text", ["a\rb", "[" * 100_000, "topic,partition,offset\norders,0," + "9" * 5000])
+def test_a_file_that_is_no_table_is_named(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^file"):
+        parse_offsets_file(text, "file")

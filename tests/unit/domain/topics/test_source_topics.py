@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopic, SourceTopics
+from srm_common.errors import CorruptRecord
 
 offsets = st.integers(0, 1 << 62)
 pins = st.builds(Pin, offsets, st.none() | offsets)
@@ -52,3 +55,9 @@ def test_an_id_that_is_not_known_now_does_not_wipe_the_remembered_one() -> None:
     assert memory.with_ids({"t": None}).topic_id("t") == "first"
     assert memory.with_ids({"t": "second"}).topic_id("t") == "second"
     assert memory.with_ids({"t": "second"}).pin("t", 0) == Pin(5, None)
+
+
+@pytest.mark.parametrize("record", [[1], "x", {"t": 1}, {"t": {"pins": {"x": [1, 2]}}}, {"t": {"pins": {"0": [1]}}}])
+def test_another_s_record_is_named(record: Any) -> None:
+    with pytest.raises(CorruptRecord, match=r"\(key 'topics' of its state\) cannot be read"):
+        SourceTopics.from_json(record)

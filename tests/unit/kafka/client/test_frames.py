@@ -11,11 +11,12 @@ from typing import Any
 import kafka.errors as Errors
 import pytest
 from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import ApiVersionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import FrameProtocol, RawFetch
+from srm_common.kafka.client.library import messages
 from srm_common.kafka.client.transport import FrameTransport
 from srm_common.wire import fetch
 
@@ -107,3 +108,27 @@ def test_an_answer_larger_than_expected_arrives_whole(leased: bool) -> None:
         loop.close()
     assert received.frames == [large, small]
     assert received.rooms == [2 << 20, 4 << 20, 8 << 20, len(large)]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\0\0",
+        # A key of 2^69 bytes, for which Python has no index.
+        b"\0\0\0\1" + b"\0" + b"\0\0\0\0" + b"\2" + b"\xff" * 9 + b"\x7f" + bytes(20),
+    ],
+    ids=["nothing", "half a number", "too large for an index"],
+)
+@pytest.mark.parametrize("kind", [ApiVersionsRequest, FindCoordinatorRequest])
+def test_what_cannot_be_decoded_is_an_error_of_the_protocol(kind: Any, frame: bytes) -> None:
+    """Connections are closed by those; another one would end the thread that serves all of them."""
+    parser = FrameProtocol(client_id="srm")
+    parser._decoders.append((1, None, _library_decoder_of(kind), 0))
+    with pytest.raises(Errors.KafkaProtocolError, match="Unable to decode response"):
+        parser.receive(frame)
+
+
+def _library_decoder_of(kind: Any) -> Any:
+    _, answer = messages()[kind.__name__.removesuffix("Request")]
+    return lambda frame: answer[4].decode(frame, header=True)
