@@ -91,7 +91,10 @@ class LocalKafka(LocalServer):
         self.cluster_id, self.name = random_id(), name
         if logins:
             client_protocol = "SASL_PLAINTEXT"
-        self._settings = {**(broker_settings(logins) if logins else {}), **(settings or {})}
+        self._settings = {
+            **(broker_settings(logins, kraft=has_kraft(self.version)) if logins else {}),
+            **(settings or {}),
+        }
         self._features, self._java_options = dict(features or {}), tuple(java_options)
         self._client_protocol = client_protocol
         self._racks, self._tiered = tuple(racks), tiered

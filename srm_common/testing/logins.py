@@ -6,18 +6,19 @@ from collections.abc import Mapping
 
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 
 
-def broker_settings(logins: Mapping[str, str]) -> dict[str, str]:
+def broker_settings(logins: Mapping[str, str], *, kraft: bool = True) -> dict[str, str]:
     """Broker settings: SASL PLAIN for clients, and what no ACL allows is refused.
 
-    ``logins`` are passwords by user name. Who comes by the open listener, the brokers among them, may do everything.
+    ``logins`` are passwords by user name; ``kraft``: there is no ZooKeeper, which has an authorizer of its own. Who comes by the open listener, the brokers among them, may do everything.
     """
     users = " ".join(f'user_{name}="{password}"' for name, password in logins.items())
     return {
         "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.client.plain.sasl.jaas.config": f"{_MODULE} required {users};",
-        "authorizer.class.name": _AUTHORIZER,
+        "authorizer.class.name": _AUTHORIZER if kraft else _ZOOKEEPER_AUTHORIZER,
         "super.users": "User:ANONYMOUS",
     }
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from srm_common.kafka.client.library import (
     CreateAclsRequest,
@@ -40,6 +40,17 @@ from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.link_groups import LinkGroups, answered, done, error_of
 
 _NOT_CONTROLLER = 41
+#: The newest of both requests about bindings that brokers of 2.8 know (KIP-482), and the names of the fields of each.
+_ACLS_VERSION = 2
+_CREATION = (
+    *("resource_type", "resource_name", "resource_pattern_type"),
+    *("principal", "host", "operation", "permission_type"),
+)
+_FILTER = (
+    *("resource_type_filter", "resource_name_filter", "pattern_type_filter"),
+    *("principal_filter", "host_filter", "operation", "permission_type"),
+)
+B = TypeVar("B", AclBinding, AclBindingFilter)
 
 
 @dataclass(frozen=True)
@@ -207,58 +218,28 @@ class LinkAdmin(LinkGroups):
         kind = CreateAclsRequest
 
         def request() -> Any:
-            return CreateAclsRequest(
-                version=2,
-                creations=[
-                    kind.AclCreation(
-                        resource_type=_number(one.restype),
-                        resource_name=one.name,
-                        resource_pattern_type=_number(one.resource_pattern_type),
-                        principal=one.principal,
-                        host=one.host,
-                        operation=_number(one.operation),
-                        permission_type=_number(one.permission_type),
-                    )
-                    for one in acls
-                ],
-            )
+            return kind(version=_ACLS_VERSION, creations=[kind.AclCreation(**_fields(_CREATION, one)) for one in acls])
 
-        answer = self._ask_controller(request, lambda answer: answer.results, request_timeout)
-        return {
-            one: answered(result.error_code, result.error_message)
-            for one, result in zip(acls, answer.results, strict=True)
-        }
+        return self._change_bindings(acls, request, lambda answer: answer.results, request_timeout)
 
     def delete_acls(
         self, acl_binding_filters: Sequence[AclBindingFilter], *, request_timeout: float = -1
     ) -> dict[AclBindingFilter, Future[None]]:
         """By filter."""
-        kind = DeleteAclsRequest
+        kind, ones = DeleteAclsRequest, acl_binding_filters
 
         def request() -> Any:
-            return DeleteAclsRequest(
-                version=2,
-                filters=[
-                    kind.DeleteAclsFilter(
-                        resource_type_filter=_number(one.restype),
-                        resource_name_filter=one.name,
-                        pattern_type_filter=_number(one.resource_pattern_type),
-                        principal_filter=one.principal,
-                        host_filter=one.host,
-                        operation=_number(one.operation),
-                        permission_type=_number(one.permission_type),
-                    )
-                    for one in acl_binding_filters
-                ],
-            )
+            return kind(version=_ACLS_VERSION, filters=[kind.DeleteAclsFilter(**_fields(_FILTER, one)) for one in ones])
 
-        answer = self._ask_controller(request, lambda answer: answer.filter_results, request_timeout)
-        return {
-            one: answered(result.error_code, result.error_message)
-            for one, result in zip(acl_binding_filters, answer.filter_results, strict=True)
-        }
+        return self._change_bindings(ones, request, lambda answer: answer.filter_results, request_timeout)
 
     # ---- inside
+
+    def _change_bindings(
+        self, ones: Sequence[B], request: Callable[[], Any], results: Callable[[Any], Sequence[Any]], seconds: float
+    ) -> dict[B, Future[None]]:
+        found = results(self._ask_controller(request, results, seconds))
+        return {one: answered(told.error_code, told.error_message) for one, told in zip(ones, found, strict=True)}
 
     def _ask_controller(
         self, request: Callable[[], Any], results: Callable[[Any], Iterable[Any]], seconds: float
@@ -319,6 +300,13 @@ def _entry(answer: Any) -> ConfigEntry:
     except ValueError:  # one that came with a newer broker
         source = ConfigSource.UNKNOWN_CONFIG
     return ConfigEntry(answer.name, answer.value, source, answer.read_only, False, answer.is_sensitive)
+
+
+def _fields(names: Sequence[str], one: AclBinding | AclBindingFilter) -> dict[str, Any]:
+    """A binding, or what is to be among the bindings, as the fields of a request."""
+    resource = (_number(one.restype), one.name, _number(one.resource_pattern_type))
+    access = (one.principal, one.host, _number(one.operation), _number(one.permission_type))
+    return dict(zip(names, resource + access, strict=True))
 
 
 def _number(one: Any) -> int:
