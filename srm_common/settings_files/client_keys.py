@@ -238,6 +238,12 @@ def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str
     if mechanism == "GSSAPI":
         kafka_python["sasl_oauth_token_provider"] = _kerberos(client, options)
         return
+    if options.get("tokenauth", "false").strip().lower() == "true":
+        raise client.fault(
+            "sasl.jaas.config",
+            "tokenauth=true (login by a delegation token) is not available, as librdkafka does not know it; use a user "
+            "of the cluster with its password, and remove tokenauth",
+        )
     username = options.get("username") or client.get("sasl.username")
     password = options.get("password") if "password" in options else client.get("sasl.password")
     if username is None or password is None:

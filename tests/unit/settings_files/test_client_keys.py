@@ -201,6 +201,14 @@ def test_whom_to_trust_at_the_token_endpoint(
             },
             "sasl.login.callback.handler.class: a login that a Java class supplies is not available",
         ),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "SCRAM-SHA-256",
+                "sasl_jaas_config": SCRAM.replace(";", ' tokenauth="true";'),
+            },
+            r"tokenauth=true \(login by a delegation token\) is not available",
+        ),
         ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI needs sasl.jaas.config.*Java's default"),
         (
             {**KERBEROS, "sasl_kerberos_service_name": "hdfs"},
