@@ -3,8 +3,12 @@ is wrong, and the flow goes on by itself when it is right again."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -30,6 +34,7 @@ from tests.kafka.access.secured import (
     topic_of,
 )
 from tests.kafka.access.test_certificates import Certified
+from tests.kafka.records import plain, produce
 from tests.kafka.topic_pairs import Here, run
 
 FIRST, SECOND = "open-sesame-1", "open-sesame-2"
@@ -135,6 +140,71 @@ def test_a_password_that_is_wrong_from_the_start(sides: tuple[Secured, Secured],
     with pytest.raises(AccessDenied, match=r"refused to list its topics: .*; check the login") as caught:
         topic_of(wrong, flow_of(wrong, sides[1], name), name, 1)
     assert "wrong-sesame" not in str(caught.value)
+
+
+def test_a_password_that_changes_in_a_secrets_backend(
+    sides: tuple[Secured, Secured], tmp_path: Path, name: str
+) -> None:
+    """Airflow's connections come from a backend; processes started before and after the change, as tasks are."""
+    source, target = sides
+    for side, mechanism in zip(sides, ("SCRAM-SHA-256", "SCRAM-SHA-512"), strict=True):
+        let_in(side.kafka, "copier", FIRST, mechanism)
+    connections, file = tmp_path / "connections.json", tmp_path / "srm.properties"
+    alias = name.replace("-", "")
+    written: dict[str, object] = {
+        "clusters": f"{alias}, target",
+        f"{alias}.connection": "kafka_source",
+        **{f"target.{key}": value for key, value in target.properties.items()},
+        "target.bootstrap.servers": target.kafka.bootstrap_servers,
+        f"{alias}->target.enabled": "true",
+        f"{alias}->target.topics": name,
+        "replication.factor": -1,
+        "sync.topic.acls.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        "retry.timeout.seconds": 5,
+    }
+    file.write_text("".join(f"{key} = {value}\n" for key, value in written.items()))
+
+    def know(password: str) -> None:
+        host, _, port = source.kafka.bootstrap_servers.rpartition(":")
+        extra = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+        found = {"conn_type": "kafka", "host": host, "port": int(port), "login": "copier", "password": password}
+        connections.write_text(json.dumps({"kafka_source": {**found, "extra": extra}}))
+
+    def control() -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "srm_common.cli.main", "--config", str(file), "run", "--flow", f"{alias}->target"],
+            env={
+                **{key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_CONN_")},
+                "AIRFLOW_HOME": str(tmp_path / "airflow"),
+                "AIRFLOW__SECRETS__BACKEND": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
+                "AIRFLOW__SECRETS__BACKEND_KWARGS": json.dumps({"connections_file_path": str(connections)}),
+            },
+            capture_output=True,
+            text=True,
+            timeout=500,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    (tmp_path / "airflow").mkdir()
+    source.kafka.create_topic(name)
+    produce(source.kafka, name, 0, plain(100))
+    know(FIRST)
+    code, printed = control()
+    assert code == 0, printed
+    let_in(source.kafka, "copier", SECOND, "SCRAM-SHA-256")
+    produce(source.kafka, name, 0, plain(100, start=100))
+    code, printed = control()
+    assert code == 3, printed
+    assert f"cluster '{alias}'" in printed
+    assert "check the login" in printed
+    assert FIRST not in printed
+    assert "Traceback" not in printed
+    know(SECOND)
+    code, printed = control()
+    assert code == 0, printed
+    assert SECOND not in printed
+    assert assert_equal(source, name, target, f"{alias}.{name}") == 200
 
 
 @pytest.fixture(scope="module")

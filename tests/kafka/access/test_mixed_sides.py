@@ -23,8 +23,8 @@ from tests.kafka.access.secured import (
     topic_of,
 )
 from tests.kafka.authority import Authority
-from tests.kafka.flows import write
-from tests.kafka.topic_pairs import run, values
+from tests.kafka.records import plain, produce
+from tests.kafka.topic_pairs import run
 
 _STORES, _LOGIN = "store-hush", "login-hush"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -117,7 +117,7 @@ def test_a_run_with_another_kind_of_security_on_each_side(
     copy = topic_of(source, flow, name, 2)
     for _ in range(2):
         for partition in range(2):
-            write(_Open(sides.source), name, values(0, 500), partition)  # type: ignore[arg-type]
+            produce(sides.source, name, partition, plain(500))
         record = run(flow)
         assert (record.state, record.error) == (RunState.DONE, None), record.notes
     assert assert_equal(source, name, target, copy) == 2000
@@ -128,14 +128,3 @@ def test_a_run_with_another_kind_of_security_on_each_side(
         found = certificate_end(cluster)
         assert found is not None
         assert found.ends_ms is not None
-
-
-@dataclass(frozen=True)
-class _Open:
-    """A cluster as the tests reach it."""
-
-    kafka: LocalKafka
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return self.kafka.internal_servers
