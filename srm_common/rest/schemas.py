@@ -89,7 +89,7 @@ class HealthModel(BaseModel):
 
 class AlarmModel(BaseModel):
     """``kind``: lag_objective, stalled, heartbeat_absent, lost_data, untranslated_groups, foreign_writer,
-    skipped_records, certificate_expiry; ``severity``: warning, critical."""
+    skipped_records, certificate_expiry, copies_differ; ``severity``: warning, critical."""
 
     kind: str
     severity: str
@@ -194,6 +194,10 @@ class FlowSummary(Totals):
     failed_partitions: int = 0
     groups: int = 0
     untranslated_groups: int = 0
+    proved_partitions: int = Field(default=0, description="copies that a verification has proved")
+    unproved_partitions: int = Field(default=0, description="copies that were proved in part, or could not be read")
+    different_partitions: int = Field(default=0, description="copies that are not what was committed")
+    verified_ms: int | None = Field(default=None, description="when the first of the compared copies was compared")
     lag: int | None = None
     lag_bounds: Bounds | None = None
     lag_ms: int | None = None

@@ -114,6 +114,11 @@ _ALARMS: dict[AlarmKind, _Remedy] = {
         "srm-control check-copies --flow FLOW",
         None,
     ),
+    AlarmKind.COPIES_DIFFER: (
+        "Find out what changed the copies, and have what is different copied again: the command names each difference.",
+        "srm-control verify --flow FLOW",
+        None,
+    ),
     AlarmKind.SKIPPED_RECORDS: (
         "Find out in the dead letter topic, or by the run's notes, which records they are and which transform cannot "
         "take them; fix what writes them, or the transform.",
@@ -229,6 +234,9 @@ def _always(seen: Observation) -> Iterator[Alarm]:
     if seen.foreign_writers is not None:
         text = f"copies of {seen.flow} have another writer: {seen.foreign_writers}"
         yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
+    if seen.copies_differ is not None:
+        text = f"copies of {seen.flow} are not what was committed: {seen.copies_differ}"
+        yield _alarm(seen, AlarmKind.COPIES_DIFFER, Severity.CRITICAL, text, None)
     if seen.skipped_ms is not None and seen.now_ms - seen.skipped_ms < SHOWN_MS:
         text = f"transforms of {seen.flow} could not take {records(seen.skipped_records)}{_skipped_of(seen)}"
         text += f"; {_where_skipped(seen)}"

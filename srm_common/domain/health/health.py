@@ -66,6 +66,7 @@ class AlarmKind(StrEnum):
     FOREIGN_WRITER = "foreign_writer"
     SKIPPED_RECORDS = "skipped_records"
     CERTIFICATE_EXPIRY = "certificate_expiry"
+    COPIES_DIFFER = "copies_differ"
 
 
 class Severity(StrEnum):
@@ -92,10 +93,11 @@ class Observation:
     ``paused`` and ``enabled`` as the scheduler has them (None: unknown); ``misconfigured`` is the error in the file
     that disables the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is active.
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
-    ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last. ``last_run_lost_records`` were
-    lost in the newest run, ``lost_records`` by the newest loss as a whole, which was last seen at ``lost_ms``. The
-    ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`; ``dead_letter_topic`` is the one in the
-    file, empty without one. ``certificates`` are those of the history. ``lag`` and ``lag_before`` may be known in part.
+    ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers``, ``copies_differ`` as reported last.
+    ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was
+    last seen at ``lost_ms``. The ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`;
+    ``dead_letter_topic`` is the one in the file, empty without one. ``certificates`` are those of the history. ``lag``
+    and ``lag_before`` may be known in part.
     ``data_topics``: topics that are copied and are not heartbeats.
     ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that no run was
     due, since the flow was paused or new. ``quiet_since_ms``: since when none of its tasks is running, if that is
@@ -130,6 +132,7 @@ class Observation:
     untranslated_groups: int = 0
     untranslated_text: str | None = None
     foreign_writers: str | None = None
+    copies_differ: str | None = None
     store_fault: str | None = None
     schedule_fault: str | None = None
     reported_ms: int | None = None

@@ -274,6 +274,7 @@ def _with_history(seen: Observation, known: FlowHistory) -> Observation:
         untranslated_text=known.untranslated_text,
         foreign_writers=known.foreign_writers,
         certificates=known.certificates,
+        copies_differ=known.copies_differ,
         skipped_records=known.skipped_records,
         dead_letters=known.dead_letters,
         skipped_since_ms=known.skipped_since_ms,

@@ -13,6 +13,8 @@ from typing import Any, Self
 from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.certificates import CertificateEnd, later_seen
 from srm_common.domain.monitoring.run_report import RunReport, untranslated
+from srm_common.domain.offsets.verification import Verdict
+from srm_common.domain.offsets.verification_summary import VerificationSummary
 
 # Which sentence of a run tells about records that vanished at the source.
 
@@ -88,6 +90,10 @@ class FlowHistory:
     than heartbeats, as last reported. ``lag`` is None where the run could not look, ``lag_before`` that of the
     report before. ``heartbeat_silence``, ``foreign_writers``, ``untranslated_text`` are sentences.
 
+    ``copies_differ`` is what the newest verification says of differences, which ``different_partitions`` have;
+    ``proved_partitions`` are proved, ``unproved_partitions`` only in part, or could not be read. Each was compared at
+    ``verified_ms`` or later.
+
     ``failing_since_ms`` is the end of the first bad run after the last good one; ``lag_over_since_ms`` since when the
     lag is over ``lag_objective_records``. A lag that is unknown in part and not over it for certain is no reason to
     call it small: then what held before continues.
@@ -136,6 +142,11 @@ class FlowHistory:
     untranslated_groups: int = 0
     untranslated_text: str | None = None
     foreign_writers: str | None = None
+    copies_differ: str | None = None
+    verified_ms: int | None = None
+    proved_partitions: int = 0
+    unproved_partitions: int = 0
+    different_partitions: int = 0
     skipped_records: int = 0
     dead_letters: int = 0
     skipped_since_ms: int | None = None
@@ -205,6 +216,7 @@ _TEXTS = (
     "heartbeat_silence",
     "untranslated_text",
     "foreign_writers",
+    "copies_differ",
     "skipped_text",
 )
 _KINDS: dict[str, Any] = {
@@ -268,6 +280,8 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
         lag_objective_records=report.lag_objective_records,
         before=replace(history, before=None),
     )
+    if report.verification is not None:
+        known = _with_verification(known, report.verification)
     if report.tells_groups:
         groups, sentence = untranslated(report.groups)
         known = replace(known, untranslated_groups=groups, untranslated_text=sentence)
@@ -278,6 +292,18 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
         known,
         failing_since_ms=failing,
         good_run_ended_ms=report.ended_ms if ok else history.good_run_ended_ms,
+    )
+
+
+def _with_verification(history: FlowHistory, found: VerificationSummary) -> FlowHistory:
+    counts = found.counts
+    return replace(
+        history,
+        copies_differ=found.sentence,
+        verified_ms=found.oldest_ms,
+        proved_partitions=counts.get(Verdict.PROVED, 0),
+        unproved_partitions=counts.get(Verdict.PARTLY, 0) + counts.get(Verdict.FAILED, 0),
+        different_partitions=counts.get(Verdict.DIFFERENT, 0),
     )
 
 

@@ -12,6 +12,7 @@ from srm_common.domain.document import known_fields, reading
 from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.offsets.checkpoints import Untranslated
+from srm_common.domain.offsets.verification_summary import VerificationSummary
 from srm_common.domain.runs.run_record import RunRecord, RunState
 
 _VERSION = 1
@@ -79,6 +80,7 @@ class RunReport:
     itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
     ``topic_groups`` are the topics that groups have positions on, None before the first round of checkpoints.
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
+    ``verification``: what verifications of the copies have come to, None where there was none.
     ``data_topics``: how many topics the flow copies that are not heartbeats, None where that is not known.
     ``certificates``: of each cluster that could be asked, which certificate ends first.
     """
@@ -98,6 +100,7 @@ class RunReport:
     plan: Mapping[str, Any] | None = None
     filters: Mapping[str, Any] | None = None
     foreign_writers: str | None = None
+    verification: VerificationSummary | None = None
     topic_groups: tuple[TopicGroups, ...] | None = None
     data_topics: int | None = None
     certificates: tuple[CertificateEnd, ...] = ()

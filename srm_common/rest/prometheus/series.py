@@ -169,30 +169,31 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
         _row(lambda row: row.failed_partitions),
     ),
     Series("srm_flow_groups", "Consumer groups whose offsets the flow translates.", _row(lambda row: row.groups)),
-    Series(
-        "srm_flow_untranslated_groups",
-        "Groups with offsets that cannot be translated to the target.",
-        _history(lambda known: known.untranslated_groups),
-    ),
-    Series(
-        "srm_flow_lost_records",
-        "Records lost in the newest loss: they disappeared at the source before they were copied.",
-        _history(lambda known: known.lost_records),
-    ),
-    Series(
-        "srm_flow_skipped_records",
-        "Records that transforms could not take, of all runs without a day between them that left out any.",
-        _history(lambda known: known.skipped_records),
-    ),
-    Series(
-        "srm_flow_dead_letters",
-        "Those of them that are in the dead letter topic.",
-        _history(lambda known: known.dead_letters),
-    ),
-    Series(
-        "srm_flow_schedule_interval_seconds",
-        "Time between two runs.",
-        _history(lambda known: known.schedule_interval_seconds),
+    *(
+        Series(f"srm_flow_{name}", text, _history(value))
+        for name, text, value in (
+            (
+                "untranslated_groups",
+                "Groups that cannot resume on the target.",
+                lambda known: known.untranslated_groups,
+            ),
+            ("lost_records", "Records that the newest loss has cost at the source.", lambda known: known.lost_records),
+            (
+                "skipped_records",
+                "Records that transforms could not take, of all runs without a day between them that left out any.",
+                lambda known: known.skipped_records,
+            ),
+            ("dead_letters", "Those of them that are in the dead letter topic.", lambda known: known.dead_letters),
+            ("proved_partitions", "Copies that a verification has proved.", lambda known: known.proved_partitions),
+            ("unproved_partitions", "Copies proved in part, or unreadable.", lambda known: known.unproved_partitions),
+            ("different_partitions", "Copies that differ.", lambda known: known.different_partitions),
+            (
+                "verified_timestamp_seconds",
+                "Since when all copies were verified.",
+                lambda known: _seconds(known.verified_ms),
+            ),
+            ("schedule_interval_seconds", "Time between two runs.", lambda known: known.schedule_interval_seconds),
+        )
     ),
     Series(
         "srm_flow_last_run_ok",

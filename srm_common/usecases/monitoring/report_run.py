@@ -27,6 +27,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 from srm_common.usecases.monitoring.lag_watch import lag_now
 from srm_common.usecases.monitoring.raw_metrics import publish_report
+from srm_common.usecases.offsets.kept_verification import summary_in
 
 _LOG = logging.getLogger(__name__)
 
@@ -56,6 +57,16 @@ def make_report(
         return _made(clusters, run_id, unable, warnings, filters)
 
 
+_REPORTED = (
+    StateKey.RUN,
+    StateKey.DECISIONS,
+    StateKey.PLAN,
+    StateKey.GROUPS,
+    StateKey.FOREIGN,
+    StateKey.VERIFICATION,
+)
+
+
 def _made(
     clusters: FlowClusters,
     run_id: str,
@@ -64,7 +75,7 @@ def _made(
     filters: EffectiveFilters | None,
 ) -> RunReport:
     flow = clusters.flow
-    known = clusters.state.read_all(StateKey.RUN, StateKey.DECISIONS, StateKey.PLAN, StateKey.GROUPS, StateKey.FOREIGN)
+    known = clusters.state.read_all(*_REPORTED)
     record = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
     now_ms = clusters.now_ms()
     fault = None
@@ -97,6 +108,7 @@ def _made(
         plan=known.get(StateKey.PLAN),
         filters=None if filters is None else _filters(filters),
         foreign_writers=foreign_from(known.get(StateKey.FOREIGN)),
+        verification=summary_in(known),
         data_topics=data_topics(flow, record),
         certificates=certificates_of(flow),
     )

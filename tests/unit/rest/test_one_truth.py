@@ -88,6 +88,8 @@ def _compare(
         None if known.lag is None else {**known.lag.to_json(), "text": known.lag.text("partition")}
     )
     assert page["untranslated_groups"] == known.untranslated_groups
+    for name in ("proved_partitions", "unproved_partitions", "different_partitions", "verified_ms"):
+        assert page[name] == getattr(known, name)
     assert service["flows"]["a->b"]["state"] == told.health.state
 
     assert first["status"] == status_of(told)
@@ -98,6 +100,7 @@ def _compare(
         "srm_flow_lag_unknown_partitions": None if known.lag is None else known.lag.unknown,
         "srm_flow_lost_records": known.lost_records,
         "srm_flow_untranslated_groups": known.untranslated_groups,
+        "srm_flow_proved_partitions": known.proved_partitions,
         "srm_flow_good_run_timestamp_seconds": _seconds(known.good_run_ended_ms),
         "srm_flow_failing_since_timestamp_seconds": _seconds(known.failing_since_ms),
         "srm_flow_health_since_timestamp_seconds": _seconds(told.health.since_ms),

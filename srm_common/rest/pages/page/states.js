@@ -29,6 +29,7 @@ export const ALARMS = {
   foreign_writer: "Foreign writer",
   skipped_records: "Skipped records",
   certificate_expiry: "Certificate expiry",
+  copies_differ: "Copies differ",
 };
 
 /** What is known of a state; one that this page is too old for is shown by its name. */

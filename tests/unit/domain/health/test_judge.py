@@ -354,6 +354,12 @@ def test_flows_of_which_little_is_known() -> None:
             "copies of a->b have another writer: a.t-0, offsets 5 to 9",
         ),
         (
+            {"copies_differ": "1 of 3 partitions, the first: a.t-0, offset 5"},
+            AlarmKind.COPIES_DIFFER,
+            Severity.CRITICAL,
+            "copies of a->b are not what was committed: 1 of 3 partitions, the first: a.t-0, offset 5",
+        ),
+        (
             {"skipped_records": 3, "skipped_ms": NOW - SHOWN_MS + 1, "skipped_text": "2 records were left out"},
             AlarmKind.SKIPPED_RECORDS,
             Severity.WARNING,
@@ -443,6 +449,7 @@ def test_several_alarms_come_by_urgency() -> None:
         lag_objective_records=0,
         last_run_lost_records=1,
         foreign_writers="x",
+        copies_differ="y",
         skipped_records=1,
         skipped_ms=NOW,
     )
@@ -450,6 +457,7 @@ def test_several_alarms_come_by_urgency() -> None:
         "stalled",
         "lost_data",
         "foreign_writer",
+        "copies_differ",
         "lag_objective",
         "untranslated_groups",
         "skipped_records",

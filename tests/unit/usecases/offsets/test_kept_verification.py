@@ -3,10 +3,14 @@ from __future__ import annotations
 import pytest
 
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.health.health import AlarmKind
+from srm_common.domain.health.judge import judge, observe
+from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
 from srm_common.domain.offsets.differences import DifferenceKind
 from srm_common.domain.offsets.verification import PartitionVerified, Verdict, VerificationScope
 from srm_common.domain.offsets.verification_summary import VerificationSummary
 from srm_common.errors import CorruptRecord
+from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.offsets.kept_verification import results_in, summary_in, verify_and_keep
 from tests.kafka.flows import write
 from tests.unit.usecases.fakes import Sides
@@ -97,3 +101,22 @@ def test_what_cannot_be_read_is_not_overwritten(copied: Sides) -> None:
     copied.clusters().state.write(StateKey.VERIFIED + "orders", {"version": 1, "partitions": {"0": {}}})
     with pytest.raises(CorruptRecord, match="orders"):
         verify_and_keep(copied.clusters())
+
+
+def test_the_next_run_reports_it_for_the_alarm_until_it_is_gone(copied: Sides) -> None:
+    assert make_report(copied.clusters(), "run-1").verification is None
+    write(copied.target, "a.orders", [b"not ours"])
+    verify_and_keep(copied.clusters())
+    report = make_report(copied.clusters(), "run-1")
+    history = fold(NO_RUNS, report)
+    assert (history.different_partitions, history.proved_partitions) == (1, 1)
+    seen = observe(copied.flow.name, history, copied.flow, None, copied.clusters().now_ms())
+    (alarm,) = [one for one in judge(seen).alarms if one.kind is AlarmKind.COPIES_DIFFER]
+    assert "a.orders-0, offset 22: records that the flow did not write" in alarm.text
+    # What an operator has removed is proved again, and no alarm any more.
+    log = copied.target.log("a.orders", 0)
+    log.end = log.batches.pop().header.base_offset
+    verify_and_keep(copied.clusters())
+    history = fold(history, make_report(copied.clusters(), "run-1"))
+    assert (history.copies_differ, history.proved_partitions, history.different_partitions) == (None, 2, 0)
+    assert history.verified_ms is not None
