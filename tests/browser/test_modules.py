@@ -94,6 +94,23 @@ def test_figures_as_people_read_them(calculator: Page, name: str, value: float |
     assert called(calculator, "format", name, value) == text
 
 
+@pytest.mark.parametrize(
+    ("counts", "word", "tone"),
+    [
+        ({}, "\N{EN DASH}", ""),
+        ({"proved": 4}, "proved", "good-text"),
+        ({"proved": 4, "unproved": 1}, "in part", ""),
+        ({"unproved": 1}, "not proved", ""),
+        ({"proved": 4, "unproved": 1, "different": 2}, "2 different", "fault-text"),
+    ],
+)
+def test_only_what_is_proved_whole_is_green(calculator: Page, counts: dict[str, int], word: str, tone: str) -> None:
+    flow = {f"{name}_partitions": count for name, count in counts.items()}
+    found = called(calculator, "format", "verifiedFigure", flow)
+    assert isinstance(found, dict)
+    assert (found["word"], found["tone"]) == (word, tone)
+
+
 NOT_ASKED = "The lag is from the last run, without an age; the source was not queried since."
 DID_NOT_SAY = "The source returned no timestamp: no waiting record has one, or its broker did not respond."
 

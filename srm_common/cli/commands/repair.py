@@ -10,16 +10,18 @@ from rich.console import RenderableType
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import counted
+from srm_common.domain.flow import FlowSettings
 from srm_common.errors import ConfigError
 
 
 @click.command("repair")
 @flow_option
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and change nothing.")
+@click.option("--plan", is_flag=True, help="Print what would mend copies that 'verify' found different.")
 @config_option
 @output_option
 @pass_invocation
-def repair_command(invocation: Invocation, flow: str | None, dry_run: bool) -> Answer:
+def repair_command(invocation: Invocation, flow: str | None, dry_run: bool, plan: bool) -> Answer:
     """Restore lost source offsets, as proved by the offset map and the copies.
 
     For a flow that refuses to start because its mm2-offsets topic has lost its records. The flow is fenced first;
@@ -28,6 +30,8 @@ def repair_command(invocation: Invocation, flow: str | None, dry_run: bool) -> A
     from srm_common.usecases.offsets.repair_offsets import repair_offsets
 
     settings = invocation.flow(flow)
+    if plan:
+        return _planned(settings)
     actions = repair_offsets(settings, dry_run=dry_run)
     unproved = sum(action.next_offset is None for action in actions)
     done = "would be written" if dry_run else "written"
@@ -50,6 +54,21 @@ def repair_command(invocation: Invocation, flow: str | None, dry_run: bool) -> A
         "actions": [action.to_json() for action in actions],
     }
     return Answer(data, text, 1 if unproved else 0)
+
+
+def _planned(settings: FlowSettings) -> Answer:
+    """What would be copied again, and where."""
+    from srm_common.usecases.offsets.kept_verification import planned_repair
+
+    steps = planned_repair(settings)
+    text: list[RenderableType] = []
+    if steps:
+        rows = [[one.copy, one.partition, str(one.kind), one.first, one.effect] for one in steps]
+        text += [table(["COPY", "PARTITION", "FOUND", "COPY FROM", "EFFECT"], rows), ""]
+        text += [one.command for one in steps if one.command is not None]
+    else:
+        text.append(f"{settings.name}: no verification has found a difference; srm-control verify looks for some")
+    return Answer({"flow": str(settings.name), "steps": [one.to_json() for one in steps]}, text, 1 if steps else 0)
 
 
 @click.command("rebind")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from srm_common.domain.document import reading
+from srm_common.domain.offsets.differences import Difference, DifferenceKind
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, verdicts
 
 _VERSION = 1
@@ -98,8 +99,11 @@ def newest_result(before: PartitionVerified | None, now: PartitionVerified) -> P
 
 
 def shortened(result: PartitionVerified) -> PartitionVerified:
-    """A result with its first difference only, as it is remembered."""
-    return replace(result, findings=replace(result.findings, differences=result.findings.differences[:1]))
+    """A result with the first difference of each kind only, as it is remembered."""
+    first: dict[DifferenceKind, Difference] = {}
+    for one in result.findings.differences:
+        first.setdefault(one.kind, one)
+    return replace(result, findings=replace(result.findings, differences=list(first.values())))
 
 
 def summarized(

@@ -9,6 +9,7 @@ from typing import Any
 from srm_common import __version__
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.offsets.repair_plan import RepairStep, repair_plan
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verification, VerificationScope
 from srm_common.domain.offsets.verification_summary import (
     VerificationSummary,
@@ -56,6 +57,18 @@ def verify_and_keep(
             kept.write()
         kept.end(found)
         return found
+
+
+def planned_repair(flow: FlowSettings | FlowClusters) -> list[RepairStep]:
+    """What would mend the copies that verifications have found different, by their newest results. Changes nothing.
+
+    Raises:
+        CorruptRecord: what is remembered cannot be read.
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    with clusters_of(flow) as clusters:
+        results = results_in(clusters.state.read_all(prefix=StateKey.VERIFIED))
+        return repair_plan(str(clusters.flow.name), (one for topic in results.values() for one in topic.values()))
 
 
 class _Kept:

@@ -4,7 +4,7 @@ import { steerButton, helpButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, icon } from "./dom.js";
 import { behind, byteRate, count, duration, exact, known, lagCount, lagFigure } from "./format.js";
-import { lagTitle, leastLag, plural, sentence, spread } from "./format.js";
+import { lagTitle, leastLag, plural, sentence, spread, verifiedFigure } from "./format.js";
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
@@ -312,6 +312,7 @@ function table(flows, reload) {
           by("checkpoints", "Checkpoints", true),
           h("th", { scope: "col", class: "right" }, "Topics"),
           h("th", { scope: "col", class: "right" }, "Groups"),
+          h("th", { scope: "col" }, "Verified"),
           h("th", { scope: "col" }, "Reported"),
           h("th", { scope: "col" }, h("span", { class: "hide" }, "Actions")),
         ),
@@ -323,6 +324,15 @@ function table(flows, reload) {
       ),
     ),
   );
+}
+
+/** Whether the copies are proved, and since when none was compared again. */
+function verified(flow) {
+  const { word, tone, title } = verifiedFigure(flow);
+  return [
+    h("span", { class: tone, title, "data-testid": `verified-${flow.flow}` }, word),
+    flow.verified_ms ? [", ", taken(flow.verified_ms)] : null,
+  ];
 }
 
 function row(flow, reload) {
@@ -377,6 +387,7 @@ function row(flow, reload) {
     cell("Checkpoints", figure("checkpoint-latency-ms", duration)),
     cell("Topics", listed(flow) ? count(flow.topics) : "–"),
     cell("Groups", listed(flow) ? count(flow.groups) : "–"),
+    h("td", { class: "number", "data-label": "Verified" }, verified(flow)),
     h("td", { class: "number", "data-label": "Reported" }, taken(flow.reported_ms, late)),
     h(
       "td",

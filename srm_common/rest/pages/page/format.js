@@ -67,6 +67,19 @@ function behindUnknown(row, flow) {
   return ["not queried since", "The lag is from the last run, without an age; the source was not queried since."];
 }
 
+/**
+ * What verifications of a flow's copies came to: a word, its tone ("" for none) and what it means. It is good only where
+ * all that was copied is proved; `verified_ms` is when the first of the copies was compared.
+ */
+export function verifiedFigure(flow) {
+  const { proved_partitions: proved = 0, unproved_partitions: unproved = 0, different_partitions: different = 0 } = flow;
+  const told = `${plural(proved, "partition")} proved, ${count(unproved)} in part or unreadable, ${count(different)} different`;
+  if (different) return { word: `${count(different)} different`, tone: "fault-text", title: told };
+  if (unproved) return { word: proved ? "in part" : "not proved", tone: "", title: told };
+  if (proved) return { word: "proved", tone: "good-text", title: told };
+  return { word: NOTHING, tone: "", title: "No copy was compared: srm-control verify" };
+}
+
 /** A duration in milliseconds: 842 ms, 1.2 s, 3 min, 5 h, 2 d. */
 export function duration(ms) {
   if (!known(ms)) return NOTHING;

@@ -46,6 +46,26 @@ def test_a_copy_that_is_proved_and_one_that_is_not(
     assert json.loads(capsys.readouterr().out)["counts"] == told["counts"]
 
 
+def test_repairs_are_proposed_and_not_done(
+    command: list[str], target_kafka: FakeCluster, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = ["repair", "--plan", *command[1:]]
+    assert run(plan) == 0
+    assert "no verification has found a difference" in capsys.readouterr().out
+    copy = f"{name.replace('-', '')}.{name}"
+    log = target_kafka.log(copy, 0)
+    del log.batches[0]
+    left = list(log.batches)
+    assert run(command) == 1
+    assert run(plan) == 1
+    printed = capsys.readouterr().out
+    assert f"--topic {name} --partition 0 --offset 0" in printed
+    assert run([*plan, "-o", "json"]) == 1
+    (step,) = json.loads(capsys.readouterr().out)["steps"]
+    assert (step["kind"], step["first"]) == ("lost", 0)
+    assert log.batches == left
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -44,7 +44,7 @@ LOOKING = {
     "switch-direction": ["--dry-run --wait 0", "--dry-run --wait 0 --no-last-pass"],
     "rebind": ["--dry-run --alias {alias}", "--dry-run --alias {target}"],
     "check-copies": [""],
-    "repair": ["--dry-run"],
+    "repair": ["--dry-run", "--plan"],
 }
 #: The others, and why they are not among them.
 NOT_LOOKING = {
