@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 
 from srm_common.domain.transforms.formats import Format, FormatKind
-from srm_common.records.connect.avro_values import AvroValues
+from srm_common.records.connect.avro.values import AvroValues
 from srm_common.records.connect.converters import Converter
-from srm_common.records.connect.java_values import DataFault
-from srm_common.records.connect.json_schema_converter import JsonSchemaValues
-from srm_common.records.connect.protobuf_values import ProtobufValues
-from srm_common.records.connect.registry_converter import RegistryValues
+from srm_common.records.connect.data.java_values import DataFault
+from srm_common.records.connect.json_schema.converter import JsonSchemaValues
+from srm_common.records.connect.protobuf.values import ProtobufValues
+from srm_common.records.connect.registry_values import RegistryValues
 from tests.fuzz.target import Target
 
 _AVRO = json.dumps(

@@ -20,7 +20,7 @@ from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
-from srm_common.kafka.log.transaction_markers import decide_by_markers
+from srm_common.kafka.log.transaction_markers import Marker, decide_by_markers
 from srm_common.wire import fetch
 from srm_common.wire.batch import CONTROL, SourceBatch, split
 from srm_common.wire.plain_records import Newest, newest_of_each_key
@@ -103,6 +103,7 @@ async def read_committed(
     patience_seconds: float = 30.0,
     starts: Mapping[int, int] | None = None,
     committed: bool = True,
+    fetch_bytes: int = _FETCH_BYTES,
 ) -> None:
     """Show ``take`` every batch with committed records from the start of each partition to its end, in log order.
 
@@ -111,6 +112,7 @@ async def read_committed(
         starts: partition -> the end of an earlier read, to continue from there; else the start of the log.
         committed: False also shows batches of aborted and of open transactions.
         patience_seconds: so long may all partitions bring nothing, as while their leaders move.
+        fetch_bytes: what the answers under way may hold together.
 
     Raises:
         UnreachableCluster: they brought nothing for that long.
@@ -120,7 +122,7 @@ async def read_committed(
     first = await log_offsets(link, topic, list(ends), EARLIEST, committed=True, patience_seconds=patience_seconds)
     if starts is not None:
         first = {partition: max(offset, starts.get(partition, 0)) for partition, offset in first.items()}
-    await read_between(link, topic, first, ends, take, patience_seconds=patience_seconds, committed=committed)
+    await _Reading(link, topic, first, ends, take, patience_seconds, committed, fetch_bytes).go()
 
 
 async def read_between(
@@ -135,7 +137,7 @@ async def read_between(
 ) -> None:
     """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of. The first batch may hold
     records that lie before them."""
-    await _Reading(link, topic, starts, ends, take, patience_seconds, committed).go()
+    await _Reading(link, topic, starts, ends, take, patience_seconds, committed, _FETCH_BYTES).go()
 
 
 class _Reading:
@@ -150,7 +152,10 @@ class _Reading:
         take: Take,
         patience_seconds: float,
         committed: bool,
+        fetch_bytes: int,
     ) -> None:
+        self._fetch_bytes = fetch_bytes
+        self._markers: dict[int, dict[int, Marker]] = defaultdict(dict)
         self._link = link
         self._topic = topic
         self._ends = ends
@@ -193,7 +198,7 @@ class _Reading:
                 self._fault = f"partition {self._topic}-{partition} has no leader"
             else:
                 by_leader[leader].append(partition)
-        size = max(_LEAST_FETCH_BYTES, _FETCH_BYTES // max(1, len(by_leader)))
+        size = max(_LEAST_FETCH_BYTES, self._fetch_bytes // max(1, len(by_leader)))
         futures = []
         for leader, partitions in by_leader.items():
             lease = self._leases.setdefault(leader, Lease(size + (1 << 16)))
@@ -244,7 +249,8 @@ class _Reading:
                     at = max(at, batch.header.next_offset)
             elif committed:
                 seen = visible(split(part.records), part.aborted)
-                await decide_by_markers(self._link, TopicPartition(part.topic, part.partition), seen, self._patience)
+                place = TopicPartition(part.topic, part.partition)
+                await decide_by_markers(self._link, place, seen, self._patience, self._markers[part.partition])
                 for batch, data in seen.batches:
                     if data:
                         self._take(part.partition, batch)

@@ -131,19 +131,37 @@ async def find_markers(
             await link.refresh()
 
 
-async def decide_by_markers(link: ClusterLink, place: TopicPartition, seen: Visible, patience_seconds: float) -> None:
+async def decide_by_markers(
+    link: ClusterLink,
+    place: TopicPartition,
+    seen: Visible,
+    patience_seconds: float,
+    known: dict[int, Marker] | None = None,
+) -> None:
     """Find out what became of the transactions whose markers come after an answer.
+
+    Args:
+        known: the markers that were found for earlier answers of the same partition, by producer; gets what is found. A
+            transaction that takes many answers is looked through once.
 
     Raises:
         PartitionError, AccessDenied: that cannot be determined.
         CorruptBatch: a batch cannot be read.
     """
     if unproved := seen.unproved:
-        search = MarkerSearch(place, seen.batches[-1][0].header.next_offset, unproved)
-        await find_markers(link, [search], patience_seconds)
-        if search.fault is not None:
-            raise search.fault
-        seen.decide({producer: marker.aborted for producer, marker in search.found.items()})
+        markers = {} if known is None else known
+        wanted = {
+            producer: first
+            for producer, first in unproved.items()
+            if producer not in markers or not markers[producer].follows(first)
+        }
+        if wanted:
+            search = MarkerSearch(place, seen.batches[-1][0].header.next_offset, dict(wanted))
+            await find_markers(link, [search], patience_seconds)
+            if search.fault is not None:
+                raise search.fault
+            markers |= search.found
+        seen.decide({producer: markers[producer].aborted for producer in unproved})
 
 
 def _missing_marker(link: ClusterLink, search: MarkerSearch, reason: str) -> str:

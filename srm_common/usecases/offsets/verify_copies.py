@@ -30,6 +30,8 @@ from srm_common.wire.batch_terms import copy_batch
 from srm_common.wire.segment_map import SegmentMap
 
 _LISTING_SECONDS = 30.0
+#: What one answer may hold: large, since a transaction that reaches beyond it is looked through for its marker.
+_FETCH_BYTES = 16 << 20
 #: How long a leader may bring nothing.
 _PATIENCE_SECONDS = 60.0
 
@@ -266,6 +268,7 @@ class _Verifying:
                 take,
                 starts={place.partition: start},
                 patience_seconds=_PATIENCE_SECONDS,
+                fetch_bytes=_FETCH_BYTES,
             )
 
         try:

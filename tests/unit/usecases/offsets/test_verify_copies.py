@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -10,6 +10,9 @@ from srm_common.domain.flow import names
 from srm_common.domain.offsets.differences import DifferenceKind, NotProved
 from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.log import transaction_markers
+from srm_common.kafka.log.transaction_markers import MarkerSearch
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_of, records_of, stored
@@ -232,3 +235,28 @@ def test_a_compacted_topic_is_proved_where_the_cleaner_was_not(steady_sides: Sid
     assert not one.findings.different
     assert one.findings.not_proved == {NotProved.COMPACTED: 3}
     assert one.verdict is Verdict.PARTLY
+
+
+def test_a_transaction_of_many_answers_is_looked_through_once(
+    steady_sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its marker comes behind all of them; to look for it again after each would read the log many times."""
+    steady_sides.source.create_topic("orders", 1)
+    steady_sides.refresh()
+    write(steady_sides.source, "orders", [b"x" * 1000] * 400, batch_size=20_000)
+    steady_sides.run("large")
+    log = steady_sides.target.log(COPY, 0)
+    assert sum(not one.control for one in log) >= 10
+    assert sum(one.control for one in log) == 1
+    searches: list[MarkerSearch] = []
+    find = transaction_markers.find_markers
+
+    async def counting(link: ClusterLink, wanted: Sequence[MarkerSearch], patience: float) -> None:
+        searches.extend(wanted)
+        await find(link, wanted, patience)
+
+    monkeypatch.setattr(transaction_markers, "find_markers", counting)
+    monkeypatch.setattr("srm_common.usecases.offsets.verify_copies._FETCH_BYTES", 64 << 10)
+    found = the_one(verified(steady_sides))
+    assert (found.verdict, found.findings.proved) == (Verdict.PROVED, 400)
+    assert len(searches) == 1
