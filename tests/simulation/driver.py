@@ -41,11 +41,10 @@ class Remembered:
 
 @dataclass
 class Run:
-    """How a run ended. ``notes`` are what its record says."""
+    """How a run ended."""
 
     tracks: list[PartitionTrack]
     retries: int
-    notes: list[str]
 
 
 @dataclass
@@ -67,6 +66,8 @@ class Driver:
     job_settings: dict[str, Any]
     memory: Remembered = field(default_factory=Remembered)
     orphans: Callable[[], bool] = lambda: False
+    #: What runs have noted, those that were killed included.
+    notes: list[str] = field(default_factory=list)
     #: Processes of slots.
     workers: list[Process] = field(default_factory=list)
 
@@ -76,7 +77,7 @@ class Driver:
         Raises:
             SrmError: as a run does.
         """
-        flow, memory, notes = self.flow, self.memory, list[str]()
+        flow, memory, notes = self.flow, self.memory, self.notes
         with ExitStack() as stack:
             source = stack.enter_context(SourceView(flow, patience_seconds=flow.patience_seconds))
             job = replace(copy_job(flow, self.state), **self.job_settings)
@@ -122,7 +123,7 @@ class Driver:
             )
             runs.append(passes)
             passes.run()
-        return Run(list(passes.tracks.values()), passes.retries, notes)
+        return Run(list(passes.tracks.values()), passes.retries)
 
     def _committed(self) -> Committed:
         offsets = read_source_offsets(self.flow, self.state, patience_seconds=self.flow.patience_seconds)

@@ -40,9 +40,10 @@ _ASKED = (
     "ListOffsets",
     "ApiVersions",
 )
-#: Most faults happen right after a broker has carried out so many of these, before its answer is under way.
+#: Most faults happen right after a broker has carried out so many of these, before its answer is under way, or at their
+#: moment if that is earlier.
 _MOMENTS = ("Produce", "Produce", "EndTxn", "AddPartitionsToTxn", "InitProducerId", "Fetch", "ListOffsets")
-_USUAL_COUNT = 15
+_USUAL_COUNT = 12
 _TRANSACTION_STATE = "__transaction_state"
 
 
@@ -57,6 +58,7 @@ class Faults:
         self._scenario = scenario
         self._world = world = scenario.world
         self._open: list[Callable[[], object]] = []
+        self._happened: set[int] = set()
         plan = world.chance("faults")
         some: dict[str, Callable[[random.Random], object]] = {
             "worker killed": self._kill_worker,
@@ -72,9 +74,12 @@ class Faults:
             "coordinator moved": self._move_coordinator,
             "requests refused": self._refuse,
             "answers lost": self._drop,
+            "requests lost": self._lose,
             "requests delayed": self._delay,
             "silence": self._silence,
             "slow network": self._slow,
+            "retention": lambda draw: scenario.load.delete(draw, scenario.has_progress),
+            "log cut": lambda draw: scenario.load.cut(draw),
         }
         names = list(some)
         kinds = []
@@ -85,11 +90,10 @@ class Faults:
             kinds.append(kind)
             if number in without:
                 continue
-            happen = partial(self._happen, kind, some[kind], world.chance(f"fault {number}"))
+            happen = partial(self._happen, number, some[kind], world.chance(f"fault {number}"))
+            world.after(moment, happen)
             if at_request:
                 (scenario.source if api == "Fetch" else scenario.target).after(count, api).do(happen)
-            else:
-                world.after(moment, happen)
         #: By their numbers.
         self.kinds = tuple(kinds)
 
@@ -100,9 +104,11 @@ class Faults:
 
     # ---- inside
 
-    def _happen(self, kind: str, work: Callable[[random.Random], object], draw: random.Random) -> None:
-        if self._scenario.healed:
+    def _happen(self, number: int, work: Callable[[random.Random], object], draw: random.Random) -> None:
+        if self._scenario.healed or number in self._happened:
             return
+        self._happened.add(number)
+        kind = self.kinds[number]
         self._world.note("fault", kind)
         self._scenario.say(f"fault: {kind}")
         work(draw)
@@ -174,7 +180,7 @@ class Faults:
     def _partition(self, draw: random.Random) -> None:
         cluster = self._cluster(draw)
         places = list(self._brokers(cluster).places.values())
-        cut = set(draw.sample(places, draw.randrange(1, len(places) + 1)))
+        cut = set(draw.sample(places, draw.choice((1, 1, len(places)))))
         scenario = self._scenario
         process = self._some(draw, [*scenario.driver.workers, *scenario.drivers]) if draw.random() < 0.6 else None
         host = None if process is None else process.name
@@ -213,6 +219,10 @@ class Faults:
     def _drop(self, draw: random.Random) -> None:
         cluster = self._cluster(draw)
         self._lasting(draw, cluster.drop_answer(draw.choice(_ASKED), times=draw.choice((1, 1, 2, 4))).end)
+
+    def _lose(self, draw: random.Random) -> None:
+        cluster = self._cluster(draw)
+        self._lasting(draw, cluster.lose_request(draw.choice(_ASKED), times=draw.choice((1, 1, 2, 4))).end)
 
     def _delay(self, draw: random.Random) -> None:
         cluster = self._cluster(draw)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from srm_common.testing import FakeCluster
@@ -18,10 +20,12 @@ _FIRST_PRODUCER = 500_000
 
 @dataclass(eq=False)
 class Written:
-    """A record at the source. ``committed``: None while its transaction is open."""
+    """A record at the source. ``committed``: None while its transaction is open; ``number``: of all that was written,
+    in the order of writing."""
 
     record: Record
     committed: bool | None
+    number: int
 
 
 @dataclass(eq=False)
@@ -43,10 +47,13 @@ class Load:
         self._draw = world.chance("load")
         self._transactional = transactional
         self._writers = [_Writer(_FIRST_PRODUCER + number) for number in range(3)]
-        self._count = 0
+        self._count = self._written = 0
         #: All records of each partition by their offsets, those of aborted transactions included.
         self.written: dict[Partition, dict[int, Written]] = {place: {} for place in self._places}
-        self.batches = 0
+        #: What an unclean election has taken again, and where retention has moved the starts of logs.
+        self.cut_away: dict[Partition, list[Written]] = {place: [] for place in self._places}
+        self.deleted: dict[Partition, int] = {}
+        self.not_promised: dict[Partition, int] = {}
 
     def write(self) -> None:
         """One batch of somebody, or the end of a transaction."""
@@ -66,14 +73,31 @@ class Load:
             if writer.open:
                 self._end(writer, committed=self._draw.random() < 0.5)
 
-    def cut(self, place: Partition, offset: int) -> None:
-        """An unclean election has taken everything from an offset on."""
-        for one in [one for one in self.written[place] if one >= offset]:
-            del self.written[place][one]
-        for writer in self._writers:
-            # Its coordinator aborts: the producer's epoch on the new leader is unknown to it.
-            writer.open = [(where, one) for where, one in writer.open if where != place or one.record.offset < offset]
-            writer.sequences.pop(place, None)
+    def delete(self, draw: random.Random, promised: Callable[[Partition], bool]) -> None:
+        """Retention takes the beginning of some log. A flow that has committed nothing of it begins where the log does,
+        whenever that is."""
+        place = draw.choice(self._places)
+        log = self._source.log(*place)
+        before = draw.randint(log.start, log.stable)
+        if before > log.start and self._source._topics.partition(*place).leader >= 0:
+            self._source.delete_records(place[0], before, place[1])
+            self.deleted[place] = before
+            if not promised(place):
+                self.not_promised[place] = before
+
+    def cut(self, draw: random.Random) -> None:
+        """An unclean election takes the end of some log. Never where transactions are written: one whose marker is lost
+        holds readers back for good."""
+        place = draw.choice(self._places)
+        log = self._source.log(*place)
+        ends = [batch.header.next_offset for batch in log.batches[-8:]]
+        if self._transactional or not ends or self._source._topics.partition(*place).leader < 0:
+            return
+        keep = draw.choice([log.batches[-8:][0].header.base_offset, *ends])
+        self._source.move_leader(*place, keep=keep)
+        written = self.written[place]
+        for offset in sorted(one for one in written if one >= keep):
+            self.cut_away[place].append(written.pop(offset))
 
     def _append(self, place: Partition, writer: _Writer | None) -> None:
         draw = self._draw
@@ -110,11 +134,11 @@ class Load:
         stored = state.log.append(data + bytes(body), now_ms)
         base = stored.header.base_offset
         for one in records:
-            written = Written(one._replace(offset=base + one.offset), None if writer else True)
+            self._written += 1
+            written = Written(one._replace(offset=base + one.offset), None if writer else True, self._written)
             self.written[place][base + one.offset] = written
             if writer:
                 writer.open.append((place, written))
-        self.batches += 1
         self._source._server.wake()
 
     def _end(self, writer: _Writer, *, committed: bool) -> None:

@@ -234,6 +234,36 @@ MUTANTS = (
         "None",
     ),
     Mutant(
+        "records of a transaction are copied before its marker was seen",
+        _ANSWERS,
+        "return any(portion.unproved for portion in portions)",
+        "return False",
+    ),
+    Mutant(
+        "a log that was cut is read on",
+        _ANSWERS,
+        '            elif part.diverging is not None:\n                self._doubt(state, node, "another log")\n',
+        "            elif part.diverging is not None:\n                pass\n",
+    ),
+    Mutant(
+        "requests say nothing of the log that they continue",
+        _FETCHING,
+        "last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1",
+        "leading, last = -1, -1",
+    ),
+    Mutant(
+        "a position that is not in the log is none of the flow's business",
+        "srm_common.domain.runs.data_loss",
+        "    if bookmark.offset < log.start:\n        return Finding(",
+        "    if bookmark.offset < log.start:\n        return None\n        return Finding(",
+    ),
+    Mutant(
+        "leader epochs of what was copied are not compared",
+        "srm_common.domain.runs.data_loss",
+        "    if _diverges(bookmark, log):\n",
+        "    if False:\n",
+    ),
+    Mutant(
         "a batch that begins before the position is copied as a whole",
         _REPACK,
         "inside = start >= first_offset and",

@@ -9,20 +9,22 @@ from functools import partial
 from unittest.mock import patch
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import names
+from srm_common.domain.flow import OnDataLoss, names
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.errors import SrmError
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver import passes
 from srm_common.testing import FakeCluster
+from srm_common.wire.mm2 import parse_source_offset_key
 from tests.flow_settings import small_flow
 from tests.simulation.brokers import Brokers
 from tests.simulation.determinism import inside
 from tests.simulation.driver import Driver, Run
 from tests.simulation.faults import Faults
 from tests.simulation.judge import Judge, Wrong
-from tests.simulation.load import Load
+from tests.simulation.load import Load, Partition
 from tests.simulation.network import Network
+from tests.simulation.omissions import omit_aborted
 from tests.simulation.refusals import Refusals
 from tests.simulation.world import BEGIN_SECONDS, Process, World
 
@@ -79,12 +81,14 @@ class Scenario:
         self.source = self._cluster(1, draw.choice((1, 2, 3)), {}, True)
         version = draw.choice((0, 2))
         self.target = self._cluster(2, draw.choice((1, 2, 3)), {"transaction.version": version}, draw.random() < 0.5)
+        if draw.random() < 0.3:
+            omit_aborted(self.source, draw.choice(self.source.nodes))
         self._pass_seconds = draw.choice((0.5, 2.0, 10.0))
         flow = small_flow(
             ClusterSettings.plaintext("source", self.source.bootstrap_servers),
             ClusterSettings.plaintext("target", self.target.bootstrap_servers),
             ".*",
-            retry_timeout_seconds=draw.choice((10.0, 30.0)),
+            retry_timeout_seconds=draw.choice((3.0, 10.0, 30.0)),
             request_timeout_ms=draw.choice((3000, 10_000)),
             transaction_timeout_ms=draw.choice((5000, 15_000)),
             chunk_seconds=draw.choice((0.2, 1.0, 3.0)),
@@ -92,6 +96,7 @@ class Scenario:
             fetch_partition_bytes=draw.choice((1024, 1 << 16)),
             chunk_linger_ms=draw.choice((10, 100)),
             fetch_max_wait_ms=draw.choice((50, 500)),
+            on_data_loss=draw.choice((OnDataLoss.FAIL, OnDataLoss.SKIP)),
         )
         self.flow = replace(flow, tasks_max=draw.choice((1, 2, 3)))
         self.topics = {f"t{number}": draw.randrange(1, 4) for number in range(draw.randrange(1, 3))}
@@ -208,6 +213,14 @@ class Scenario:
         self._faults.heal()
         self.load.finish()
 
+    def has_progress(self, place: Partition) -> bool:
+        """Whether the flow has committed a source offset of a partition."""
+        topic = names.offsets_topic("source")
+        keys = [
+            record.key or b"" for number in range(_OFFSETS_PARTITIONS) for record in self.target.records(topic, number)
+        ]
+        return any((parse_source_offset_key(key) or ())[2:] == place for key in keys)
+
     def start_driver(self) -> Process:
         """Begin a run, as the scheduler does."""
         self.runs += 1
@@ -227,6 +240,8 @@ class Scenario:
         run = process.value
         self.world.note("run", process.name, repr(error))
         self.say(f"{process.name} ended: {error or run}")
+        if isinstance(run, Run):
+            self._look_for_loss(run)
         if self.healed and isinstance(run, Run) and self._complete(run):
             self._done = True
         elif not any(one.alive for one in self.drivers if one is not process):
@@ -235,6 +250,13 @@ class Scenario:
     def _again(self) -> None:
         if not self._done and not any(one.alive for one in self.drivers):
             self.start_driver()
+
+    def _look_for_loss(self, run: Run) -> None:
+        lost = {(one.upstream_topic, one.partition) for one in run.tracks if one.error_kind == "DataLost"}
+        if lost:
+            # The operator has read it, and decides.
+            self.judge.told |= lost
+            self.driver.flow = replace(self.driver.flow, on_data_loss=OnDataLoss.SKIP)
 
     def _complete(self, run: Run) -> bool:
         """Whether the run has copied everything; the next one begins where it could not."""
@@ -245,4 +267,7 @@ class Scenario:
     def _judge(self) -> int:
         if self.source._server.failures or self.target._server.failures:
             raise Wrong((self.source._server.failures + self.target._server.failures)[0])
+        for place in self.load.written:
+            if any(note.startswith(f"{place[0]}-{place[1]}: ") for note in self.driver.notes):
+                self.judge.told.add(place)
         return self.judge.check()

@@ -14,6 +14,9 @@ from tests.simulation.load import Written
 class _Load:
     def __init__(self, written: dict[tuple[str, int], dict[int, Written]]) -> None:
         self.written = written
+        self.cut_away: dict[tuple[str, int], list[Written]] = {place: [] for place in written}
+        self.deleted: dict[tuple[str, int], int] = {}
+        self.not_promised: dict[tuple[str, int], int] = {}
 
 
 class _Target:
@@ -34,7 +37,7 @@ def _written(number: int) -> Record:
 
 
 def _judge(copied: list[Record]) -> Judge:
-    records = {number: Written(_written(number), committed=number != 3) for number in range(5)}
+    records = {number: Written(_written(number), number != 3, number) for number in range(5)}
     return Judge(_Load({("t", 0): records}), _Target(copied), {"t": "source.t"}, "segments")  # type: ignore[arg-type]
 
 
@@ -58,3 +61,21 @@ def test_what_is_wrong_is_named(change: Callable[[list[Record]], list[Record]], 
     copied = [_written(number) for number in range(5) if number != 3]
     with pytest.raises(Wrong, match=what):
         _judge(change(copied)).check()
+
+
+def test_a_loss_that_no_run_has_named_is_wrong() -> None:
+    copied = [_written(number) for number in (2, 4)]
+    judge = _judge(copied)
+    judge.load.deleted["t", 0] = 2
+    with pytest.raises(Wrong, match="2 records were deleted before they were copied, and no run has said so"):
+        judge.check()
+
+
+def test_copies_of_what_the_source_has_lost_are_wrong_unless_a_run_has_named_them() -> None:
+    copied = [_written(number) for number in (0, 1, 2, 4)]
+    judge = _judge(copied)
+    judge.load.cut_away["t", 0].append(judge.load.written["t", 0].pop(4))
+    with pytest.raises(Wrong, match="the copy has records that the source has lost, and no run has said so"):
+        judge.check()
+    judge.told.add(("t", 0))
+    assert judge.check() == 4

@@ -36,7 +36,7 @@ class Silence:
     place: TopicPartition
     offset: int
     node: int
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=lambda: time.monotonic())
     answers: int = 0
     empty_to: int = 0
     proved_to: int = 0

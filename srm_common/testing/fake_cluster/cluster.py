@@ -164,10 +164,7 @@ class FakeCluster:
         """``host:port,...`` of all nodes; the same for the cluster's whole life."""
         return ",".join(f"{host}:{port}" for host, port in self._server.places.values())
 
-    @property
-    def internal_servers(self) -> str:
-        """The same: there is no authentication here."""
-        return self.bootstrap_servers
+    internal_servers = bootstrap_servers
 
     def stop(self, node: int) -> None:
         """A node goes; its partitions get other leaders, or none."""
@@ -213,6 +210,10 @@ class FakeCluster:
     def drop_answer(self, api: str, *, times: int | None = 1) -> Fault:
         """Carry requests of an API out, and end the connection instead of answering."""
         return self._server.faults.add("drop", api, times=times)
+
+    def lose_request(self, api: str, *, times: int | None = 1) -> Fault:
+        """End the connection instead of carrying requests of an API out."""
+        return self._server.faults.add("lose", api, times=times)
 
     def delay(self, seconds: float, api: str | None = None, *, times: int | None = None) -> Fault:
         """Take so long before a request is looked at."""

@@ -121,6 +121,10 @@ class Faults:
         """Whether the answer to a request that was carried out is lost."""
         return self._take("drop", api) is not None
 
+    def loses(self, api: str) -> bool:
+        """Whether a request does not arrive."""
+        return self._take("lose", api) is not None
+
     def answered(self, api: str) -> list[Callable[[], object]]:
         """What is to happen now that one more request has been answered."""
         due: list[Callable[[], object]] = []

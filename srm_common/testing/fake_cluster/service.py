@@ -158,6 +158,9 @@ class Service(ABC):
         if seconds:
             yield Pause(seconds, until_change=False)
         yield from self._silence(call.api)
+        if self.faults.loses(call.api):
+            connection.abort()
+            return False
         try:
             answer = yield from self._answer(call)
             out = None if answer is None else self.protocol.write(call, number, answer)
