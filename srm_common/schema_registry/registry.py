@@ -6,7 +6,7 @@ What differs between registries is found by asking: contexts and mode IMPORT exi
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,6 +18,8 @@ from srm_common.schema_registry.registry_http import RegistryHttp
 _EVERY_CONTEXT = ":*:"
 #: Confluent's ``schema.search.max.limit`` is the same by default; a registry with a lower one gives smaller pages.
 _PAGE = 1000
+#: How often a list is begun that moves while it is read.
+_TIMES_LISTED = 5
 
 
 class Registered(NamedTuple):
@@ -64,12 +66,26 @@ class SchemaRegistry(RegistryHttp):
                 levels[subject] = level
         return RegistryView(view.schemas, levels, contexts)
 
-    def _schemas(self, contexts: bool, *, deleted: bool) -> Iterator[SchemaVersion]:
-        """In pages. A registry without pages gives everything each time, which ends it as well."""
+    def _schemas(self, contexts: bool, *, deleted: bool) -> list[SchemaVersion]:
+        """Begins again when the list has moved between two of its pages: what it skipped would look as if it were not
+        there."""
         query = {"deleted": "true" if deleted else "false", "limit": str(_PAGE)}
         if contexts:
             query["subjectPrefix"] = _EVERY_CONTEXT
-        seen: set[tuple[str, int]] = set()
+        for _ in range(_TIMES_LISTED):
+            found = self._pages(query)
+            if found is not None:
+                return found
+        raise RegistryError(
+            f"the schemas of the schema registry of {self.alias} have changed {_TIMES_LISTED} times while they were "
+            f"listed; run it again"
+        )
+
+    def _pages(self, query: Mapping[str, str]) -> list[SchemaVersion] | None:
+        """Each page begins with the last row of the one before; None where it does not. A registry without pages gives
+        everything each time, which ends it as well."""
+        found: dict[tuple[str, int], SchemaVersion] = {}
+        last: tuple[str, int] | None = None
         offset = 0
         while True:
             path = "/schemas?" + urllib.parse.urlencode({**query, "offset": str(offset)})
@@ -78,12 +94,13 @@ class SchemaRegistry(RegistryHttp):
                 page = [SchemaVersion.from_json(row) for row in rows]
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 raise self.unreadable("list its schemas") from None
-            fresh = [one for one in page if one.place not in seen]
-            if not fresh:
-                return
-            yield from fresh
-            seen |= {one.place for one in fresh}
-            offset += len(page)
+            if all(one.place in found for one in page):
+                return list(found.values())
+            if last is not None and page[0].place != last:
+                return None
+            found.update({one.place: one for one in page})
+            # A registry may be set to give one row at a time: those cannot overlap.
+            last, offset = (page[-1].place, len(found) - 1) if len(page) > 1 else (None, len(found))
 
     def _live_versions(self, subject: str) -> list[int]:
         what = f"list the versions of {_named(subject)}"

@@ -37,8 +37,9 @@ def client(*urls: str, timeout_seconds: float = 30.0, **login: Any) -> SchemaReg
     )
 
 
-def test_everything_is_listed_page_by_page_with_contexts_and_soft_deletes(server: LocalRegistry) -> None:
-    server.page = 3
+@pytest.mark.parametrize("page", [1, 2, 3])
+def test_everything_is_listed_page_by_page_with_contexts_and_soft_deletes(server: LocalRegistry, page: int) -> None:
+    server.page = page
     for number in range(7):
         server.register(f"s{number}", f'{{"n": {number}}}')
     server.register(":.east:s1", '{"n": 1}')
@@ -51,6 +52,37 @@ def test_everything_is_listed_page_by_page_with_contexts_and_soft_deletes(server
     assert [place for place, one in view.schemas.items() if one.deleted] == [("s4", 1)]
     assert view.schemas[":.east:s0", 1].references[0].subject == ":.east:s1"
     assert view.levels == {"": "BACKWARD", "s1": "FULL"}
+
+
+def test_a_schema_is_not_taken_for_deleted_because_another_one_is_while_pages_are_read(server: LocalRegistry) -> None:
+    server.page = 3
+    for number in range(7):
+        server.register(f"s{number}", f'{{"n": {number}}}')
+
+    def meanwhile(method: str, path: str) -> None:
+        if path.startswith("/schemas?") and "deleted=false" in path and "offset=0" not in path:
+            server.fault = lambda method, path: None
+            server.delete("s0", 1)
+
+    server.fault = meanwhile
+    with client(server.url) as registry:
+        view = registry.view()
+    assert [place for place, one in view.schemas.items() if one.deleted] == [("s0", 1)]
+
+
+def test_a_list_that_never_stands_still_is_given_up(server: LocalRegistry) -> None:
+    server.page = 3
+    for number in range(50):
+        server.register(f"s{number:02}", f'{{"n": {number}}}')
+    left = iter(range(50))
+
+    def meanwhile(method: str, path: str) -> None:
+        if path.startswith("/schemas?") and "deleted=false" in path and "offset=0" not in path:
+            server.delete(f"s{next(left):02}", 1)
+
+    server.fault = meanwhile
+    with client(server.url) as registry, pytest.raises(RegistryError, match="have changed 5 times while"):
+        registry.view()
 
 
 def test_a_registry_without_contexts_and_pages_is_listed_too() -> None:
