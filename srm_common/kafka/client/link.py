@@ -87,20 +87,27 @@ class ClusterLink(BrokerLink):
         *,
         committed: bool = True,
         timeout_seconds: float = 30.0,
+        request_ms: float | None = None,
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """Offsets of many partitions at the same place: (found, faults with a sentence each); see :meth:`listed`."""
         found, faults = await self.listed(
-            dict.fromkeys(partitions, at), committed=committed, timeout_seconds=timeout_seconds
+            dict.fromkeys(partitions, at), committed=committed, timeout_seconds=timeout_seconds, request_ms=request_ms
         )
         return {place: one.offset for place, one in found.items()}, faults
 
     async def listed(
-        self, places: Mapping[TopicPartition, int], *, committed: bool = True, timeout_seconds: float = 30.0
+        self,
+        places: Mapping[TopicPartition, int],
+        *,
+        committed: bool = True,
+        timeout_seconds: float = 30.0,
+        request_ms: float | None = None,
     ) -> tuple[dict[TopicPartition, LogOffset], dict[TopicPartition, str]]:
         """ListOffsets for many partitions, one request per leader: (found, faults with a sentence each).
 
         ``places``: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
-        Retriable errors are tried again until ``timeout_seconds`` are over.
+        Retriable errors are tried again until ``timeout_seconds`` are over. ``request_ms`` is how long one of them may
+        be without an answer, None the link's own limit.
         """
         found: dict[TopicPartition, LogOffset] = {}
         faults: dict[TopicPartition, str] = {}
@@ -118,7 +125,7 @@ class ClusterLink(BrokerLink):
             for node, ones in by_leader.items():
                 try:
                     request = list_offsets_request({one: places[one] for one in ones}, committed)
-                    futures.append((ones, await self.post(node, request)))
+                    futures.append((ones, await self.post(node, request, request_ms)))
                 except RetriableFault as error:
                     faults.update({one: str(error) for one in ones})
             for ones, future in futures:

@@ -32,6 +32,8 @@ Take = Callable[[int, SourceBatch], None]
 #: What the answers under way may hold together, and each at least.
 _FETCH_BYTES, _LEAST_FETCH_BYTES = 4 << 20, 64 << 10
 _MAX_WAIT_MS = 500
+#: A busy broker may take as long for any answer.
+_LEAST_REQUEST_SECONDS = 1.0
 _PAUSE_SECONDS = 0.1
 
 
@@ -85,7 +87,13 @@ async def log_offsets(
     if topic in link.manager.cluster.unauthorized_topics:
         raise link.leaderless(topic, 0)
     places = [TopicPartition(topic, partition) for partition in partitions]
-    found, faults = await link.offsets(places, at, committed=committed, timeout_seconds=patience_seconds)
+    found, faults = await link.offsets(
+        places,
+        at,
+        committed=committed,
+        timeout_seconds=patience_seconds,
+        request_ms=_request_ms(link, patience_seconds),
+    )
     for place in places:
         if place not in found:
             if link.leader(*place) is None:
@@ -138,6 +146,12 @@ async def read_between(
     """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of. The first batch may hold
     records that lie before them."""
     await _Reading(link, topic, starts, ends, take, patience_seconds, committed, _FETCH_BYTES).go()
+
+
+def _request_ms(link: ClusterLink, patience_seconds: float) -> float | None:
+    """A broker that is silent is given up when its reader's patience is over; None where the link's own is shorter."""
+    limit = max(patience_seconds, _LEAST_REQUEST_SECONDS) * 1000
+    return limit if limit < link.manager.config["request_timeout_ms"] else None
 
 
 class _Reading:
@@ -210,7 +224,8 @@ class _Reading:
                 committed=committed,
             )
             try:
-                futures.append(await self._link.post(leader, RawFetch(request, lease)))
+                limit_ms = _request_ms(self._link, self._patience)
+                futures.append(await self._link.post(leader, RawFetch(request, lease), limit_ms))
             except RetriableFault as error:
                 self._fault = str(error)
         for future in futures:

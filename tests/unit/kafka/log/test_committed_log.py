@@ -49,7 +49,9 @@ class _Broker:
         self._stable = stable
         self._slow = slow
         self.loop = SimpleNamespace(sleep=self._nothing)
-        self.manager = SimpleNamespace(cluster=SimpleNamespace(unauthorized_topics=set()))
+        self.manager = SimpleNamespace(
+            cluster=SimpleNamespace(unauthorized_topics=set()), config={"request_timeout_ms": 30_000}
+        )
 
     async def _nothing(self, *_: object) -> None:
         return None
@@ -65,7 +67,7 @@ class _Broker:
         assert at == EARLIEST
         return dict.fromkeys(places, 0), {}
 
-    async def post(self, _: int, request: RawFetch) -> Any:
+    async def post(self, _: int, request: RawFetch, timeout_ms: float | None) -> Any:
         return request.request
 
     async def answer(self, request: Any) -> FetchAnswer:

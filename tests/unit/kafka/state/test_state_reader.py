@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.errors import AccessDenied, ClusterError
+from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
@@ -52,6 +52,18 @@ def test_brokers_that_restart_are_waited_for(kind: str) -> None:
                 assert reader.offsets("state", [0, 1], LATEST) == {0: 0, 1: 1}
             finally:
                 back.join()
+
+
+@pytest.mark.parametrize("api", ["Fetch", "ListOffsets"])
+def test_a_broker_that_falls_silent_is_given_up_when_the_readers_time_is_over(api: str) -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("state")
+        kafka.write("state", [(b"k", b"v")])
+        cluster = ClusterSettings.plaintext("c", kafka.bootstrap_servers)
+        with StateReader(cluster, timeout_seconds=2.0) as reader:
+            assert [record.value for record in reader.read("state")] == [b"v"]
+            with kafka.silence(api), pytest.raises(UnreachableCluster, match="neither took nor sent a byte for 2 s"):
+                reader.read("state", ends={0: 1})
 
 
 def test_what_was_deleted_within_a_batch_is_not_shown() -> None:
