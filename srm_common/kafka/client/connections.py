@@ -152,6 +152,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     def lend(self, client_id: str, request_timeout_ms: int) -> None:
         """From now on by this name, and with this patience."""
         self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self.patience_ms = None
         self.cluster.forget()
         for conn in self._conns.values():
             conn.lend(client_id, request_timeout_ms)

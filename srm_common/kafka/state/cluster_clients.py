@@ -53,7 +53,9 @@ class ClusterClients:
                 key = (repeats_matter, seconds)
                 found = self._writers.get(key)
                 if found is None:
-                    found = StateWriter(self.cluster, timeout_seconds=seconds, repeats_matter=repeats_matter)
+                    found = StateWriter(
+                        self.cluster, timeout_seconds=seconds, repeats_matter=repeats_matter, pool=self.links
+                    )
                     self._writers[key] = found
             return found
 

@@ -1,35 +1,61 @@
-"""Writes records to state topics, outside the copy's transactions."""
+"""Writes records to state topics, outside the copy's transactions, a batch at a time."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from typing import NoReturn
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
-from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.faults import cluster_error, kafka_error
-from srm_common.kafka.client.librdkafka import KafkaError, KafkaException, Message, Producer, silent_logger
-from srm_common.kafka.client.security import librdkafka_settings
-from srm_common.kafka.state.link_writer import LinkWriter
-from srm_common.wire.plain_records import NewRecord
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.transactions.producer import IDEMPOTENT_PRODUCE_VERSION, SEQUENCE_MASK, init_producer
+from srm_common.wire import codec
+from srm_common.wire.batch import stamp
+from srm_common.wire.plain_records import Entry, NewRecord, in_batches, plain_records
 
 WRITE_SECONDS = 30.0
+#: Of a batch without compression; with it far below a broker's default limit.
+_BATCH_BYTES = 512 << 10
+_REACH_SECONDS = 15.0
+_PAUSE_SECONDS = 0.1
+#: Of transactions that are never begun.
+_TRANSACTION_TIMEOUT_MS = 60_000
+#: Answers that tell that a batch is stored: just now, or when it was sent before.
+_STORED = frozenset({codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER})
 
-#: librdkafka asks for a producer id whenever metadata arrives, and otherwise after half a second. The first metadata
-#: ends the bootstrap connection that it came through, when no other is up yet: a second response, through a broker's
-#: own connection, spares the wait (``rd_kafka_idemp_pid_fsm``, ``rd_kafka_parse_Metadata``).
-PRODUCER_ID_SECONDS = 0.5
+
+class _Identity:
+    """A producer id, and the sequences that were taken under it."""
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id, self.epoch = producer_id, epoch
+        self._sequences: dict[TopicPartition, int] = defaultdict(int)
+
+    def take(self, home: TopicPartition, records: int) -> int:
+        """The base sequence for the next records of a partition."""
+        sequence = self._sequences[home]
+        self._sequences[home] = (sequence + records) & SEQUENCE_MASK
+        return sequence
 
 
 class StateWriter:
-    """A producer to one cluster that keeps each partition's records in order.
+    """Writes to one cluster and keeps each partition's records in order; threads may share it.
 
-    ``patience_seconds`` is a run's: how long the cluster may take to confirm a write.
-    ``repeats_matter``: whether a record that lies in the log twice, one right behind the other, says something else
-    than one. Where it does not, the producer is not idempotent, which saves its first write the requests for a
-    producer id.
+    Args:
+        timeout_seconds: how long the cluster may take to confirm a write.
+        repeats_matter: whether a record that lies in the log twice, one right behind the other, says something else
+            than one. Where it does not, the producer is not idempotent, which saves its first write the request for a
+            producer id.
+        pool: of the cluster's connections, which a write takes and gives back.
     """
 
     def __init__(
@@ -37,41 +63,15 @@ class StateWriter:
         cluster: ClusterSettings,
         *,
         timeout_seconds: float = WRITE_SECONDS,
-        patience_seconds: float | None = None,
         repeats_matter: bool = True,
+        pool: LinkPool | None = None,
     ) -> None:
-        self._cluster = cluster
-        self._timeout = timeout_seconds = timeout_seconds if patience_seconds is None else patience_seconds
-        self._last_fault: KafkaError | None = None
-        self._needs_producer_id = repeats_matter
-        self._lock = threading.Lock()
-        # librdkafka has no Kerberos.
-        by_link = cluster.of_client(Client.PRODUCER).kerberos is not None
+        self._cluster = cluster.of_client(Client.PRODUCER)
+        self._timeout = timeout_seconds
         self._repeats_matter = repeats_matter
-        self._by_link = (
-            LinkWriter(cluster, timeout_seconds=timeout_seconds, repeats_matter=repeats_matter) if by_link else None
-        )
-        self._producer = None if by_link else self._made()
-
-    def _made(self) -> Producer:
-        repeats_matter = self._repeats_matter
-        return Producer(
-            {
-                **librdkafka_settings(self._cluster, Client.PRODUCER),
-                "acks": "all",
-                "enable.idempotence": repeats_matter,
-                **({} if repeats_matter else {"max.in.flight.requests.per.connection": 1}),
-                # A run record of a large flow has megabytes of JSON, a twentieth of that when compressed; the
-                # client measures before, the broker after.
-                "compression.type": "zstd",
-                "message.max.bytes": 128 << 20,
-                "linger.ms": 0,
-                "message.timeout.ms": int(self._timeout * 1000),
-                "error_cb": self._remember,
-                "log_level": 0,
-            },
-            logger=silent_logger,
-        )
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._identity: _Identity | None = None
 
     def write(self, doing: str, records: Iterable[NewRecord]) -> int:
         """Write all of them, each partition's in order; returns when all in-sync replicas have them.
@@ -85,86 +85,127 @@ class StateWriter:
         Raises:
             UnreachableCluster, AccessDenied, ClusterError: at least one was not confirmed.
         """
-        if self._by_link is not None:
-            with self._lock:
-                return self._by_link.write(doing, records)
-        assert self._producer is not None
-        failures: list[tuple[KafkaError, str]] = []
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            if error is not None:
-                failures.append((error, message.topic() or ""))
-
-        count = 0
-        try:
-            for record in records:
-                self._produce(self._producer, record, delivered)
-                count += 1
-            if count and self._needs_producer_id:
-                self._needs_producer_id = False
-                self._obtain_producer_id(self._producer, record.topic)
-            left = self._producer.flush(self._timeout + 5) if count else 0
-        except (KafkaException, SystemError) as error:
-            # An error that ends a producer is raised in whatever runs next, in the callback of a record, too: Python
-            # then speaks of a result with an exception set.
-            fault = error if isinstance(error, KafkaException) else error.__cause__
-            if not isinstance(fault, KafkaException):
+        homes: dict[TopicPartition, list[NewRecord]] = defaultdict(list)
+        for record in records:
+            homes[TopicPartition(record.topic, record.partition)].append(record)
+        if not homes:
+            return 0
+        # Sequences arrive in the order in which they were taken.
+        with self._lock if self._repeats_matter else nullcontext():
+            try:
+                limit_ms = int(self._timeout * 1000)
+                with ClusterLink(self._cluster, part="writer", at_most_ms=limit_ms, pool=self._pool) as link:
+                    link.run(lambda: self._write(link, doing, homes, time.monotonic() + self._timeout))
+            except BaseException:
+                # What came of the last batch is not known: its sequence must not be used for another one.
+                self._identity = None
                 raise
-            self._renew(fault)
-            raise cluster_error(self._cluster, doing, fault) from error
-        if failures:
-            self._renew(next((error for error, _ in failures if error.fatal()), failures[0][0]))
-            # A refused login shows as a time-out of the message; the callback knows better.
-            first, topic = failures[0]
-            timed_out = first.code() == KafkaError._MSG_TIMED_OUT
-            needs = Right("Write", "topic", topic)
-            raise cluster_error(self._cluster, doing, (timed_out and self._last_fault) or first, needs)
-        if left:
-            raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not acknowledge in time: {doing}")
-        return count
+        return sum(map(len, homes.values()))
 
-    def _renew(self, error: KafkaException | KafkaError) -> None:
-        """Have a new producer after an error that ends this one: librdkafka's takes nothing any more once a log lacks
-        what it has written, as after an unclean election of a leader."""
-        found = kafka_error(error)
-        if found is not None and (found.fatal() or found.code() == KafkaError._FATAL):
-            self._producer = self._made()
-            self._needs_producer_id = self._repeats_matter
-
-    def _produce(
-        self, producer: Producer, record: NewRecord, delivered: Callable[[KafkaError | None, Message], None]
+    async def _write(
+        self, link: ClusterLink, doing: str, homes: dict[TopicPartition, list[NewRecord]], deadline: float
     ) -> None:
-        deadline = time.monotonic() + self._timeout
-        while True:
-            try:
-                producer.produce(
-                    record.topic,
-                    key=record.key,
-                    value=record.value,
-                    partition=record.partition,
-                    on_delivery=delivered,
-                    headers=[(name.decode(), text) for name, text in record.headers],
-                    timestamp=record.timestamp_ms or 0,  # the client takes 0 for the time of writing
+        await link.open({topic for topic, _ in homes}, min(self._timeout, _REACH_SECONDS))
+        if self._repeats_matter and self._identity is None:
+            self._identity = _Identity(
+                *await init_producer(
+                    link,
+                    None,
+                    transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
+                    producer_id=-1,
+                    epoch=-1,
+                    deadline=deadline,
                 )
-                return
-            except BufferError:
-                # The client's queue is full: wait until the broker has taken some.
-                if time.monotonic() > deadline:
-                    raise UnreachableCluster(
-                        f"cluster '{self._cluster.alias}' did not accept records for {record.topic}-{record.partition}"
-                    ) from None
-                producer.poll(0.1)
+            )
 
-    def _obtain_producer_id(self, producer: Producer, topic: str) -> None:
-        """Request metadata until records are confirmed, but no longer than librdkafka needs without that."""
-        deadline = time.monotonic() + PRODUCER_ID_SECONDS
-        while (left := deadline - time.monotonic()) > 0:
+        async def write_to(home: TopicPartition, ones: list[NewRecord]) -> SrmError | None:
             try:
-                producer.list_topics(topic, timeout=left)
-            except KafkaException:
-                return  # no broker responds: what becomes of the records tells why
-            if not producer.flush(0.02):
-                return
+                for timestamp_ms, entries in _by_time(ones):
+                    for some in in_batches(entries, _BATCH_BYTES):
+                        await self._store(link, doing, home, some, timestamp_ms, deadline)
+            except SrmError as error:
+                return error
+            return None
 
-    def _remember(self, error: KafkaError) -> None:
-        self._last_fault = error
+        # Partitions do not wait for each other, whatever the way to the cluster takes.
+        futures = [link.loop.call_soon_with_future(write_to, home, ones) for home, ones in homes.items()]
+        faults = [fault for future in futures if (fault := await future) is not None]
+        if faults:
+            raise faults[0]
+
+    async def _store(
+        self,
+        link: ClusterLink,
+        doing: str,
+        home: TopicPartition,
+        entries: Sequence[Entry],
+        timestamp_ms: int,
+        deadline: float,
+    ) -> None:
+        identity = self._identity if self._repeats_matter else None
+        body = codec.compress(codec.ZSTD, plain_records(entries))
+        header = stamp(
+            attributes=codec.ZSTD,
+            last_offset_delta=len(entries) - 1,
+            base_timestamp=timestamp_ms,
+            max_timestamp=timestamp_ms,
+            record_count=len(entries),
+            body=body,
+            producer_id=-1 if identity is None else identity.producer_id,
+            producer_epoch=-1 if identity is None else identity.epoch,
+            base_sequence=-1 if identity is None else identity.take(home, len(entries)),
+        )
+        while True:
+            leader = link.leader(*home)
+            try:
+                if leader is None:
+                    raise link.leaderless(*home)
+                request = RawProduce(
+                    IDEMPOTENT_PRODUCE_VERSION,
+                    None,
+                    int(self._timeout * 1000),
+                    {home.topic: [(home.partition, (header, body))]},
+                )
+                code = (await link.send(leader, request)).partitions[0].error_code
+                if code in _STORED:
+                    return
+                fault = codes.name(code)
+                if code in codes.DENIED:
+                    self._refuse(doing, home, fault)
+                # A log that lacks what this producer has written takes nothing more of it, however often.
+                if code in codes.REDO_CHUNK or not codes.retriable(code):
+                    raise ClusterError(f"{self._place} could not {doing}: {home.topic}-{home.partition}: {fault}")
+            except AccessDenied:
+                raise
+            except (RetriableFault, SrmError) as error:
+                if not isinstance(error, RetriableFault) and leader is not None:
+                    raise
+                fault = str(error)
+            if time.monotonic() > deadline:
+                raise UnreachableCluster(f"{self._place} did not acknowledge in time: {doing}: {fault}")
+            await link.loop.sleep(_PAUSE_SECONDS)
+            await link.refresh()
+
+    def _refuse(self, doing: str, home: TopicPartition, fault: str) -> NoReturn:
+        needs = Right("Write", "topic", home.topic)
+        raise AccessDenied(f"{self._place} refused to {doing}: {fault}; {needs.missing(self._cluster)}")
+
+    @property
+    def _place(self) -> str:
+        return f"cluster '{self._cluster.alias}' ({self._cluster.bootstrap_servers})"
+
+
+def _by_time(records: list[NewRecord]) -> Iterable[tuple[int, list[Entry]]]:
+    """Runs of records of the same time: those of a batch share it here."""
+    now_ms = int(time.time() * 1000)
+    run: list[Entry] = []
+    at = None
+    for record in records:
+        stamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms
+        if run and stamp_ms != at:
+            yield at or 0, run
+            run = []
+        at = stamp_ms
+        run.append((record.key, record.value, record.headers))
+    if run:
+        yield at or 0, run

@@ -25,13 +25,14 @@ from srm_common.kafka.transactions.producer_ids import FencedAfterRepeat, init_p
 
 _ADD_VERSION = 3
 _END_VERSION, _END_VERSION_2 = 3, 5
-#: 10 and 11 bring nothing that is used here; 9 is spoken by every broker of a cluster that is just being upgraded.
-_PRODUCE_VERSION, _PRODUCE_VERSION_2 = 9, 12
+#: Without a transaction, or in one before ``transaction.version`` 2; and in one of version 2. 10 and 11 bring nothing
+#: that is used here; 9 is spoken by every broker of a cluster that is just being upgraded.
+IDEMPOTENT_PRODUCE_VERSION, _PRODUCE_VERSION_2 = 9, 12
 #: After a commit the coordinator still writes markers; asking again this soon costs least. Where a leader is away they
 #: take as long as its election, so the pauses grow.
 _CONCURRENT_PAUSE_SECONDS, _LONGEST_CONCURRENT_PAUSE_SECONDS = 0.003, 0.1
 _MOVED_PAUSE_SECONDS = 0.05
-_SEQUENCE_MASK = 0x7FFFFFFF
+SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class UncertainCommit(Exception):
@@ -87,7 +88,7 @@ class Producer:
     def take(self, partition: TopicPartition, records: int) -> int:
         """The base sequence for the next ``records`` records of a partition."""
         sequence = self._sequences[partition]
-        self._sequences[partition] = (sequence + records) & _SEQUENCE_MASK
+        self._sequences[partition] = (sequence + records) & SEQUENCE_MASK
         return sequence
 
     async def start(self) -> None:
@@ -98,7 +99,7 @@ class Producer:
     @property
     def produce_version(self) -> int:
         """In which version data are sent."""
-        return _PRODUCE_VERSION_2 if self._v2 else _PRODUCE_VERSION
+        return _PRODUCE_VERSION_2 if self._v2 else IDEMPOTENT_PRODUCE_VERSION
 
     @property
     def joins_by_produce(self) -> bool:
