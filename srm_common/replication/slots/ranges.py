@@ -17,6 +17,8 @@ from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, Srm
 from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch
 from srm_common.wire.batch_terms import packed_term
 
+_tuple = tuple.__new__  # as in srm_common/wire/batch.py
+
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 #: While metadata spread, what exists may be unknown or not be visible; for longer than this it is a fact.
 _SPREAD_SECONDS = 5.0
@@ -95,9 +97,9 @@ class Share:
             dense = length == records
             if not (dense and self._dense and upstream == self._up_next and down == self._down_next):
                 if self._up >= 0:
-                    self._closed.append(
-                        OffsetSpan(self._up, self._up_next - self._up, self._down, self._down_next - self._down)
-                    )
+                    up, place = self._up, self._down
+                    span = (up, self._up_next - up, place, self._down_next - place, False)
+                    self._closed.append(_tuple(OffsetSpan, span))
                 self._up, self._down, self._dense = upstream, down, dense
             down += records
             self._up_next, self._down_next = upstream + length, down
