@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.unit.rest.rights import BAD_BODY, NEEDED, RIGHTS_OF, TAKEN
+
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
 
@@ -139,6 +141,48 @@ def test_rights_are_those_of_airflows_roles(login: Login, role: str, rights: lis
         # For those who may, what is refused is the body.
         "moves": 422 if "edit" in rights else 403,
     }
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_of_airflow_may_send_what_it_has_the_right_to(login: Login, role: str) -> None:
+    client = login(role)
+    described = client.get("/srm/openapi.json").json()["paths"]
+    changes = {(verb.upper(), path) for path, verbs in described.items() for verb in verbs if verb != "get"}
+    assert changes == set(NEEDED)
+    for (method, path), right in NEEDED.items():
+        answer = client.request(method, "/srm" + path.format(source="a", target="b"), json=BAD_BODY)
+        taken = TAKEN if right in RIGHTS_OF[role] else (403,)
+        assert answer.status_code in taken, (method, path, answer.text)
+        assert answer.status_code == 200 or all(fault["message"] for fault in answer.json()["errors"])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded"},
+    ],
+)
+def test_a_page_of_another_site_changes_nothing_by_the_cookie(
+    anybody: TestClient, login: Login, headers: dict[str, str]
+) -> None:
+    """The browser sends it along."""
+    token = login("admin").headers["Authorization"].partition(" ")[2]
+    for method, path in NEEDED:
+        sent = {"Cookie": f"_token={token}", "content-type": "application/json"} | headers
+        answer = anybody.request(method, "/srm" + path.format(source="a", target="b"), content="{}", headers=sent)
+        assert answer.status_code in (403, 415), (method, path, answer.text)
+        assert answer.json()["errors"][0]["code"] in ("cross_site", "json_expected")
+
+
+@pytest.mark.parametrize(
+    "path", ["help/..%2f..%2fairflow.cfg", "help/%2e%2e%2fREADME", "page/x/..%2f..%2fapp.py", "docs/..%2fapp.py"]
+)
+def test_files_beside_those_of_the_page_are_nobody_s(anybody: TestClient, path: str) -> None:
+    assert anybody.get(f"/srm/{path}").status_code == 404
 
 
 def test_the_cookie_of_the_browser_is_a_login(anybody: TestClient, login: Login) -> None:

@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 
 from srm_common.rest.app import ROUTERS
 from tests.unit.rest.conftest import Stage
+from tests.unit.rest.rights import BAD_BODY, NEEDED, RIGHTS_OF, TAKEN
 
 #: What anybody may load: shells without data, their files, and the API's description.
 PUBLIC = {"/", "/ui", "/page/{version}/{name:path}", "/docs", "/docs/{name}", "/openapi.json"}
@@ -62,8 +63,8 @@ def test_who_has_no_rights_gets_no_data(same_stage: Stage, method: str, path: st
     assert answer.json()["errors"]
 
 
-#: Without those that change nothing, which are for viewers, too.
-WRITES = [(method, path) for method, path in ROUTES if method != "GET" and not path.endswith(("/preview", "/plan"))]
+#: Without what is for viewers, too.
+WRITES = [one for one, right in NEEDED.items() if right != "read"]
 
 
 @pytest.mark.parametrize(("method", "path"), WRITES)
@@ -74,6 +75,19 @@ def test_a_viewer_writes_nothing(same_stage: Stage, method: str, path: str) -> N
     (fault,) = answer.json()["errors"]
     assert fault["code"] == "forbidden"
     assert "viewer may not" in fault["message"]
+
+
+def test_the_right_of_each_change_is_known() -> None:
+    assert set(NEEDED) == {one for one in ROUTES if one[0] != "GET"}
+
+
+@pytest.mark.parametrize("role", ["viewer", "user", "op"])
+@pytest.mark.parametrize(("method", "path"), NEEDED)
+def test_each_role_may_send_what_it_has_the_right_to(same_stage: Stage, method: str, path: str, role: str) -> None:
+    answer = same_stage.client(role).request(method, address(path), json=BAD_BODY)
+    allowed = NEEDED[method, path] in RIGHTS_OF[role]
+    assert answer.status_code in (TAKEN if allowed else (403,)), answer.text
+    assert answer.status_code == 200 or all(fault["message"] for fault in answer.json()["errors"])
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/docs.js", "/docs/swagger-ui.css", "/openapi.json", "/"])
