@@ -15,6 +15,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.cli.verification_page import verification_page
 from srm_common.domain.amount import counted
 from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
 from srm_common.domain.patterns.name_filter import PatternList, check_patterns
@@ -54,7 +55,12 @@ class _Moment(click.ParamType[int]):
 @click.option("--sample", type=_Share(), default="100%", metavar="PERCENT", help="Compare so much of it, like 5%.")
 @click.option("--since", type=_Moment(), metavar="TIME", help="Only what the target got since then, like 2026-11-23.")
 @click.option("--resume", is_flag=True, help="Go on with the newest verification, if it was stopped.")
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write the result to a file, as JSON.")
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the result to a file, too: a page if it ends in .html, else JSON.",
+)
 @config_option
 @output_option
 @pass_invocation
@@ -109,9 +115,10 @@ def verify_command(
 
 
 def write_report(path: Path, found: Verification) -> None:
-    """Raises :class:`ConfigError` when the file cannot be written."""
+    """As a page or as JSON, by the name of the file. Raises :class:`ConfigError` when it cannot be written."""
     try:
-        path.write_text(json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
+        path.write_text(verification_page(found) if path.suffix == ".html" else text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"the report cannot be written: {error.strerror}", file=str(path)) from error
 

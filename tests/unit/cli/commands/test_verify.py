@@ -42,6 +42,10 @@ def test_a_copy_that_is_proved_and_one_that_is_not(
     assert told["counts"] == {"different": 1}
     assert told["partitions"][0]["differences"][0]["kind"] == "foreign"
     assert told["topic_ids"].keys() == {copy}
+    filed = tmp_path / "report.html"
+    assert run([*command, "--report", str(filed)]) == 1
+    capsys.readouterr()
+    assert f"Verification of {told['flow'].replace('>', '&gt;')}" in filed.read_text()
     assert run([*command, "-o", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["counts"] == told["counts"]
 

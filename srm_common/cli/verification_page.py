@@ -1,0 +1,89 @@
+"""A verification as one HTML file that can be filed: no scripts, nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+
+from srm_common.domain.offsets.verification import PartitionVerified, Verification
+
+_STYLE = (
+    "body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
+    "table{border-collapse:collapse;margin:1em 0;width:100%}"
+    "th,td{border-bottom:1px solid #bbb;padding:.25em .6em;text-align:left;vertical-align:top}"
+    "td.number{text-align:right;font-variant-numeric:tabular-nums}code{font-size:13px}"
+)
+_COLUMNS = (
+    "Copy",
+    "Partition",
+    "Result",
+    "Proved from",
+    "Proved to",
+    "Records",
+    "Segments",
+    "Log of the copy",
+    "Not proved",
+    "Compared",
+    "Differences",
+)
+
+
+def verification_page(found: Verification) -> str:
+    """The whole page. Every text is escaped: names of topics may hold anything."""
+    evidence, scope = found.evidence, found.scope
+    facts = [
+        ("Flow", found.flow),
+        ("Compared with", "the fingerprints in the offset map"),
+        ("Part", "all" if scope.sample >= 1 else f"a sample of {scope.sample:.2%} of the segments"),
+        ("Since", "the beginning" if scope.since_ms is None else _time(scope.since_ms)),
+        ("Began", _time(found.started_ms)),
+        ("Ended", _time(found.ended_ms)),
+        ("Source cluster", evidence.source_cluster_id or "not recorded"),
+        ("Target cluster", evidence.target_cluster_id),
+        ("Version", evidence.version),
+        ("Digest of the settings", evidence.configuration),
+        ("Result", ", ".join(f"{count} {verdict}" for verdict, count in found.counts.items()) or "nothing to compare"),
+    ]
+    faults = "".join(f"<li>{escape(one)}</li>" for one in found.faults)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(found.flow)}: verification</title>'
+        f"<style>{_STYLE}</style></head><body><h1>Verification of {escape(found.flow)}</h1>"
+        f"<table>{''.join(f'<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in facts)}</table>"
+        + (f"<h2>Faults</h2><ul>{faults}</ul>" if faults else "")
+        + f"<h2>Partitions</h2>{_table(_COLUMNS, map(_cells, found.partitions))}"
+        + f"<h2>Copies</h2>{_table(('Copy', 'Topic id'), sorted(evidence.topic_ids.items()))}</body></html>\n"
+    )
+
+
+def _cells(one: PartitionVerified) -> Sequence[object]:
+    found = one.findings
+    return (
+        one.copy,
+        one.partition,
+        str(one.verdict),
+        found.proved_from if found.proved_from >= 0 else "",
+        found.proved_to if found.proved_to >= 0 else "",
+        found.proved,
+        found.segments,
+        f"{one.log_start} to {one.log_end}" if one.log_end >= 0 else "",
+        ", ".join(f"{records} {reason}" for reason, records in found.not_proved.items()),
+        _time(one.checked_ms),
+        "; ".join([*([one.fault] if one.fault else []), *map(str, found.differences)]),
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f'<td class="number">{value}</td>'
+    return f"<td>{escape(str(value))}</td>"
+
+
+def _time(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
