@@ -120,8 +120,7 @@ class Kernel:
         """What a new loop waits by."""
         return _Selector(loop)
 
-    def socket(self, family: int) -> socket.socket:
-        """A stream socket that is not connected."""
+    def socket(self, family: int) -> socket.socket:  # a stream socket that is not connected
         return socket.socket(family, socket.SOCK_STREAM)
 
 
@@ -227,7 +226,8 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         except StopIteration:
             self._task_done(task)
         except BaseException:  # as the library does: whoever wants a task's error catches it inside the task
-            _LOG.exception("a task of the event loop failed: %s", task)
+            level = logging.DEBUG if self._closed else logging.ERROR  # a closed loop refuses what its last tasks begin
+            _LOG.log(level, "a task of the event loop failed: %s", task, exc_info=True)
             self._task_done(task)
         else:
             if task.state is TaskState.CANCELLED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import selectors
 import signal
 import socket
@@ -327,3 +328,18 @@ def test_an_interrupt_wakes_a_loop_that_waits_and_is_plain_where_none_runs(loop:
         loop.run(loop.sleep, 600)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGALRM)
+
+
+def test_what_a_task_begins_while_its_loop_is_closed_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    loop = EventLoop()
+    begun: list[str] = []
+
+    async def refresh() -> None:
+        begun.append("refresh")
+        await loop.call_soon_with_future(lambda: begun.append("request"))
+
+    loop.call_soon(refresh)
+    with caplog.at_level(logging.INFO):
+        loop.close()
+    assert begun == ["refresh"]
+    assert not caplog.records
