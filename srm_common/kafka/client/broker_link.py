@@ -170,6 +170,11 @@ class BrokerLink(Closing):
         self.manager.cluster.keep(wanted)
         return False
 
+    @property
+    def opened(self) -> bool:
+        """Whether :meth:`open` found the brokers."""
+        return self._opened
+
     def _check_versions(self) -> None:
         data = self.manager.broker_version_data
         refuse_old_brokers(self.alias, {} if data is None else data.api_versions)

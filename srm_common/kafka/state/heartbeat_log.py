@@ -33,11 +33,12 @@ def newest_heartbeat(reader: StateReader, topic: str) -> LoggedHeartbeat | None:
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
     """
-    ends = reader.offsets(topic, [0], LATEST)
-    found = _heartbeats(reader.read(topic, {0: ends[0] - _TAIL}, ends))
-    if not found:
-        # Aborted transactions may have filled the end of the log.
-        found = _heartbeats(reader.read(topic, None, ends))
+    with reader.session() as session:
+        ends = session.offsets(topic, [0], LATEST)
+        found = _heartbeats(session.read(topic, {0: ends[0] - _TAIL}, ends))
+        if not found:
+            # Aborted transactions may have filled the end of the log.
+            found = _heartbeats(session.read(topic, None, ends))
     return max(found, key=lambda one: (one.beat.timestamp_ms, one.offset), default=None)
 
 

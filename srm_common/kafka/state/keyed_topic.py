@@ -77,12 +77,14 @@ class KeyedTopic(Closing):
         """
         with self._lock:
             reader = self._clients.reader.with_patience(timeout_seconds=self._timeout, patience_seconds=self._patience)
-            if not reader.partitions(self.name):
-                return None
-            ends = reader.offsets(self.name, [0], LATEST)
-            if ends[0] < self._end:
-                self._newest, self._end = {}, 0  # the topic was deleted and created again
-            for key, record in last_of_each_key(reader.read(self.name, {0: self._end}, ends)).items():
+            with reader.session() as session:
+                if not session.partitions(self.name):
+                    return None
+                ends = session.offsets(self.name, [0], LATEST)
+                if ends[0] < self._end:
+                    self._newest, self._end = {}, 0  # the topic was deleted and created again
+                records = session.read(self.name, {0: self._end}, ends)
+            for key, record in last_of_each_key(records).items():
                 self._newest.pop(key, None)
                 if record.value is not None:
                     self._newest[key] = record

@@ -85,15 +85,16 @@ class SegmentLog:
         the topic was re-created.
         """
         wanted = range(self._partitions)
-        ends = self._reader.offsets(self._topic, wanted, LATEST)
-        earliest = self._reader.offsets(self._topic, wanted, EARLIEST)
-        starts = {}
-        for partition in wanted:
-            start = positions.get(partition, 0)
-            starts[partition] = start if earliest[partition] < start <= ends[partition] else 0
-        self._ends = ends
-        self._complete = {partition for partition, start in starts.items() if not start}
-        self._news = self._read(starts, ends)
+        with self._reader.session() as reader:
+            ends = reader.offsets(self._topic, wanted, LATEST)
+            earliest = reader.offsets(self._topic, wanted, EARLIEST)
+            starts = {}
+            for partition in wanted:
+                start = positions.get(partition, 0)
+                starts[partition] = start if earliest[partition] < start <= ends[partition] else 0
+            self._ends = ends
+            self._complete = {partition for partition, start in starts.items() if not start}
+            self._news = self._read(starts, ends, reader)
         self._maps = {}
         return self._news, ends
 
@@ -125,7 +126,8 @@ class SegmentLog:
 
     def read_all(self) -> SegmentBatch:
         """The whole map."""
-        return self._read({}, self._reader.offsets(self._topic, range(self._partitions), LATEST))
+        with self._reader.session() as reader:
+            return self._read({}, reader.offsets(self._topic, range(self._partitions), LATEST), reader)
 
     def pieces(self) -> Iterator[tuple[SegmentBatch, dict[int, int]]]:
         """The whole map, some of the topic's partitions at a time, with the ends of what was read of these."""
@@ -155,11 +157,13 @@ class SegmentLog:
 
     def keys_since(self, starts: Mapping[int, int]) -> dict[int, set[bytes]]:
         """The keys that were written since, by partition; one that an open transaction holds back is not among them."""
-        stable = self._reader.offsets(self._topic, starts, LATEST)
-        marks = self._reader.offsets(self._topic, starts, LATEST, committed=False)
-        ends = {home: end for home, end in marks.items() if stable[home] == end}
+        with self._reader.session() as reader:
+            stable = reader.offsets(self._topic, starts, LATEST)
+            marks = reader.offsets(self._topic, starts, LATEST, committed=False)
+            ends = {home: end for home, end in marks.items() if stable[home] == end}
+            records = reader.read(self._topic, starts, ends)
         keys: dict[int, set[bytes]] = {home: set() for home in ends}
-        for record in self._reader.read(self._topic, starts, ends):
+        for record in records:
             if record.key is not None:
                 keys[record.partition].add(record.key)
         return keys
@@ -178,7 +182,9 @@ class SegmentLog:
         for place, found in self._read({}, {home: self._ends[home]}).segments.items():
             self._maps[place] = SegmentMap(found)
 
-    def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> SegmentBatch:
+    def _read(
+        self, starts: Mapping[int, int], ends: Mapping[int, int], reader: StateReader | None = None
+    ) -> SegmentBatch:
         batch = SegmentBatch()
 
         def take(record: LogRecord) -> None:
@@ -190,5 +196,5 @@ class SegmentLog:
             except CorruptRecord as error:
                 batch.unreadable.append(f"{self._topic}-{record.partition} at offset {record.offset}: {error}")
 
-        self._reader.read_by_markers(self._topic, starts, ends, take)
+        (reader or self._reader).read_by_markers(self._topic, starts, ends, take)
         return batch

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -78,6 +79,8 @@ class StateReader(Closing):
         self._committed = committed
         self._pool, self._owns_pool = pool or LinkPool(), pool is None
         self._be_patient(timeout_seconds, patience_seconds)
+        #: That of a session.
+        self._held: ClusterLink | None = None
 
     def _be_patient(self, timeout_seconds: float, patience_seconds: float | None) -> None:
         self._timeout = timeout_seconds if patience_seconds is None else max(timeout_seconds, patience_seconds)
@@ -97,10 +100,25 @@ class StateReader(Closing):
         if self._owns_pool:
             self._pool.close()
 
+    @contextmanager
+    def session(self) -> Iterator[StateReader]:
+        """A reader for questions that belong together, for one thread: they use one link, which asks for the leaders of
+        a topic once, and again when they have moved. How many partitions there are is always asked."""
+        if self._held is not None:
+            yield self
+            return
+        view = copy.copy(self)
+        view._owns_pool = False
+        with self._link() as view._held:
+            yield view
+
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, 0 when it does not exist."""
         with self._link() as link:
-            link.run(lambda: link.open([topic], self._patience))
+            if link.opened:
+                link.run(lambda: link.know([topic]))
+            else:
+                link.run(lambda: link.open([topic], self._patience))
             found = self._numbers(link, topic)
             if not found and self._sure:
                 # A broker that has just started may not know yet of a topic.
@@ -143,7 +161,9 @@ class StateReader(Closing):
                 f"cluster '{self._cluster.alias}' ({self._cluster.bootstrap_servers}) could not {doing}: {error}"
             ) from error
 
-    def _link(self) -> ClusterLink:
+    def _link(self) -> AbstractContextManager[ClusterLink]:
+        if self._held is not None:
+            return nullcontext(self._held)
         return ClusterLink(self._cluster.of_client(Client.CONSUMER), part="state", pool=self._pool)
 
     def stable_ends(self, topic: str, partitions: Iterable[int], within_seconds: float) -> dict[int, int]:
@@ -176,15 +196,17 @@ class StateReader(Closing):
             ends: partition -> end; only these partitions are read. Defaults to the present end of every one.
         """
         out: list[LogRecord] = []
-        known = self.offsets(topic, range(self.partitions(topic)), LATEST) if ends is None else ends
+        if ends is None:
+            with self.session() as reader:
+                present = reader.offsets(topic, range(reader.partitions(topic)), LATEST)
+                return reader.read(topic, starts, present) if present else out
 
         def look(partition: int, batch: SourceBatch, first: int) -> None:
             for offset, key, value, timestamp_ms in timed_records(batch):
-                if first <= offset < known[partition]:
+                if first <= offset < ends[partition]:
                     out.append(LogRecord(partition, offset, key, value, timestamp_ms))
 
-        if known:
-            self._read_batches(topic, starts or {}, known, look)
+        self._read_batches(topic, starts or {}, ends, look)
         return out
 
     def newest(self, topic: str, ends: Mapping[int, int]) -> dict[bytes, LogRecord]:
@@ -217,8 +239,7 @@ class StateReader(Closing):
                 if key and first <= offset < ends[partition]:
                     take(LogRecord(partition, offset, key, value, -1, headers))
 
-        if ends:
-            self._read_batches(topic, starts, ends, look)
+        self._read_batches(topic, starts, ends, look)
 
     def _read_batches(
         self,
@@ -228,6 +249,9 @@ class StateReader(Closing):
         look: Callable[[int, SourceBatch, int], None],
     ) -> None:
         """``look`` is called with a partition, a batch, and the first offset of the partition that is asked for."""
+        ends = {partition: end for partition, end in ends.items() if starts.get(partition, 0) < end}
+        if not ends:
+            return
 
         async def work() -> None:
             await link.open([topic], self._timeout)

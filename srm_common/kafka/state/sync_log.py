@@ -29,11 +29,12 @@ def read_syncs(
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
     """
     written: dict[TopicPartition, list[OffsetSync]] = defaultdict(list)
-    if reader.partitions(topic):
-        ends = reader.offsets(topic, [0], LATEST)
-        for sync in offset_syncs(records_between(reader, topic, {}, ends)):
-            if (sync.topic, sync.partition) in places:
-                written[TopicPartition(sync.topic, sync.partition)].append(sync)
+    with reader.session() as session:
+        if session.partitions(topic):
+            ends = session.offsets(topic, [0], LATEST)
+            for sync in offset_syncs(records_between(session, topic, {}, ends)):
+                if (sync.topic, sync.partition) in places:
+                    written[TopicPartition(sync.topic, sync.partition)].append(sync)
     return {place: current_syncs(found) for place, found in written.items()}
 
 

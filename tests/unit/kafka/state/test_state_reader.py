@@ -102,3 +102,27 @@ def test_what_a_read_cannot_do_names_cluster_and_topic() -> None:
                 reader.partitions("hidden")
             with kafka.refuse("Fetch", 29, when="hidden"), pytest.raises(AccessDenied, match=r"hidden-0.*Read"):
                 reader.read("hidden")
+
+
+def test_questions_of_a_session_ask_for_leaders_once_and_for_partitions_each_time() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("state")
+        kafka.write("state", [(b"k", b"v")] * 2)
+        with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as shared:
+            with shared.session() as reader:
+                ends = reader.offsets("state", [0], LATEST)
+                assert [record.offset for record in reader.read("state", {0: 1}, ends)] == [1]
+                assert len(kafka.asked("Metadata")) == 1
+                assert reader.partitions("more") == 0
+                kafka.create_topic("more", 2)
+                assert reader.partitions("more") == 2
+            assert shared.partitions("more") == 2
+        assert kafka.connections == {1: 1}
+
+
+def test_where_nothing_is_new_nothing_is_asked() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("state")
+        with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as reader:
+            assert reader.read("state", {0: 3}, {0: 3}) == []
+        assert kafka.requests == []
