@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.formats import Side
-from srm_common.errors import TransformFailed
+from srm_common.errors import SrmError, TransformFailed
 from srm_common.replication.slots.slot_watch import quiet_seconds
 
 if TYPE_CHECKING:
@@ -161,6 +161,11 @@ class SlotRegistries:
             try:
                 there = there or self._make()
                 value = work(there)
+            except TransformFailed as fault:
+                error = fault
+            except SrmError as fault:
+                # Such as a certificate that is being replaced: a fault of the partitions that need it, not of the slot.
+                error = TransformFailed(str(fault))
             except BaseException as fault:  # passed to whoever asks
                 error = fault
             until = time.monotonic() + _UNKNOWN_SECONDS if value is None else float("inf")

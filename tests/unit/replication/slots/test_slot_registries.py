@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from srm_common.domain.cluster import ClusterSettings, RegistrySettings
+from srm_common.domain.cluster import ClusterSettings, PemTexts, RegistrySettings
 from srm_common.domain.patterns.name_filter import NameFilter, PatternList
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.schemas.id_mapping import IdMapping
@@ -23,6 +24,7 @@ from srm_common.errors import ConfigError, TransformFailed
 from srm_common.replication.slots import slot_registries as module
 from srm_common.replication.slots.slot_registries import Registries, SchemasPending, SlotRegistries, slot_registries
 from srm_common.testing import FakeCluster, LocalRegistry
+from tests.kafka.authority import Authority
 from tests.kafka.engine import Background, Engine, TailingTime, wait_for_copies
 
 _PATIENCE_SECONDS = 120.0
@@ -132,6 +134,20 @@ def test_a_registry_that_is_silent_at_every_address_stops_with_the_topic_and_the
         "schema id 7 of the values of orders has no id at the target: the schema regist"
     )
     assert str(failed.value).count("no answer within 0.1 s") == 2
+
+
+def test_a_certificate_that_is_gone_during_a_run_is_a_fault_of_who_needs_it(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "ca").pem
+    tls = PemTexts(certificate_authority_file=str(authority))
+    registry = RegistrySettings(("https://127.0.0.1:1",), tls=tls)
+    source, target = (ClusterSettings(one, "127.0.0.1:1", {}, {}, schema_registry=registry) for one in "ab")
+    job = CopyJob("a->b", "a", source, target, "o", 1, "s", 1, id_mapping=VALUES)
+    asked = slot_registries(job)
+    assert asked is not None
+    authority.unlink()
+    with pytest.raises(TransformFailed, match="certificates for the schema registry of cluster 'a' cannot"):
+        answered(lambda: asked.mapped(7, "orders", Side.VALUE))
+    asked.close()
 
 
 def test_what_is_wrong_with_a_registry_is_told_before_anything_is_copied() -> None:
