@@ -218,7 +218,8 @@ class LinkAdmin(LinkGroups):
         kind = CreateAclsRequest
 
         def request() -> Any:
-            return kind(version=_ACLS_VERSION, creations=[kind.AclCreation(**_fields(_CREATION, one)) for one in acls])
+            bindings = [kind.AclCreation(**_fields(_CREATION, one)) for one in acls]
+            return CreateAclsRequest(version=_ACLS_VERSION, creations=bindings)
 
         return self._change_bindings(acls, request, lambda answer: answer.results, request_timeout)
 
@@ -229,9 +230,17 @@ class LinkAdmin(LinkGroups):
         kind, ones = DeleteAclsRequest, acl_binding_filters
 
         def request() -> Any:
-            return kind(version=_ACLS_VERSION, filters=[kind.DeleteAclsFilter(**_fields(_FILTER, one)) for one in ones])
+            filters = [kind.DeleteAclsFilter(**_fields(_FILTER, one)) for one in ones]
+            return DeleteAclsRequest(version=_ACLS_VERSION, filters=filters)
 
-        return self._change_bindings(ones, request, lambda answer: answer.filter_results, request_timeout)
+        def results(answer: Any) -> Sequence[Any]:
+            # A filter may be taken, and one of its bindings not be deleted.
+            return [
+                next((binding for binding in one.matching_acls if binding.error_code), one)
+                for one in answer.filter_results
+            ]
+
+        return self._change_bindings(ones, request, results, request_timeout)
 
     # ---- inside
 
