@@ -12,7 +12,8 @@ from srm_common.kafka.state.state_writer import WRITE_SECONDS, StateWriter
 
 
 class ClusterClients:
-    """One admin client, one consumer and one producer of a cluster, each made when it is first asked for.
+    """One admin client of a cluster, made when it is first asked for, and one pool of links that its reader and its
+    writers share.
 
     Threads may share them. :meth:`close` ends what was made; what is asked for afterwards is made again.
     """
@@ -60,10 +61,8 @@ class ClusterClients:
             return found
 
     def close(self) -> None:
-        """End all connections; producers end with their last reference."""
+        """End all connections."""
         with self._lock:
-            if self._reader is not None:
-                self._reader.close()
             self._admin = self._reader = None
             self._writers.clear()
         self.links.close()

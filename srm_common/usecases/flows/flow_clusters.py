@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 class FlowCluster:
-    """One of them. What it gives out shares one admin client, one consumer and one producer, which are made by their
-    first use. Links take connections from a pool and give them back.
+    """One of them. What it gives out shares one admin client, which is made by its first use, and one pool of links:
+    these take connections from it and give them back.
 
     Responses of a cluster are not cached: another request gets a new response.
     """
