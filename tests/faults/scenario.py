@@ -24,12 +24,14 @@ from confluent_kafka import IsolationLevel, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.offsets.verification import Verdict
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import SrmError
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
+from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.faults.copier import WORKER
@@ -242,9 +244,18 @@ class Scenario:
         assert not left, f"the last run left transactions open: {left}"
         held = unstable(self.target, [self.remote, self.state.offsets_topic, self.state.segments_topic])
         assert not held, f"last stable offset is not the high watermark: {held}"
+        if exactly:
+            self._prove()
         records = sum(map(len, expected.values()))
         self.note(f"{records} records are equal")
         return records
+
+    def _prove(self) -> None:
+        """The copy is what the map has fingerprints of, whatever was aborted and copied again."""
+        target = ClusterSettings.plaintext(self.flow.target.alias, self.target.internal_servers)
+        found = verify_copies(replace(self.flow, target=target), chosen=lambda topic: topic == self.topic)
+        assert found.clean, [str(one) for partition in found.partitions for one in partition.findings.differences]
+        assert found.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, found.counts
 
     def close(self) -> None:
         """End every process of the scenario, orphaned workers included."""

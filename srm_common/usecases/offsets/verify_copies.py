@@ -31,7 +31,7 @@ from srm_common.wire.segment_map import SegmentMap
 
 _LISTING_SECONDS = 30.0
 #: What one answer may hold: large, since a transaction that reaches beyond it is looked through for its marker.
-_FETCH_BYTES = 16 << 20
+_FETCH_BYTES = 32 << 20
 #: How long a leader may bring nothing.
 _PATIENCE_SECONDS = 60.0
 
