@@ -42,7 +42,7 @@ format: setup ## formats the code and sorts its imports
 	@$(VENV)/bin/ruff check --quiet --select I --fix .
 	@$(VENV)/bin/ruff format .
 
-lint: setup ## ruff, formatting, mypy, import rules
+lint: setup ## ruff, formatting, mypy, import rules, dependencies
 	@scripts/test.sh lint
 
 bench: setup ## benchmark against the real MirrorMaker 2; WORKLOAD=1k-lz4 for one workload

@@ -91,6 +91,7 @@ ring() { # name, pytest arguments...
             step format "$BIN/ruff" format --check .
             step mypy "$BIN/mypy"
             step imports "$BIN/lint-imports" --no-logo
+            step dependencies "$BIN/python" scripts/dependencies.py
             ;;
         # By work stealing each process keeps to files of its own, and to what their fixtures made, until others are done.
         # Two for each of two cores: some tests wait for clusters that are gone.
@@ -153,7 +154,7 @@ summary=()
 skipped=()
 for name in "${rings[@]}" "${beside[@]}"; do
     steps=("$name")
-    [ "$name" = lint ] && steps=(ruff format mypy imports)
+    [ "$name" = lint ] && steps=(ruff format mypy imports dependencies)
     for name in "${steps[@]}"; do
         verdict=ok code=1 seconds=0 cpu=0
         [ -f "$work/$name.end" ] && read -r code seconds cpu <"$work/$name.end"

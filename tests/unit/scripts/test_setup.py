@@ -183,8 +183,8 @@ def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Pa
     python = "echo '1 failed, 2 passed in 3s'; exit 3"
     code, summary = rings(tmp_path, "lint", "kafka", ruff="exit 1", mypy="", lint_imports="", python=python)
     assert code == 1
-    assert (tmp_path / "calls").read_text().split() == ["ruff", "ruff", "mypy", "lint_imports", "python"]
-    assert summary == ["ruff FAILED", "format FAILED", "mypy ok", "imports ok", "kafka FAILED"]
+    assert (tmp_path / "calls").read_text().split() == ["ruff", "ruff", "mypy", "lint_imports", "python", "python"]
+    assert summary == ["ruff FAILED", "format FAILED", "mypy ok", "imports ok", "dependencies FAILED", "kafka FAILED"]
 
 
 def test_rings_after_a_plus_run_beside_the_others(tmp_path: Path) -> None:
