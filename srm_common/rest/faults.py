@@ -47,6 +47,7 @@ OF_STATUS: Mapping[int, str] = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "too_slow",
     413: "too_large",
     415: "json_expected",
     422: "invalid_parameter",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,6 +40,35 @@ def test_what_is_too_long_is_refused(limited: TestClient, in_parts: bool) -> Non
         )
         assert answer.status_code == status, answer.text
     assert [one["code"] for one in answer.json()["errors"]] == ["too_large"]
+
+
+def test_a_body_that_does_not_end_is_given_up() -> None:
+    """It would hold its connection, and what was read of it, for as long as the other side likes."""
+    app = FastAPI()
+    handle_faults(app)
+    app.add_middleware(BodyLimit, most_seconds=0.05)
+
+    @app.post("/")
+    def take(body: dict[str, Any]) -> None:
+        raise AssertionError(f"{body} is not whole")
+
+    begun = [{"type": "http.request", "body": b'{"a":', "more_body": True}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return begun.pop() if begun else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "POST", "path": "/", "query_string": b"", "http_version": "1.1", "scheme": "http",
+        "headers": [(b"content-type", b"application/json")],
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 408
+    assert b"too_slow" in sent[1]["body"]
+    assert b"took longer than 0.05 s to arrive" in sent[1]["body"]
 
 
 JSON = {"content-type": "application/json"}
