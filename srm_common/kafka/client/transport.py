@@ -35,6 +35,8 @@ _TOGETHER_BYTES = 64 << 10
 _STAGING_BYTES = 64 << 10
 #: ``_ssl.ENCODING_DER``.
 _ENCODING_DER = 2
+#: The largest TLS record, its header and the most that a cipher may add (RFC 5246, 6.2.3).
+_TLS_RECORD_BYTES = (16 << 10) + 2048 + 5
 #: What is given to OpenSSL at a time: eight full TLS records (RFC 8446, 5.1).
 _TLS_SEND_BYTES = 128 << 10
 
@@ -72,6 +74,8 @@ class _FrameIO:
     _wake_bytes = 1
     #: Whether a short read means that the kernel has nothing more (TLS keeps records of its own back).
     _short_means_empty = True
+    #: What has at most been received of frames that are still to come.
+    _held_bytes = 0
     #: Bytes that the kernel is still to take, and those of them that wait for the end of the loop's turn.
     _waiting_bytes = 0
     _put_off_bytes = 0
@@ -189,7 +193,12 @@ class _FrameIO:
         return found
 
     def _wake_at(self, size: int) -> None:
-        """Ask the kernel to report the socket readable only from ``size`` bytes on."""
+        """Ask the kernel to report the socket readable only from ``size`` bytes on, which are certain to come."""
+        size = max(size - self._held_bytes, 1)
+        if size != self._wake_bytes:
+            self._wake_bytes = size
+            with suppress(OSError):  # of a socket that has ended, which its next read tells
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def _collect(self) -> None:
         """Before the loop waits: while more requests queue at the broker, one wake-up is enough for several answers.
@@ -296,12 +305,6 @@ class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
         self.flush()
         super().close()
 
-    def _wake_at(self, size: int) -> None:
-        if size != self._wake_bytes:
-            self._wake_bytes = size
-            with suppress(OSError):  # of a socket that has ended, which its next read tells
-                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
-
     def _send_some(self) -> None:
         pending = self._write_buffer
         buffers = list(pending) if len(pending) <= _MOST_BUFFERS else [pending[i] for i in range(_MOST_BUFFERS)]
@@ -324,6 +327,8 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
     """TLS sockets: receives into large buffers; OpenSSL has no gathering send, so requests are joined."""
 
     _short_means_empty = False
+    #: OpenSSL takes all there is, the beginning of a record perhaps; the rest is no shorter than what is in it.
+    _held_bytes = _TLS_RECORD_BYTES
 
     async def handshake(self, timeout_at: float | None = None) -> None:
         """Agree upon keys. Raises KafkaTimeoutError after ``timeout_at`` (monotonic seconds), OSError when refused."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import ssl
 import struct
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +20,7 @@ from srm_common.domain.cluster import PemTexts
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.security import tls_context
 from srm_common.kafka.client.transport import FrameTlsTransport
+from tests.unit.kafka.client.test_frames import Received, asking
 
 #: A full record of TLS 1.3 with AES-GCM or ChaCha20: 16 KB, its kind and a tag; below a header of five bytes.
 FULL, HEADER = (16 << 10) + 1 + 16, struct.Struct(">BHH")
@@ -25,9 +31,12 @@ class TlsPair:
 
     def __init__(self, loop: EventLoop, certificate: Path) -> None:
         self.loop = loop
-        ours, self.peer = socket.socketpair()
+        with socket.create_server(("127.0.0.1", 0)) as listener:  # how much wakes a reader counts for TCP alone
+            ours = socket.create_connection(listener.getsockname())
+            self.peer, _ = listener.accept()
         for one in (ours, self.peer):
             one.setblocking(False)
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.num_tickets = 0  # what the transport has not read would end the connection for its peer
@@ -56,28 +65,22 @@ class TlsPair:
         if self.outgoing.pending:
             self.peer.sendall(self.outgoing.read())
 
-    def received(self) -> tuple[list[int], bytes]:
-        """Lengths of the records that have come, and what is in them."""
-        data = bytearray()
-        more = b"x"
-        while more:
-            try:
-                more = self.peer.recv(1 << 20)
-            except BlockingIOError:
-                break
+    def received(self, size: int) -> tuple[list[int], bytes]:
+        """Lengths of the records that have come, and the ``size`` bytes that are in them."""
+        data, text = bytearray(), bytearray()
+        while len(text) < size:
+            assert select.select([self.peer], [], [], 120)[0], f"only {len(text)} of {size} bytes have come"
+            more = self.peer.recv(1 << 20)
+            assert more, f"the connection has ended after {len(text)} of {size} bytes"
             data += more
-        self.incoming.write(bytes(data))
+            self.incoming.write(more)
+            with suppress(ssl.SSLWantReadError):
+                while part := self.server.read(1 << 20):
+                    text += part
         lengths, at = [], 0
         while at < len(data):
             lengths.append(HEADER.unpack_from(data, at)[2])
             at += HEADER.size + lengths[-1]
-        text, more = bytearray(), b"x"
-        while more:
-            try:
-                more = self.server.read(1 << 20)
-            except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-                break
-            text += more
         return lengths, bytes(text)
 
 
@@ -100,7 +103,7 @@ def sent(pair: TlsPair, requests: list[list[bytes]]) -> tuple[list[int], bytes]:
         await pair.loop.sleep(0.01)
 
     pair.loop.run(work)
-    return pair.received()
+    return pair.received(sum(len(part) for request in requests for part in request))
 
 
 def test_requests_of_a_turn_share_a_record(pair: TlsPair) -> None:
@@ -139,4 +142,38 @@ def test_what_was_put_off_is_sent_before_the_end(pair: TlsPair) -> None:
         await pair.loop.sleep(0.01)
 
     pair.loop.run(work)
-    assert pair.received()[1] == b"last words"
+    assert pair.received(10)[1] == b"last words"
+
+
+@pytest.mark.parametrize("held", [1, 5, 6, 100, 16_000, 16_405, 16_406, 17_000, 40_000])
+def test_a_large_answer_arrives_wherever_it_stops_for_a_while(pair: TlsPair, held: int) -> None:
+    """The last ``held`` bytes of what is sent come later, in two pieces: records are cut anywhere."""
+    large, small = bytes(range(256)) * 12_000, b"next"
+    received = Received(pair.loop)
+    pair.transport.set_protocol(received)
+    for _ in range(2):
+        received.parser.send_request(asking())
+    for frame in (large, small):
+        pair.server.write(struct.pack(">i", len(frame)))
+        pair.server.write(frame)
+    sealed = pair.outgoing.read()
+    cuts = (0, len(sealed) // 3, len(sealed) - held, len(sealed) - held // 2, len(sealed))
+
+    def serve() -> None:
+        pair.peer.setblocking(True)
+        for begin, end in pairwise(cuts):
+            pair.peer.sendall(sealed[begin:end])
+            time.sleep(0.05)
+
+    thread = threading.Thread(target=serve)
+
+    async def read() -> None:
+        pair.transport.resume_reading()
+        thread.start()
+        end = time.monotonic() + 120
+        while len(received.frames) < 2 and time.monotonic() < end:
+            await pair.loop.sleep(0.01)
+
+    pair.loop.run(read)
+    thread.join(180)
+    assert received.frames == [large, small]
