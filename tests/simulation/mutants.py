@@ -282,12 +282,6 @@ MUTANTS = (
         "            self.share = None\n            self.fetched = self.committed\n",
         "            self.share = None\n",
     ),
-    Mutant(
-        "the map closes the gap between two runs",
-        _RANGES,
-        "if not (dense and self._dense and upstream == self._up_next and down == self._down_next):",
-        "if self._up < 0:",
-    ),
     # ---- ownership
     Mutant(
         "only the slots in use are fenced",
