@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.mutants import MUTANTS
 
 _BLOCK = 20
-_BLOCKS = int(os.environ.get("SIMULATION_SEEDS", "400")) // _BLOCK
+_BLOCKS = int(os.environ.get("SIMULATION_SEEDS", "200")) // _BLOCK
 
 
 def _play(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -108,7 +108,9 @@ def verify_command(
     )
     if done and sys.stderr.isatty():
         print(file=sys.stderr)
-    answer = Answer(found.to_json(), _text(found), 0 if found.clean else 1)
+    if topics and not resume and not found.partitions:
+        raise ConfigError(f"--topic: {settings.name} has no copy of a topic that matches {', '.join(topics)}")
+    answer = Answer(found.to_json(), _text(found, resumed=resume), 0 if found.clean else 1)
     if report is not None:
         write_report(report, found)
     return answer
@@ -123,7 +125,7 @@ def write_report(path: Path, found: Verification) -> None:
         raise ConfigError(f"the report cannot be written: {error.strerror}", file=str(path)) from error
 
 
-def _text(found: Verification) -> list[RenderableType]:
+def _text(found: Verification, *, resumed: bool) -> list[RenderableType]:
     text: list[RenderableType] = []
     rows = [
         [
@@ -147,9 +149,11 @@ def _text(found: Verification) -> list[RenderableType]:
     where = counted(len(found.partitions), "partition")
     proved = sum(one.findings.proved for one in found.partitions)
     if different:
-        sentence = f"{different} of {where} are not what was committed"
+        sentence = f"in {different} of {where} the copy is not what was committed"
     elif counts.get(Verdict.FAILED, 0):
-        sentence = f"{counts[Verdict.FAILED]} of {where} could not be read to their end"
+        sentence = f"{counts[Verdict.FAILED]} of {where} could not be read to the end"
+    elif not rows:
+        sentence = "nothing was left to compare" if resumed else "nothing was compared: the flow has copied nothing yet"
     else:
         sentence = f"no difference in {where}, {counted(proved, 'record')} proved"
     text.append(f"{found.flow}: {sentence}")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from srm_common.domain.amount import counted
 from srm_common.domain.document import reading
 from srm_common.domain.offsets.differences import Difference, DifferenceKind
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, verdicts
@@ -127,7 +128,8 @@ def summarized(
 def differences_sentence(flow: str, different: list[PartitionVerified], partitions: int) -> str:
     """About partitions with differences, of which there is at least one."""
     first = different[0]
+    where = counted(partitions, "partition")
     return (
-        f"{len(different)} of {partitions} partitions are not what was committed, the first: {first.copy}-"
+        f"in {len(different)} of {where} the copy is not what was committed, the first: {first.copy}-"
         f"{first.partition}, {first.first}; srm-control verify --flow '{flow}' lists them"
     )

@@ -36,7 +36,7 @@ def test_a_copy_that_is_proved_and_one_that_is_not(
     report = tmp_path / "report.json"
     assert run([*command, "--report", str(report)]) == 1
     printed = capsys.readouterr().out
-    assert "1 of 1 partition are not what was committed" in printed
+    assert "in 1 of 1 partition the copy is not what was committed" in printed
     assert "offset 11: records that the flow did not write" in printed
     told = json.loads(report.read_text())
     assert told["counts"] == {"different": 1}
@@ -88,5 +88,17 @@ def test_what_cannot_be_used_is_said(
 
 
 def test_nothing_of_other_topics_is_compared(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([*command, "--topic", "absent.*", "--sample", "5%", "--since", "2026-01-01T00:00+01:00"]) == 0
-    assert "no difference in 0 partitions" in capsys.readouterr().out
+    """An empty answer is no proof."""
+    assert run([*command, "--topic", "absent.*", "--sample", "5%", "--since", "2026-01-01T00:00+01:00"]) == 2
+    assert "has no copy of a topic that matches absent.*" in capsys.readouterr().err
+
+
+def test_a_flow_without_copies_says_so(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    file = tmp_path / "srm.properties"
+    file.write_text("\n".join(f"{key} = {value}" for key, value in properties_of(flow).items()))
+    assert run(["verify", "--config", str(file), "--flow", str(flow.name)]) == 0
+    assert "nothing was compared: the flow has copied nothing yet" in capsys.readouterr().out
