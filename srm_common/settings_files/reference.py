@@ -231,7 +231,9 @@ replacement.
 `<alias>.connection = kafka_east` takes address and credentials from the Airflow connection `kafka_east`. Its extra is a
 JSON object of librdkafka settings, as for Airflow's Kafka provider (`bootstrap.servers`, `security.protocol`,
 `sasl.mechanism`, `ssl.ca.location`, ...); without `bootstrap.servers` in it, host and port are the address; login and
-password become `sasl.username` and `sasl.password`. Settings of the cluster in the file take precedence.
+password become `sasl.username` and `sasl.password`. Settings of the cluster in the file take precedence. Keep
+the password in its own field: Airflow shows an extra to its administrators, and masks only what has *password* or the
+like in its key, not what `sasl.jaas.config` contains.
 
 Tasks get it from Airflow. The Spark driver finds it in its environment as `AIRFLOW_CONN_KAFKA_EAST`, set by the task:
 there are no secrets on a command line. If the driver runs on another machine (cluster mode), set that variable for it
