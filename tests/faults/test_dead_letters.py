@@ -50,7 +50,7 @@ class Refusing(Scenario):
         """The dead letter topic."""
         return self.flow.dead_letter_topic
 
-    def verify(self, *, exactly: bool = True) -> int:
+    def verify(self, *, exactly: bool = True, alone: bool = True) -> int:
         """As that of all records, where a dead letter counts as arrived."""
         expected = read_committed(self.source.internal_servers, self.topic, self.partitions)
         actual = read_committed(self.target.internal_servers, self.remote, self.partitions)

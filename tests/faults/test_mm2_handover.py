@@ -219,7 +219,7 @@ def test_there_and_back_exactly_once(clusters: Clusters, scenario: MakeScenario,
             _kill_some_runs(one, 1)
             one.last_run()
     one.last_run()
-    one.verify()
+    one.verify(alone=False)
 
 
 def test_back_to_one_without_exactly_once_and_taken_over_after_its_death(
@@ -250,7 +250,7 @@ def test_back_to_one_without_exactly_once_and_taken_over_after_its_death(
         assert verdicts <= {Verdict.AHEAD, Verdict.PROVED}
         one.last_run()
     one.last_run()
-    one.verify()
+    one.verify(alone=False)
     _check_translation(one, taken)
 
 
@@ -269,4 +269,4 @@ def test_mirror_maker_that_stood_still_is_refused(clusters: Clusters, scenario: 
         mirror_maker.kill()
         one.last_run()
     one.last_run()
-    one.verify()
+    one.verify(alone=False)

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
-from srm_common.domain.offsets.differences import DifferenceKind, NotProved
+from srm_common.domain.offsets.differences import DifferenceKind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
@@ -235,9 +235,14 @@ class Engine:
                 show_to = partial(_show, comparison)
                 link.run(partial(read_committed, link, copy.topic, {copy.partition: log.end}, show_to))
                 found = comparison.finish()
-                wrong = found.counts.keys() - {DifferenceKind.FOREIGN, DifferenceKind.DOUBLED, DifferenceKind.UNMAPPED}
+                # Tests write copies and segments of their own, too, and the copies of compacted topics are compacted.
+                wrong = found.counts.keys() - {
+                    DifferenceKind.FOREIGN,
+                    DifferenceKind.DOUBLED,
+                    DifferenceKind.UNMAPPED,
+                    DifferenceKind.COMPACTED,
+                }
                 assert not wrong, f"{place.topic}-{place.partition}: {[str(one) for one in found.differences]}"
-                assert NotProved.NO_FINGERPRINT not in found.not_proved
 
 
 class TailingTime:

@@ -158,11 +158,6 @@ class SharedAdmin:
                 self._client = admin_client(self._cluster, error_cb=self._remember)
             return self._client
 
-    def fresh(self) -> SharedAdmin:
-        """A client that knows no coordinators from before, which librdkafka may ask in vain; kafka-python forgets those
-        that have moved."""
-        return self if self._cluster.of_client(Client.ADMIN).kerberos is not None else SharedAdmin(self._cluster)
-
     def list_offsets(
         self, places: dict[TopicPartition, OffsetSpec], isolation: IsolationLevel, timeout_seconds: float
     ) -> dict[TopicPartition, Future[Any]]:

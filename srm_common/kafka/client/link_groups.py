@@ -30,6 +30,7 @@ from srm_common.kafka.client.librdkafka import (
 )
 from srm_common.kafka.client.librdkafka import TopicPartition as Place
 from srm_common.kafka.client.link import ClusterLink, RetriableFault, list_offsets_request
+from srm_common.kafka.client.link_pool import LinkPool
 
 T = TypeVar("T")
 
@@ -51,11 +52,13 @@ _STATES = {"PreparingRebalance": "preparing_rebalancing", "CompletingRebalance":
 class LinkGroups:
     """The part of :class:`~srm_common.kafka.client.link_admin.LinkAdmin` about offsets and groups, and its connections.
 
-    Threads may share it: one request waits for the other. Connections are made when they are first needed.
+    Threads may share it: one request waits for the other. Connections are made, or taken from ``pool``, when they are
+    first needed.
     """
 
-    def __init__(self, cluster: ClusterSettings) -> None:
+    def __init__(self, cluster: ClusterSettings, *, pool: LinkPool | None = None) -> None:
         self._cluster = cluster.of_client(Client.ADMIN)
+        self._pool = pool
         self._lock = threading.RLock()
         self._link: ClusterLink | None = None
         self._coordinators: dict[str, int] = {}
@@ -122,17 +125,14 @@ class LinkGroups:
     def list_consumer_group_offsets(
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """All offsets of each group, by its name."""
-        return {
-            one.group_id: self._of_group(one.group_id, self._group_offsets, one.group_id, request_timeout)
-            for one in requests
-        }
+        """All offsets of each group, by its name; none waits for another."""
+        return self._of_groups({one.group_id: one.group_id for one in requests}, self._group_offsets, request_timeout)
 
     def alter_consumer_group_offsets(
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """By group: its partitions, each with what was wrong with it."""
-        return {one.group_id: self._of_group(one.group_id, self._commit, one, request_timeout) for one in requests}
+        return self._of_groups({one.group_id: one for one in requests}, self._commit, request_timeout)
 
     async def _group_offsets(self, link: ClusterLink, node: int, group: str) -> tuple[int, Any]:
         kind = OffsetFetchRequest
@@ -183,32 +183,39 @@ class LinkGroups:
         places = [_place(topic, partition, -1, "", code) for topic, partition, code in results]
         return moved, SimpleNamespace(group_id=wanted.group_id, topic_partitions=places)
 
-    def _of_group(
+    def _of_groups(
         self,
-        group: str,
+        wanted: Mapping[str, Any],
         ask: Callable[[ClusterLink, int, Any], Awaitable[tuple[int, Any]]],
-        what: Any,
         seconds: float,
-    ) -> Future[Any]:
-        async def work(link: ClusterLink) -> tuple[int, Any]:
-            node = self._coordinators.get(group)
-            if node is None:
-                code, node = await _coordinator(link, group)
-                if code:
-                    return code, None
-                self._coordinators[group] = node
-            return await ask(link, node, what)
+    ) -> dict[str, Future[Any]]:
+        async def of_group(link: ClusterLink, group: str, what: Any) -> Future[Any]:
+            try:
+                node = self._coordinators.get(group)
+                if node is None:
+                    code, node = await _coordinator(link, group)
+                    if code:
+                        return answered(code, None)
+                    self._coordinators[group] = node
+                code, found = await ask(link, node, what)
+            except RetriableFault as error:
+                self._coordinators.pop(group, None)
+                return _not_answered(error)
+            if code in codes.COORDINATOR_MOVES:
+                self._coordinators.pop(group, None)
+            return answered(code, None, lambda: found)
+
+        async def work(link: ClusterLink) -> dict[str, Future[Any]]:
+            asked = {
+                group: link.loop.call_soon_with_future(of_group, link, group, what) for group, what in wanted.items()
+            }
+            return {group: await one for group, one in asked.items()}
 
         try:
-            code, found = self.ask(work, seconds)
+            return self.ask(work, seconds)
         except KafkaException as error:
-            self._coordinators.pop(group, None)
-            failed: Future[Any] = Future()
-            failed.set_exception(error)
-            return failed
-        if code in codes.COORDINATOR_MOVES:
-            self._coordinators.pop(group, None)
-        return answered(code, None, lambda: found)
+            self._coordinators.clear()
+            return {group: _not_answered(error) for group in wanted}
 
     # ---- inside
 
@@ -225,7 +232,7 @@ class LinkGroups:
             return await work(link)
 
         with self._lock:
-            link = self._link = self._link or ClusterLink(self._cluster, part="admin")
+            link = self._link = self._link or ClusterLink(self._cluster, part="admin", pool=self._pool)
             link.manager.patience_ms = None if seconds <= 0 else wait * 1000
             try:
                 return link.run(lambda: opened(link))
@@ -288,6 +295,14 @@ def _exception(code: int, message: str | None) -> KafkaException:
 def done(value: T) -> Future[T]:
     future: Future[T] = Future()
     future.set_result(value)
+    return future
+
+
+def _not_answered(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    if not isinstance(error, KafkaException):
+        error = KafkaException(KafkaError(KafkaError._TRANSPORT, str(error)))
+    future.set_exception(error)
     return future
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import SrmError
+from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, SharedAdmin
+from srm_common.kafka.client.link_groups import LinkGroups
 from srm_common.kafka.client.link_pool import LinkPool
 
 REQUEST_SECONDS = 30.0
@@ -74,11 +75,10 @@ class GroupReader:
         pool: LinkPool | None = None,
     ) -> None:
         self._cluster = cluster
-        self._pool = pool
         self._timeout = timeout_seconds
         self._shared = admin or SharedAdmin(cluster)
         self._admin = self._shared.client
-        self._fresh = self._shared.fresh()
+        self._links = LinkGroups(cluster, pool=pool)
 
     def groups(self) -> tuple[list[Group], list[GroupFault]]:
         """Consumer groups of every state, by name; what some broker could not list is a fault without a name.
@@ -135,51 +135,26 @@ class GroupReader:
                     faults.append(GroupFault(group, str(fault)))
             if waiting and len(batch) < GROUPS_AT_ONCE:
                 time.sleep(PAUSE_SECONDS)
-        out, unread = self._with_notes(out)
-        return sorted(out, key=lambda found: found.group), [*faults, *unread]
-
-    def _with_notes(self, found: list[GroupOffsets]) -> tuple[list[GroupOffsets], list[GroupFault]]:
-        """Read what groups have noted once more, by kafka-python: where librdkafka copies a note it leaves out the zero
-        byte, and confluent-kafka reads on to the next one, whatever lies there. What librdkafka itself wrote ends with
-        one of its own. Brokers before Kafka 3.0 are not asked again."""
-        noted = {one.group: one for one in found if any(at.metadata for at in one.offsets.values())}
-        if not noted:
-            return found, []
-        # Not at the top: most readers do without kafka-python.
-        from srm_common.kafka.groups.group_watch import GroupWatch
-
-        try:
-            with GroupWatch(
-                self._cluster.of_client(Client.ADMIN), timeout_seconds=self._timeout, pool=self._pool
-            ) as watch:
-                answer = watch.of_groups(noted)
-        except SrmError as error:
-            answer = [], [str(error)]
-        if answer is None:
-            return found, []
-        exact = {one.group: replace(one, asked=noted[one.group].asked) for one in answer[0]}
-        reason = next(iter(answer[1]), "its coordinator moves")
-        faults = [GroupFault(group, reason) for group in sorted(noted.keys() - exact.keys())]
-        return [exact.get(one.group, one) for one in found if one.group in exact or one.group not in noted], faults
+        return sorted(out, key=lambda found: found.group), faults
 
     def _ask(self, groups: list[str]) -> list[tuple[str, Future[Any]]]:
-        """One request per group, all in flight at once: the client takes a single group a call.
+        """What each group has committed, all of them asked at once.
 
-        By a new client: one that knows coordinators from before may ask a broker that is none any more, and where that
-        refuses, librdkafka ends the process (``rd_kafka_handle_OffsetFetch`` tells a group that admin clients lack).
+        By kafka-python: where a broker refuses that is the coordinator no more, librdkafka ends the process
+        (``rd_kafka_handle_OffsetFetch`` tells a group that admin clients lack).
         """
-        self._fresh = self._shared.fresh()
-        out = []
-        for group in groups:
-            request = [ConsumerGroupTopicPartitions(group)]
-            answers = self._fresh.client.list_consumer_group_offsets(request, request_timeout=self._timeout)
-            out.append((group, answers[group]))
-        return out
+        requests = [ConsumerGroupTopicPartitions(group) for group in groups]
+        try:
+            answers = self._links.list_consumer_group_offsets(requests, request_timeout=self._timeout)
+        except UnreachableCluster as error:
+            failed: Future[Any] = Future()
+            failed.set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))))
+            return [(group, failed) for group in groups]
+        return [(group, answers[group]) for group in groups]
 
     def _reason(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
         """The same, or why no connection was made."""
-        first = self._fresh.explained(error)
-        return first if first is not error else self._shared.explained(error)
+        return self._shared.explained(error)
 
 
 def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> GroupOffsets:
@@ -188,15 +163,12 @@ def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> 
         if place.error is not None:
             raise KafkaException(place.error)
         if place.offset >= 0:
-            offsets[TopicPartition(place.topic, place.partition)] = CommittedOffset(place.offset, _note(place))
+            offsets[TopicPartition(place.topic, place.partition)] = CommittedOffset(
+                place.offset,
+                # librdkafka, where it sets offsets of others, ends metadata with a zero byte.
+                (place.metadata or "").split("\0")[0],
+            )
     return GroupOffsets(group, offsets, asked)
-
-
-def _note(place: Any) -> str:
-    try:
-        return place.metadata or ""
-    except UnicodeDecodeError:  # it reads on behind the note
-        return "?"
 
 
 def _word(value: Any) -> str:

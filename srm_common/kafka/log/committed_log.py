@@ -138,14 +138,23 @@ async def read_between(
     topic: str,
     starts: Mapping[int, int],
     ends: Mapping[int, int],
-    take: Take,
+    take: Callable[[int, SourceBatch, int], None],
     *,
     patience_seconds: float = 30.0,
     committed: bool = True,
 ) -> None:
-    """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of. The first batch may hold
-    records that lie before them."""
-    await _Reading(link, topic, starts, ends, take, patience_seconds, committed, _FETCH_BYTES).go()
+    """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of.
+
+    Args:
+        take: gets the first offset that counts, too: a batch may hold records that lie before the start, or were deleted
+            since that was listed.
+    """
+
+    def show(partition: int, batch: SourceBatch) -> None:
+        take(partition, batch, reading.first[partition])
+
+    reading = _Reading(link, topic, starts, ends, show, patience_seconds, committed, _FETCH_BYTES)
+    await reading.go()
 
 
 def _request_ms(link: ClusterLink, patience_seconds: float) -> float | None:
@@ -176,6 +185,7 @@ class _Reading:
         self._take = take
         self._patience = patience_seconds
         self._committed = committed
+        self.first = dict(starts)
         self._at = {partition: starts[partition] for partition in ends if starts[partition] < ends[partition]}
         self._leases: dict[int, Lease] = {}
         self._fault = ""
@@ -290,6 +300,6 @@ class _Reading:
             self._link, self._topic, [partition], EARLIEST, committed=True, patience_seconds=self._patience
         )
         self._fault = f"{self._topic}-{partition} starts at offset {starts[partition]} now"
-        self._at[partition] = max(self._at[partition], starts[partition])
+        self.first[partition] = self._at[partition] = max(self._at[partition], starts[partition])
         if self._at[partition] >= self._ends[partition]:
             del self._at[partition]

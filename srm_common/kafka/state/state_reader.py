@@ -262,8 +262,7 @@ class StateReader(Closing):
                 topic,
                 first,
                 ends,
-                # A batch stays until all its records are deleted.
-                lambda partition, batch: look(partition, batch, first[partition]),
+                look,
                 patience_seconds=self._timeout,
                 committed=self._committed,
             )

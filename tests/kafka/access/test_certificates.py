@@ -144,7 +144,7 @@ def test_what_is_wrong_with_a_certificate_is_one_sentence(certified: Certified) 
         ),
     ):
         found = sentence_of(cluster, expected)
-        assert re.search(f"^cluster a is not reachable: .*{expected}", found), found
+        assert re.search(rf"^cluster 'a' \(.*\) is not reachable: .*{expected}", found), found
 
 
 def test_a_certificate_that_has_ended_says_so_until_it_is_renewed(certified: Certified) -> None:

@@ -116,7 +116,8 @@ def test_a_run_outlasts_a_token_endpoint_in_trouble(
     def trouble() -> None:
         """From before the first tokens are due until after their end."""
         over.wait(10)
-        for how in (500, None, b"HTTP/1.0 200 OK\r\n\r\n<html>", b"nonsense\r\n", 401):
+        # A refusal is final once the token before it has ended, so it comes first.
+        for how in (401, 500, None, b"HTTP/1.0 200 OK\r\n\r\n<html>", b"nonsense\r\n"):
             with endpoint.in_trouble(how):
                 over.wait(TOKEN_SECONDS / 5)
 

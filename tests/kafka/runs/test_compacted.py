@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import OffsetSpec
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.librdkafka import EARLIEST
+from srm_common.kafka.client.link import EARLIEST, ClusterLink
+from srm_common.kafka.log import committed_log
+from srm_common.kafka.state import state_reader
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.testing import LocalKafka
 from srm_common.wire import fetch
@@ -118,12 +120,14 @@ def test_what_retention_takes_while_it_is_read_is_passed_over(
         producer.produce(name, key=b"k", value=b"%d" % number, partition=number % 2)
     assert producer.flush(60) == 0
     target_kafka.admin().delete_records([TopicPartition(name, 0, 6)])[TopicPartition(name, 0)].result(60)
-    real, stale = reader.offsets, [{0: 0, 1: 0}]
+    real, stale = committed_log.log_offsets, [{0: 0, 1: 0}]
 
-    def offsets(topic: str, partitions: Iterable[int], spec: OffsetSpec, *, committed: bool = True) -> dict[int, int]:
-        return stale.pop() if stale and spec is EARLIEST else real(topic, partitions, spec, committed=committed)
+    async def log_offsets(
+        link: ClusterLink, topic: str, partitions: list[int], at: int, **options: Any
+    ) -> dict[int, int]:
+        return stale.pop() if stale and at == EARLIEST else await real(link, topic, partitions, at, **options)
 
-    monkeypatch.setattr(reader, "offsets", offsets)
+    monkeypatch.setattr(state_reader, "log_offsets", log_offsets)
     records = reader.read(name)
     assert not stale
     assert sorted((one.partition, one.offset) for one in records) == [

@@ -1,31 +1,43 @@
-"""What cannot be read of a group's notes; how they are read is in :mod:`tests.contract`."""
+"""Coordinators that refuse; how offsets and notes are read is in :mod:`tests.contract`."""
 
 from __future__ import annotations
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupFault, GroupOffsets, GroupReader
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.testing import FakeCluster
 
-_NOT_COORDINATOR = 16
+_NOT_COORDINATOR, _LOADING = 16, 14
+_PLACE = TopicPartition("orders", 0)
 
 
-def test_a_note_that_cannot_be_read_again_is_a_fault_of_its_group_alone() -> None:
+def test_a_group_whose_coordinator_moves_on_is_a_fault_and_only_that() -> None:
+    """librdkafka ends the process there."""
     with FakeCluster() as kafka:
         kafka.create_topic("orders")
-        kafka.commit("plain", {TopicPartition("orders", 0): 3})
-        kafka.commit("noted", {TopicPartition("orders", 0): 3}, "a note")
+        kafka.commit("plain", {_PLACE: 3})
+        kafka.commit("noted", {_PLACE: 3}, "a note")
+        reader = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers), timeout_seconds=1)
+        with kafka.refuse("OffsetFetch", _NOT_COORDINATOR, when="noted"):
+            found, (fault,) = reader.offsets(["noted", "plain"])
+        assert found == [GroupOffsets("plain", {_PLACE: CommittedOffset(3)})]
+        assert fault.group == "noted"
+        assert "NOT_COORDINATOR" in fault.reason
+
+
+def test_a_coordinator_that_loads_is_asked_again() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("orders")
+        kafka.commit("noted", {_PLACE: 3}, "a note")
         reader = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers))
-        kafka.after(2, "OffsetFetch").do(lambda: kafka.refuse("OffsetFetch", _NOT_COORDINATOR, when="noted"))
-        found, faults = reader.offsets(["noted", "plain"])
-        assert found == [GroupOffsets("plain", {TopicPartition("orders", 0): CommittedOffset(3)})]
-        assert faults == [GroupFault("noted", "its coordinator moves")]
+        kafka.refuse("OffsetFetch", _LOADING, times=1)
+        assert reader.offsets(["noted"]) == ([GroupOffsets("noted", {_PLACE: CommittedOffset(3, "a note")})], [])
+        assert len(kafka.asked("OffsetFetch")) == 2
 
 
-def test_brokers_before_kafka_3_are_not_asked_again() -> None:
+def test_brokers_before_kafka_3_are_asked_group_by_group() -> None:
     with FakeCluster(newest={"OffsetFetch": 7}) as kafka:
         kafka.create_topic("orders")
-        kafka.commit("noted", {TopicPartition("orders", 0): 3}, "a note")
+        kafka.commit("noted", {_PLACE: 3}, "a note")
         (found,), faults = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)).offsets(["noted"])
-        assert (found.offsets[TopicPartition("orders", 0)].offset, faults) == (3, [])
-        assert len(kafka.asked("OffsetFetch")) == 1
+        assert (found.offsets, faults) == ({_PLACE: CommittedOffset(3, "a note")}, [])
