@@ -146,8 +146,8 @@ async def read_between(
     """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of.
 
     Args:
-        take: gets the first offset that counts, too: a batch may hold records that lie before the start, or were deleted
-            since that was listed.
+        take: gets the first offset that counts, too: a batch may hold records that lie before the start, or were
+            deleted since that was listed.
     """
 
     def show(partition: int, batch: SourceBatch) -> None:
