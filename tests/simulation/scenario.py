@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,7 @@ from srm_common.errors import SrmError
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver import passes
 from srm_common.testing import FakeCluster
-from srm_common.wire.mm2 import parse_source_offset_key
+from srm_common.wire.mm2 import parse_source_offset_key, parse_source_offset_value
 from tests.flow_settings import small_flow
 from tests.simulation.brokers import Brokers
 from tests.simulation.determinism import inside
@@ -29,9 +30,11 @@ from tests.simulation.refusals import Refusals
 from tests.simulation.world import BEGIN_SECONDS, Process, World
 
 _LOG = logging.getLogger("tests.simulation")
-#: Load and faults happen for so long; afterwards everything has to be copied within this.
+#: Load and faults happen for so long; afterwards everything has to be copied within this, and every partition has to
+#: come forward within that.
 LOAD_SECONDS = (3.0, 20.0)
-HEALED_SECONDS = 900.0
+HEALED_SECONDS = 14_400.0
+STANDING_SECONDS = 300.0
 _OFFSETS_PARTITIONS, _SEGMENTS_PARTITIONS = 3, 2
 
 
@@ -107,6 +110,8 @@ class Scenario:
         self.runs = 0
         self.healed = False
         self._done = False
+        #: How far runs have come, and when they got there.
+        self._reached: dict[Partition, tuple[int, float]] = {}
         self.drivers: list[Process] = []
         self._failures = _Failures(world)
         self._without = without
@@ -212,14 +217,22 @@ class Scenario:
         self.say("healed")
         self._faults.heal()
         self.load.finish()
+        self._reached = {place: (0, self.world.now) for place in self.load.written}
+        self.world.after(STANDING_SECONDS, self._look_for_standing)
 
     def has_progress(self, place: Partition) -> bool:
         """Whether the flow has committed a source offset of a partition."""
-        topic = names.offsets_topic("source")
-        keys = [
-            record.key or b"" for number in range(_OFFSETS_PARTITIONS) for record in self.target.records(topic, number)
-        ]
-        return any((parse_source_offset_key(key) or ())[2:] == place for key in keys)
+        return place in self._committed()
+
+    def _committed(self) -> dict[Partition, int]:
+        """The offset behind the last copied record, by partition."""
+        positions = {}
+        for number in range(_OFFSETS_PARTITIONS):
+            for record in self.target.records(names.offsets_topic("source"), number):
+                key, last = parse_source_offset_key(record.key), parse_source_offset_value(record.value)
+                if key is not None and last is not None:
+                    positions[key[2:]] = last + 1
+        return positions
 
     def start_driver(self) -> Process:
         """Begin a run, as the scheduler does."""
@@ -241,6 +254,7 @@ class Scenario:
         self.world.note("run", process.name, repr(error))
         self.say(f"{process.name} ended: {error or run}")
         if isinstance(run, Run):
+            self._come_forward({track.place: track.position or 0 for track in run.tracks})
             self._look_for_loss(run)
         if self.healed and isinstance(run, Run) and self._complete(run):
             self._done = True
@@ -257,6 +271,19 @@ class Scenario:
             # The operator has read it, and decides.
             self.judge.told |= lost
             self.driver.flow = replace(self.driver.flow, on_data_loss=OnDataLoss.SKIP)
+
+    def _look_for_standing(self) -> None:
+        """However slow the network is: no partition may wait until the others have nothing left."""
+        self._come_forward(self._committed())
+        for (topic, number), (position, since) in self._reached.items():
+            if position < self.source.log(topic, number).stable and self.world.now - since > STANDING_SECONDS:
+                raise Wrong(f"{topic}-{number} stands at {position} since {since - BEGIN_SECONDS:.0f} s")
+        self.world.after(STANDING_SECONDS / 10, self._look_for_standing)
+
+    def _come_forward(self, positions: Mapping[Partition, int]) -> None:
+        for place, position in positions.items():
+            if position > self._reached.get(place, (0, 0.0))[0]:
+                self._reached[place] = position, self.world.now
 
     def _complete(self, run: Run) -> bool:
         """Whether the run has copied everything; the next one begins where it could not."""

@@ -99,8 +99,9 @@ class Chunk:
             await self._add([turn.state.downstream for turn in ready], [turn.portion for turn in ready])
             waiting = self._by_leader(ready)
             while waiting:
-                if not await self._round(waiting, block):
-                    block.turns = [turn for turns in waiting.values() for turn in turns]
+                unfinished = await self._round(waiting, block)
+                if unfinished is not None:
+                    block.turns = unfinished
                     taken = False
                     break
                 waiting = _with_more(waiting)
@@ -133,15 +134,20 @@ class Chunk:
             raise ChunkFailed(self._target.leaderless(*leaderless[0].downstream), leaderless)
         return by_leader
 
-    async def _round(self, waiting: Mapping[int, Sequence[Turn]], block: Block) -> bool:
-        """The next batch of every turn; False when the chunk's time is over before, or right after."""
+    async def _round(self, waiting: Mapping[int, Sequence[Turn]], block: Block) -> list[Turn] | None:
+        """The next batch of every turn. When the chunk's time is over before, or right after, it returns the turns of
+        the next chunk: those that had none in this one come first, or they might wait as long as the others have
+        some."""
+        served: list[Turn] = []
         for leader, turns in waiting.items():
             at = 0
             while at < len(turns):
-                at = await self._send(leader, turns, at, block)
+                before, at = at, await self._send(leader, turns, at, block)
+                served += turns[before:at]
                 if self._overdue:
-                    return False
-        return True
+                    left = [turn for others in waiting.values() for turn in others]
+                    return left[len(served) :] + served
+        return None
 
     async def _send(self, leader: int, turns: Sequence[Turn], start: int, block: Block) -> int:
         """One request with batches of ``turns`` from ``start`` on, as many as the leader's link takes at a time;

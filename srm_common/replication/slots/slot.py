@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import random
 import resource
 import time
 from collections.abc import Callable
@@ -180,7 +181,11 @@ class _Slot:
         return [state for state in self._states if not state.settled]
 
     async def _copy(self, producer: Producer) -> None:
-        fetching = Fetching(self._job, self._source, self._states, self._signal, self._note)
+        # Each pass begins with another range: where the target is so slow that a pass does not get through them all,
+        # none is the last one each time.
+        first = random.randrange(len(self._states)) if self._states else 0
+        ranges = self._states[first:] + self._states[:first]
+        fetching = Fetching(self._job, self._source, ranges, self._signal, self._note)
         chunk = Chunk(self._job, self._target, producer, self._signal)
         self._fetching, self._chunk = fetching, chunk
         if self._registries is not None:
