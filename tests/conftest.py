@@ -18,11 +18,17 @@ from tests.examples import QUICK_EXAMPLES
 
 # How long an example takes says something about the machine only, and how many a generator throws away within the
 # first sixty says as much about luck; one that finds none at all still fails.
+# The examples are the same each time, so that a change is judged by what it changes.
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    "any machine",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
-# For the loop of a developer; everything else tries as many examples as each test says.
-settings.register_profile("quick", settings.get_profile("any machine"), max_examples=QUICK_EXAMPLES)
+# For the loop of a developer: fewer examples than each test says, and new ones each time.
+settings.register_profile("quick", settings.get_profile("any machine"), derandomize=False, max_examples=QUICK_EXAMPLES)
+# For the long tests.
+settings.register_profile("new examples", settings.get_profile("any machine"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 pytest.register_assert_rewrite("tests.contract")

@@ -10,7 +10,7 @@ from unittest import mock
 import cramjam
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from srm_common.errors import CorruptBatch
@@ -199,6 +199,11 @@ BLOCKS = st.sampled_from([64 << 10, 64 << 10, 700, 64])
 def test_repetitions_that_touch_deltas(made: Made, seed: int, block_bytes: int) -> None:
     offsets, body, values = made
     frame = framed(body, random.Random(seed), block_bytes)
+    ends = range(block_bytes, len(body) + block_bytes, block_bytes)
+    # A block that comes to more than is guessed from its size is left to the library.
+    assume(
+        all(min(end, len(body)) - end + block_bytes <= row[3] for row, end in zip(lz4_blocks(frame), ends, strict=True))
+    )
     batch = lz4_batch(offsets[-1], body, frame, len(offsets))
     records = [Record(offset, time, None, value) for offset, (time, value) in zip(offsets, values, strict=True)]
     compiled = checked(batch, records)
