@@ -257,7 +257,7 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
     failed = () if run is None else run.failed_partitions
     new = _uncounted(history, report)
     known = replace(
-        _with_skipped(_with_loss(history, report, new.lost), report, new),
+        _with_skipped(_with_loss(history, report, new), report, new),
         counted=_counted(history, report),
         reported_ms=report.reported_ms,
         run_id=report.run_id,
@@ -317,10 +317,15 @@ def _over_since(history: FlowHistory, report: RunReport) -> int | None:
     return None if within else history.lag_over_since_ms
 
 
+def _known(history: FlowHistory, run_id: str) -> RunCounts | None:
+    """What the history has counted of a run."""
+    return next((one for one in history.counted if one.run_id == run_id), None)
+
+
 def _uncounted(history: FlowHistory, report: RunReport) -> RunCounts:
     """What the report tells that the history has not counted yet."""
     found, nothing = RunCounts.of(report), RunCounts(report.run_id, report.reported_ms)
-    known = next((one for one in history.counted if one.run_id == report.run_id), None)
+    known = _known(history, report.run_id)
     if known is None and len(history.counted) >= RUNS_COUNTED and report.reported_ms < history.counted[0].reported_ms:
         return nothing
     return found.beyond(known or nothing)
@@ -331,7 +336,7 @@ def _counted(history: FlowHistory, report: RunReport) -> tuple[RunCounts, ...]:
     new = _uncounted(history, report)
     if not new.any:
         return history.counted
-    known = next((one for one in history.counted if one.run_id == report.run_id), RunCounts(report.run_id, 0))
+    known = _known(history, report.run_id) or RunCounts(report.run_id, 0)
     mine = RunCounts(
         report.run_id,
         max(known.reported_ms, report.reported_ms),
@@ -343,25 +348,31 @@ def _counted(history: FlowHistory, report: RunReport) -> tuple[RunCounts, ...]:
     return tuple(sorted((*others, mine), key=lambda one: one.reported_ms)[-RUNS_COUNTED:])
 
 
-def _with_loss(history: FlowHistory, report: RunReport, gone: int) -> FlowHistory:
-    """``gone``: of the records that partitions have passed by, those that are not counted yet."""
+def _with_loss(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowHistory:
+    """``new``: what is not counted yet of the records that partitions have passed by."""
     run = report.run
     if run is None:
         return replace(history, lost_now=0)
     held = sum(one.lost_records for one in run.partitions if one.error is not None)
+    now = sum(one.lost_records for one in run.partitions)
     losing = history.losing and report.ok is not True
-    if not held + gone:
+    if not now:
         return replace(history, lost_now=0, losing=losing, lost_held=history.lost_held if losing else 0)
-    begun = history if history.losing else replace(history, lost_records=0, lost_held=0, lost_since_ms=None)
+    begun = history
+    if not history.losing:
+        # What an earlier report of the same run, which came late, has told is of this loss, too.
+        known = _known(history, report.run_id)
+        begun = replace(history, lost_records=known.lost if known else 0, lost_held=0, lost_since_ms=None)
     # A partition that the run did not look at stands where it stood.
     if any(stands_still(one.error) and not one.lost_records for one in run.partitions):
         held = max(held, begun.lost_held)
-    lost = begun.lost_records - begun.lost_held + max(begun.lost_held, held + gone)
+    lost = begun.lost_records - begun.lost_held + max(begun.lost_held, held + new.lost)
     return replace(
         begun,
         losing=True,
-        lost_now=sum(one.lost_records for one in run.partitions),
-        lost_records=lost,
+        lost_now=now,
+        # What was counted of this run may be of a loss that was over.
+        lost_records=max(lost, now),
         lost_held=held,
         lost_since_ms=begun.lost_since_ms or report.reported_ms,
         lost_ms=report.reported_ms,

@@ -154,6 +154,26 @@ def test_what_came_late_stays_when_the_newest_run_is_reported_again() -> None:
     assert (again.lost_records, again.skipped_records) == (6, 5)
 
 
+def test_a_loss_that_was_reported_late_and_again_by_the_newest_run_counts_once() -> None:
+    """One partition went on past a gap, and when the run is reported again, another stands still for one."""
+    late = report(30, lost=1)
+    again = report(90, lost=4, error=HELD)
+    assert late.run is not None
+    assert again.run is not None
+    passed = PartitionRecord("t", "a.t", 1, lost_records=1)
+    again = replace(again, run_id=late.run_id, run=replace(again.run, partitions=(*again.run.partitions, passed)))
+    known = after(report(0), report(60), late)
+    assert (known.losing, known.lost_records) == (False, 1)
+    found = fold(known, again)
+    assert (found.losing, found.lost_now, found.lost_records, found.lost_held) == (True, 5, 5, 4)
+    # Another loss has begun meanwhile.
+    found = fold(after(report(0), report(60), late, report(70, lost=2)), again)
+    assert (found.lost_now, found.lost_records) == (5, 6)
+    # The same one, whole: it is what the newest run has lost.
+    same = fold(known, replace(report(90, lost=1), run_id=late.run_id))
+    assert (same.losing, same.lost_now, same.lost_records) == (True, 1, 1)
+
+
 def test_of_runs_too_long_ago_to_know_nothing_is_counted_again() -> None:
     known = after(*(report(second, skipped=1) for second in range(RUNS_COUNTED + 1)))
     assert known.skipped_records == RUNS_COUNTED + 1
