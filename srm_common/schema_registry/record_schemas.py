@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 from srm_common.domain.schemas.schemas import SubjectNaming, qualified
 from srm_common.domain.transforms.formats import Side
@@ -93,9 +94,10 @@ class RegistrySchemas:
     Each schema is asked for once; no connection is kept open meanwhile.
 
     Args:
+        source: the registry to which the ids of records belong; the target's own where ids are mapped before.
         target: None registers nothing, and gives new schemas the id 0.
         context: of the target's registry, in which new schemas are registered.
-        source_context: of the source's registry, to which the ids of records belong.
+        source_context: of ``source``.
     """
 
     def __init__(
@@ -109,6 +111,7 @@ class RegistrySchemas:
         self._unknown: dict[int, float] = {}
         self._registered: dict[tuple[str, str, str], int] = {}
         self._asked = _Asking()
+        self.read_from: Literal["source", "target"] = "target" if source is target else "source"
 
     def schema(self, number: int) -> SchemaText | None:
         """The schema with this id; None if there is none.

@@ -130,7 +130,8 @@ class RegistryConverter:
         number = int.from_bytes(header[1:HEADER_BYTES])
         found = self._schemas.schema(number)
         if found is None:
-            raise DataFault(f"has the schema id {number}, which the registry of the source does not know")
+            asked = self._schemas.read_from
+            raise DataFault(f"has the schema id {number}, which the registry of the {asked} does not know")
         if found.kind != self._values.kind:
             title = self._values.title
             raise DataFault(f"has the schema id {number}, which is {found.kind}, not {title}{self._subject_of(number)}")

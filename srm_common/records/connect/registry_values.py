@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 from srm_common.domain.transforms.formats import Format
 from srm_common.records.connect.data.schema import Schema
@@ -25,7 +25,12 @@ class SchemaText(NamedTuple):
 
 
 class RecordSchemas(Protocol):
-    """The schemas of keys and values: read from the source's registry, and new ones registered at the target's."""
+    """The schemas of keys and values: read from the source's registry, or from the target's where records have its ids
+    already (``schemas.ids = map``), and new ones registered at the target's."""
+
+    @property
+    def read_from(self) -> Literal["source", "target"]:
+        """Whose registry the ids of records belong to, for sentences."""
 
     def schema(self, number: int) -> SchemaText | None:
         """The schema with this id; None if there is none.

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.transforms.chain import schema_formats
@@ -71,6 +71,7 @@ class SlotRegistries:
         make: the registries, anew for each thread that asks them.
         limit_seconds: how long a question may take, whatever it waits for: a name that is looked up, too.
         names: of the clusters, for sentences.
+        read_from: whose registry the ids of records belong to.
 
     Raises:
         SchemasPending: from every question that has no answer yet.
@@ -78,7 +79,14 @@ class SlotRegistries:
             anew.
     """
 
-    def __init__(self, make: Callable[[], Registries], limit_seconds: float, names: tuple[str, str]) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Registries],
+        limit_seconds: float,
+        names: tuple[str, str],
+        read_from: Literal["source", "target"] = "source",
+    ) -> None:
+        self.read_from = read_from
         self._make = make
         self._limit = limit_seconds
         self._names = names
@@ -213,4 +221,5 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
     # Each address once, and what else a busy registry takes; but the slot's watch must not end it before.
     limit = min(max(job.retry_timeout_seconds, 2 * seconds * addresses), quiet_seconds(job) * _SHARE_OF_QUIET)
     registries()  # what is wrong with them is told before anything is copied
-    return SlotRegistries(make, limit, (job.source.alias, job.target.alias))
+    read_from: Literal["source", "target"] = "source" if job.id_mapping is None else "target"
+    return SlotRegistries(make, limit, (job.source.alias, job.target.alias), read_from)

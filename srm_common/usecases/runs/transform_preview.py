@@ -55,6 +55,7 @@ class TrialSchemas:
 
     def __init__(self, source: RegistrySchemas, chains: Iterable[Chain]) -> None:
         self._source = source
+        self.read_from = source.read_from
         self._made: dict[SchemaText, int] = {}
         self._by_id: dict[int, SchemaText] = {}
         self._formats = _formats(chains)

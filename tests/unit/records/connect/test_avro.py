@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import fastavro
 import pytest
@@ -310,6 +310,8 @@ def odd_schemas(draw: st.DrawFn, depth: int = 0) -> Any:
 @given(JSON | odd_schemas(), st.binary(max_size=12))
 def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(schema: Any, data: bytes) -> None:
     class One:
+        read_from: Literal["source", "target"] = "source"
+
         def schema(self, number: int) -> SchemaText:
             return SchemaText("AVRO", json.dumps(schema))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -443,6 +443,8 @@ def test_names() -> None:
 
 class One:
     """A registry with one schema, which takes all others."""
+
+    read_from: Literal["source", "target"] = "source"
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -240,6 +240,21 @@ def test_transforms_read_and_write_by_the_targets_registry(mapping: Mapping) -> 
     assert list(mapping.target.versions("a.orders-value")) == []
 
 
+def test_an_id_that_transforms_miss_at_the_target_is_missing_there(mapping: Mapping) -> None:
+    """Keys are not mapped unless they are named, but they are read as the values are: by the target's ids."""
+    number = mapping.source.register("orders-value", ADDRESS)
+    mapping.sides.source.write("orders", [(framed(999), framed(number))])
+    mask = {
+        "transforms": "mask",
+        "transforms.mask.type": "org.apache.kafka.connect.transforms.MaskField$Key",
+        "transforms.mask.fields": "card",
+        "key.format": "avro",
+    }
+    mapping.sides.set(transforms=parse_chain(mask))
+    mapping.copy()
+    assert mapping.fault().endswith("the key has the schema id 999, which the registry of the target does not know")
+
+
 def test_a_context_of_the_target_has_ids_of_its_own(
     mapping: Mapping, source_kafka: FakeCluster, target_kafka: FakeCluster
 ) -> None:
