@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from confluent_kafka.admin import OffsetSpec
-
 from demo.topics import TOPICS, DemoTopic
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.link import LATEST
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.wire.mm2 import parse_source_offset_key, parse_source_offset_value
-
-LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from srm_common.errors import LocalKafkaError
 from srm_common.kafka.client.librdkafka import (
     BROKER_LEFT,
-    LATEST,
     AdminClient,
     KafkaError,
     KafkaException,
     NewTopic,
+    OffsetSpec,
     TopicPartition,
 )
 
@@ -53,7 +53,8 @@ def create_topic(
             if error.code() != BROKER_LEFT or time.monotonic() > deadline:
                 raise LocalKafkaError(f"topic {name} was not created on {cluster}: {error.str()}") from failure
             asked_before = True
-    latest = {TopicPartition(name, number): LATEST for number in range(partitions)}
+    end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    latest = {TopicPartition(name, number): end for number in range(partitions)}
     while True:
         try:
             for asked in admin.list_offsets(latest, request_timeout=timeout_seconds).values():

@@ -17,8 +17,7 @@ from srm_common.errors import ConfigError, Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.client.library import EndTxnRequest
-from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink
 from srm_common.kafka.log.cluster_clock import clock_offset
 from srm_common.kafka.log.log_facts import LogFacts, epoch_ends, log_facts
 from srm_common.kafka.log.log_windows import LogWindows, Window

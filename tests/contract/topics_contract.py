@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import OffsetSpec
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.topic_partition import TopicPartition as Place
@@ -14,7 +13,7 @@ from srm_common.domain.topics.topic_records import Ancestor, ClusterBinding, Top
 from srm_common.domain.topics.topic_settings import Source
 from srm_common.errors import NoSuchPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.link import EARLIEST, ClusterLink
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.state_topics import ensure_state_topics
@@ -152,10 +151,9 @@ class TopicsContract:
     def test_offsets_are_told_and_missing_partitions_named(self, kafka: Cluster, name: str) -> None:
         admin = ClusterAdmin(settings(kafka))
         kafka.create_topic(name, 2)
-        earliest: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
         wanted = {Place(name, 0): 0, Place(name, 1): 0}
-        assert shown(lambda: admin.offsets(wanted, earliest), wanted) == wanted
-        assert admin.offsets([], earliest) == {}
+        assert shown(lambda: admin.offsets(wanted, EARLIEST), wanted) == wanted
+        assert admin.offsets([], EARLIEST) == {}
 
     def test_a_link_knows_partitions_and_what_is_missing(self, kafka: Cluster, name: str) -> None:
         kafka.create_topic(name, 2)

@@ -34,10 +34,10 @@ from srm_common.kafka.client.librdkafka import (
     KafkaException,
     ResourcePatternType,
     ResourceType,
-    SharedAdmin,
 )
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.shared_admin import SharedAdmin
 
 B = TypeVar("B", bound=ConfluentBinding)
 

@@ -1,4 +1,4 @@
-"""Topics and configs of one cluster, through confluent-kafka's AdminClient: our values in, our values out."""
+"""Topics, configs and offsets of one cluster: our values in, our values out."""
 
 from __future__ import annotations
 
@@ -15,24 +15,21 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
-from srm_common.errors import SrmError
-from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error
+from srm_common.errors import SrmError, UnreachableCluster
+from srm_common.kafka.client.faults import cluster_error, kafka_error
 from srm_common.kafka.client.librdkafka import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     NewPartitions,
     NewTopic,
-    OffsetSpec,
     ResourceType,
-    SharedAdmin,
     TopicCollection,
 )
-from srm_common.kafka.client.librdkafka import TopicPartition as LibraryPartition
+from srm_common.kafka.client.shared_admin import SharedAdmin
 
 T = TypeVar("T")
 
@@ -71,7 +68,7 @@ class ClusterAdmin:
     """Admin calls to one cluster. Every method raises UnreachableCluster, AccessDenied, UnsupportedBroker or
     ClusterError; those that change several topics return what became of each.
 
-    ``timeout_seconds`` bounds one request; ``admin`` is the cluster's client where it is shared.
+    ``timeout_seconds`` bounds one request; ``admin`` are the cluster's clients where they are shared.
     """
 
     def __init__(
@@ -80,7 +77,7 @@ class ClusterAdmin:
         self.cluster = cluster
         self._timeout = timeout_seconds
         self._shared = admin or SharedAdmin(cluster)
-        self._client = self._shared.client
+        self._links = self._shared.links
 
     # ---- looking
 
@@ -89,12 +86,15 @@ class ClusterAdmin:
         deadline = time.monotonic() + min(self._timeout, _UNREACHABLE_SECONDS)
         while True:
             try:
-                answer = self._client.list_topics(timeout=min(_METADATA_SECONDS, self._timeout))
+                answer = self._links.list_topics(timeout=min(_METADATA_SECONDS, self._timeout))
                 break
+            except UnreachableCluster:
+                if time.monotonic() > deadline:
+                    raise
             except KafkaException as error:
-                fault = kafka_error(self._shared.explained(error))
-                if fault is None or is_final(fault) or time.monotonic() > deadline:
-                    raise self._error("list its topics", fault or error) from error
+                if time.monotonic() > deadline:
+                    raise self._error("list its topics", error) from error
+            time.sleep(_PAUSE_SECONDS)
         return ClusterTopics(
             tuple(sorted(answer.brokers)),
             {name: len(topic.partitions) for name, topic in answer.topics.items() if topic.partitions},
@@ -102,9 +102,8 @@ class ClusterAdmin:
         )
 
     def cluster_id(self) -> str:
-        return str(
-            self._one("describe itself", self._client.describe_cluster(request_timeout=self._timeout)).cluster_id
-        )
+        answer = self._ask("describe itself", lambda: self._links.describe_cluster(request_timeout=self._timeout))
+        return str(self._one("describe itself", answer).cluster_id)
 
     def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicFacts]:
         """Ids and partitions of those of ``topics`` that exist."""
@@ -149,32 +148,27 @@ class ClusterAdmin:
         resource = ConfigResource(ResourceType.BROKER, str(broker))
         futures = self._ask(
             "describe the settings of a broker",
-            lambda: self._client.describe_configs([resource], request_timeout=self._timeout),
+            lambda: self._links.describe_configs([resource], request_timeout=self._timeout),
         )
         entries: dict[str, ConfigEntry] = self._one("describe the settings of a broker", futures[resource])
         return {key: entry.value for key, entry in entries.items()}
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], which: OffsetSpec, *, committed: bool = True
+        self, partitions: Iterable[TopicPartition], at: int, *, committed: bool = True
     ) -> dict[TopicPartition, int | SrmError]:
-        """Earliest or latest offsets; with ``committed`` the latest is the last stable one."""
-        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        request = {LibraryPartition(topic, number): which for topic, number in partitions}
-        if not request:
-            return {}
-        futures = self._ask(
+        """Offsets at EARLIEST or LATEST; with ``committed`` the latest is the last stable one."""
+        places = dict.fromkeys(partitions, at)
+        answers = self._ask(
             "list offsets",
-            lambda: self._shared.list_offsets(request, isolation, self._timeout),
+            lambda: self._links.list_offsets(places, committed=committed, request_timeout=self._timeout),
         )
         found: dict[TopicPartition, int | SrmError] = {}
-        for place, future in futures.items():
-            try:
-                found[TopicPartition(place.topic, place.partition)] = future.result().offset
-            except KafkaException as error:
+        for place, answer in answers.items():
+            if isinstance(answer, KafkaError):
                 needs = Right("Describe", "topic", place.topic)
-                found[TopicPartition(place.topic, place.partition)] = self._error(
-                    f"list the offset of {place.topic}-{place.partition}", error, needs
-                )
+                found[place] = self._error(f"list the offset of {place.topic}-{place.partition}", answer, needs)
+            else:
+                found[place] = answer
         return found
 
     # ---- changing
@@ -192,7 +186,7 @@ class ClusterAdmin:
                 )
                 for action in batch
             ]
-            return self._client.create_topics(
+            return self._shared.client.create_topics(
                 topics, operation_timeout=self._timeout, request_timeout=self._timeout + 5
             )
 
@@ -202,7 +196,7 @@ class ClusterAdmin:
         """One result per action, None when done."""
 
         def grow(batch: Sequence[GrowPartitions]) -> Mapping[Any, Future[Any]]:
-            return self._client.create_partitions(
+            return self._shared.client.create_partitions(
                 [NewPartitions(action.topic, action.after) for action in batch],
                 operation_timeout=self._timeout,
                 request_timeout=self._timeout + 5,
@@ -231,7 +225,7 @@ class ClusterAdmin:
                 )
                 for action in batch
             ]
-            return self._client.incremental_alter_configs(resources, request_timeout=self._timeout)
+            return self._shared.client.incremental_alter_configs(resources, request_timeout=self._timeout)
 
         return self._each(
             "alter the settings of topics",
@@ -249,7 +243,7 @@ class ClusterAdmin:
         pause = _PAUSE_SECONDS
         while True:
             try:
-                answer = self._client.list_topics(timeout=self._timeout).topics
+                answer = self._links.list_topics(timeout=self._timeout).topics
             except KafkaException as error:
                 raise self._error("list its topics", error) from error
             waiting = set()
@@ -265,11 +259,11 @@ class ClusterAdmin:
     # ---- inside
 
     def _describe(self, topics: list[str]) -> Mapping[str, Future[Any]]:
-        return self._client.describe_topics(TopicCollection(topics), request_timeout=self._timeout)
+        return self._links.describe_topics(TopicCollection(topics), request_timeout=self._timeout)
 
     def _describe_settings(self, topics: list[str]) -> Mapping[ConfigResource, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-        return self._client.describe_configs(resources, request_timeout=self._timeout)
+        return self._links.describe_configs(resources, request_timeout=self._timeout)
 
     def _each(
         self,
@@ -315,7 +309,6 @@ def _setting(entry: ConfigEntry) -> TopicSetting:
 @lru_cache(maxsize=10_000)
 def _shared(value: str | None, source: int, fixed: bool) -> TopicSetting:
     """One object for all topics that have the same: thousands of topics have forty settings each, nearly all alike."""
-    # librdkafka hands the source over as a plain number.
     return TopicSetting(value, _SOURCES.get(ConfigSource(source), Source.DEFAULT), fixed)
 
 

@@ -151,11 +151,15 @@ class BrokerLink(Closing):
                 f"within {timeout_seconds:g} s{reason}"
             ) from error
         except (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError) as error:
-            raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error
+            raise self._not_let_in(error) from error
         except Errors.IncompatibleBrokerVersion as error:
             raise UnsupportedBroker(f"cluster {self.alias} does not list its brokers: {error}") from error
         self._check_versions()
         self._opened = True
+
+    def _not_let_in(self, error: Exception) -> AccessDenied:
+        where = f"cluster '{self.alias}' ({self.settings.bootstrap_servers})"
+        return AccessDenied(f"{where} refused the login: {fault_text(error)}; check the login")
 
     async def _still_there(self, wanted: set[str], seconds: float) -> bool:
         """Whether connections that another link used tell the brokers and the leaders; else they are ended."""
@@ -257,7 +261,7 @@ class BrokerLink(Closing):
             try:
                 connection = self.manager.get_connection(node)
             except (Errors.SaslAuthenticationFailedError, Errors.AuthorizationError) as error:
-                raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error
+                raise self._not_let_in(error) from error
             except Errors.KafkaError as error:
                 raise RetriableFault(f"no connection to broker {node} of {self.alias}: {error}") from error
             if not connection.paused or connection.initializing:
@@ -273,7 +277,7 @@ class BrokerLink(Closing):
         try:
             return await future
         except (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError) as error:
-            raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error
+            raise self._not_let_in(error) from error
         except Errors.TopicAuthorizationFailedError as error:
             raise AccessDenied(f"cluster {self.alias} refused a request: {error}") from error
         except Errors.IncompatibleBrokerVersion as error:

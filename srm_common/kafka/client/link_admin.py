@@ -1,8 +1,8 @@
-"""librdkafka's admin client, as far as it is used here, by kafka-python: for clusters that librdkafka cannot log in to.
+"""librdkafka's admin client, as far as it is used here, by kafka-python.
 
-librdkafka is distributed without Kerberos, so that a cluster with GSSAPI is served by kafka-python alone
-(docs/adr/0020). The methods, their arguments and what they return are those of ``confluent_kafka.admin.AdminClient``;
-futures are done when they are returned. Tests hold one against the other on a broker.
+It reads every cluster (docs/adr/0002), and changes those with Kerberos, which librdkafka is distributed without
+(docs/adr/0020). The methods, their arguments and what they return are those of ``confluent_kafka.admin.AdminClient``,
+but for offsets; futures are done when they are returned. Tests hold one against the other on a broker.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, Client, ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
@@ -21,22 +21,16 @@ from srm_common.kafka.client.library import (
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
-from srm_common.kafka.client.librdkafka import (
-    ConsumerGroupTopicPartitions,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    OffsetSpec,
-)
-from srm_common.kafka.client.librdkafka import TopicPartition as Place
+from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from srm_common.kafka.client.link import ClusterLink, RetriableFault, list_offsets_request
 from srm_common.kafka.client.link_pool import LinkPool
 
 T = TypeVar("T")
 
-_REACH_SECONDS = 15.0
-#: Long enough for the loop to look at its sockets once.
-_TURN_SECONDS = 0.001
+_REACH_SECONDS = 20.0
+#: How long leaders on their move are asked again.
+_SETTLING_SECONDS = 5.0
+_PAUSE_SECONDS = 0.1
 #: The newest that name topics, as all brokers here do; version 10 has their ids instead.
 _OFFSET_COMMIT_VERSION, _OFFSET_FETCH_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 8, 7
 _FIND_COORDINATOR_VERSION, _OLD_FIND_COORDINATOR_VERSION, _GROUP = 4, 3, 0
@@ -52,54 +46,37 @@ _STATES = {"PreparingRebalance": "preparing_rebalancing", "CompletingRebalance":
 class LinkGroups:
     """The part of :class:`~srm_common.kafka.client.link_admin.LinkAdmin` about offsets and groups, and its connections.
 
-    Threads may share it: one request waits for the other. Connections are made, or taken from ``pool``, when they are
-    first needed.
+    Each call takes connections from ``pool``, or makes its own, and gives them back: threads may share it, and none
+    waits for another.
     """
 
     def __init__(self, cluster: ClusterSettings, *, pool: LinkPool | None = None) -> None:
+        self._pool, self._owns_pool = pool or LinkPool(), pool is None
         self._cluster = cluster.of_client(Client.ADMIN)
-        self._pool = pool
-        self._lock = threading.RLock()
-        self._link: ClusterLink | None = None
         self._coordinators: dict[str, int] = {}
 
     def list_offsets(
-        self,
-        topic_partition_offsets: Mapping[Place, OffsetSpec],
-        *,
-        isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
-        request_timeout: float = -1,
-    ) -> dict[Place, Future[Any]]:
-        """By partition: ``offset`` of the answer."""
-        committed = isolation_level is IsolationLevel.READ_COMMITTED
-        wanted = {TopicPartition(one.topic, one.partition): one for one in topic_partition_offsets}
+        self, places: Mapping[TopicPartition, int], *, committed: bool, request_timeout: float = -1
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """By partition: the offset, or why there is none. What a leader on its move refuses is asked again.
 
-        async def work(link: ClusterLink) -> dict[TopicPartition, Future[Any]]:
-            found: dict[TopicPartition, Future[Any]] = {}
-            try:
-                await link.know({topic for topic, _ in wanted})
-            except UnreachableCluster as error:
-                # All brokers may be restarting: callers ask librdkafka again then, within their patience.
-                raise RetriableFault(str(error)) from error
-            by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-            for one in wanted:
-                leader = link.leader(*one)
-                if leader is None:
-                    found[one] = _failed(_leaderless(link, one), str(link.leaderless(*one)))
-                else:
-                    by_leader[leader].append(one)
-            for leader, ones in by_leader.items():
-                at = {one: topic_partition_offsets[wanted[one]]._value for one in ones}
-                answer = await link.send(leader, list_offsets_request(at, committed))
-                for topic in answer.topics:
-                    for part in topic.partitions:
-                        one = TopicPartition(topic.name, part.partition_index)
-                        listed = SimpleNamespace(offset=part.offset, timestamp=part.timestamp)
-                        found[one] = answered(part.error_code, None, lambda listed=listed: listed)  # type: ignore[misc]
-            return found
+        Args:
+            places: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
+        """
 
-        answers = self.ask(work, request_timeout)
-        return {place: answers[one] for one, place in wanted.items()}
+        async def work(link: ClusterLink) -> dict[TopicPartition, int | KafkaError]:
+            found: dict[TopicPartition, int | KafkaError] = {}
+            deadline = time.monotonic() + _SETTLING_SECONDS
+            left = dict(places)
+            while True:
+                answers = await _list_offsets(link, left, committed)
+                found.update({one: answer.result for one, answer in answers.items()})
+                left = {one: places[one] for one, answer in answers.items() if answer.passing}
+                if not left or time.monotonic() > deadline:
+                    return found
+                await link.loop.sleep(_PAUSE_SECONDS)
+
+        return self.ask(work, request_timeout) if places else {}
 
     def list_consumer_groups(self, *, request_timeout: float = -1) -> Future[Any]:
         """``valid`` are groups, ``errors`` what a broker could not list."""
@@ -224,25 +201,73 @@ class LinkGroups:
         default."""
         wait = REQUEST_TIMEOUT_MS / 1000 if seconds <= 0 else seconds
 
-        async def opened(link: ClusterLink) -> T:
+        async def opened() -> T:
             await link.open(timeout_seconds=min(wait, _REACH_SECONDS))
-            # Nobody drives the loop between two questions: the end of connections that brokers have closed meanwhile,
-            # idle or restarting, is read here, before something is sent through them.
-            await link.loop.sleep(_TURN_SECONDS)
             return await work(link)
 
-        with self._lock:
-            link = self._link = self._link or ClusterLink(self._cluster, part="admin", pool=self._pool)
-            link.manager.patience_ms = None if seconds <= 0 else wait * 1000
+        limit_ms = round(wait * 1000)
+        with ClusterLink(
+            self._cluster, part="admin", request_timeout_ms=limit_ms, at_most_ms=limit_ms, pool=self._pool
+        ) as link:
             try:
-                return link.run(lambda: opened(link))
+                return link.run(opened)
             except RetriableFault as error:
                 raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from error
 
     def __del__(self) -> None:
         # As librdkafka's: its connections end with the last reference.
-        if self._link is not None:
-            self._link.close()
+        if self._owns_pool:
+            self._pool.close()
+
+
+class _Offset(NamedTuple):
+    """``passing``: the same question may be answered a moment later."""
+
+    result: int | KafkaError
+    passing: bool = False
+
+
+async def _list_offsets(
+    link: ClusterLink, places: Mapping[TopicPartition, int], committed: bool
+) -> dict[TopicPartition, _Offset]:
+    """One request to each leader, side by side."""
+    try:
+        await link.know({topic for topic, _ in places})
+    except UnreachableCluster as error:
+        # All brokers may be restarting: callers ask again then, within their patience.
+        raise RetriableFault(str(error)) from error
+    found: dict[TopicPartition, _Offset] = {}
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    for one in places:
+        leader = link.leader(*one)
+        if leader is None:
+            code = _leaderless(link, one)
+            electing = code == Errors.LeaderNotAvailableError.errno
+            found[one] = _Offset(error_of(code, str(link.leaderless(*one))), electing)
+        else:
+            by_leader[leader].append(one)
+    asked = [
+        (
+            ones,
+            link.loop.call_soon_with_future(
+                link.send, leader, list_offsets_request({one: places[one] for one in ones}, committed)
+            ),
+        )
+        for leader, ones in by_leader.items()
+    ]
+    for ones, future in asked:
+        try:
+            answer = await future
+        except RetriableFault as error:
+            silent = _Offset(KafkaError(KafkaError._TRANSPORT, str(error)), passing=True)
+            found.update(dict.fromkeys(ones, silent))
+            continue
+        for topic in answer.topics:
+            for part in topic.partitions:
+                code = part.error_code
+                result = error_of(code, None) if code else part.offset
+                found[TopicPartition(topic.name, part.partition_index)] = _Offset(result, codes.retriable(code))
+    return found
 
 
 async def _coordinator(link: ClusterLink, group: str) -> tuple[int, int]:

@@ -9,7 +9,7 @@ neither client can ask for; a streams group (KIP-1071) is refused to clients tha
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +26,9 @@ from srm_common.kafka.client.librdkafka import (
     KafkaError,
     KafkaException,
     TopicPartition,
-    admin_client,
 )
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.link_groups import LinkGroups
 from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.groups.group_offsets import (
     GROUPS_AT_ONCE,
@@ -59,13 +59,15 @@ class Committed:
 class GroupCommitter:
     """Writes to one cluster's groups, one request a group: the brokers take each of its partitions or tell why not.
 
-    By a client of its own, which knows no coordinator from before (:class:`GroupReader`).
+    ``pool`` is that of the cluster's connections where it is shared.
     """
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS, pool: LinkPool | None = None
+    ) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
-        self._admin = admin_client(cluster)
+        self._links = LinkGroups(cluster, pool=pool)
 
     def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
         """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""
@@ -106,15 +108,15 @@ class GroupCommitter:
             faults.append(GroupFault(group, str(fault)))
         return Committed(max(0, asked - len(refused)), faults=tuple(faults))
 
-    def _ask(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> Iterator[tuple[str, Future[Any]]]:
-        """All requests go out before the first answer is read: the client takes a single group a call."""
-        asked = []
-        for group, checkpoints in wanted.items():
-            places = [TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
-            request = [ConsumerGroupTopicPartitions(group, places)]
-            answers = self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout)
-            asked.append((group, answers[group]))
-        return iter(asked)
+    def _ask(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> Iterable[tuple[str, Future[Any]]]:
+        """All requests go out before the first answer is read."""
+        requests = [
+            ConsumerGroupTopicPartitions(
+                group, [TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
+            )
+            for group, checkpoints in wanted.items()
+        ]
+        return self._links.alter_consumer_group_offsets(requests, request_timeout=self._timeout).items()
 
 
 #: The response has states; the kind of group follows from the protocol type, which every version has. Since Kafka 2.8.

@@ -13,7 +13,7 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, transient
-from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, SharedAdmin
+from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from srm_common.kafka.client.link_groups import LinkGroups
 from srm_common.kafka.client.link_pool import LinkPool
 
@@ -63,21 +63,17 @@ class GroupFault:
 
 
 class GroupReader:
-    """Asks one cluster about its consumer groups; ``admin`` is the cluster's client where it is shared, ``pool``
-    that of its connections."""
+    """Asks one cluster about its consumer groups; ``pool`` is that of the cluster's connections where it is shared."""
 
     def __init__(
         self,
         cluster: ClusterSettings,
         *,
         timeout_seconds: float = REQUEST_SECONDS,
-        admin: SharedAdmin | None = None,
         pool: LinkPool | None = None,
     ) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
-        self._shared = admin or SharedAdmin(cluster)
-        self._admin = self._shared.client
         self._links = LinkGroups(cluster, pool=pool)
 
     def groups(self) -> tuple[list[Group], list[GroupFault]]:
@@ -92,17 +88,17 @@ class GroupReader:
         deadline = time.monotonic() + min(RETRY_SECONDS, self._timeout)
         while True:
             try:
-                answer = self._admin.list_consumer_groups(request_timeout=self._timeout).result()
+                answer = self._links.list_consumer_groups(request_timeout=self._timeout).result()
             except KafkaException as error:
                 if not transient(error) or time.monotonic() > deadline:
-                    raise cluster_error(self._cluster, doing, self._reason(error)) from error
+                    raise cluster_error(self._cluster, doing, error) from error
             else:
                 errors = list(answer.errors or ())
                 if not any(transient(error) for error in errors) or time.monotonic() > deadline:
                     break
             time.sleep(PAUSE_SECONDS)
         if errors and not answer.valid:
-            raise cluster_error(self._cluster, doing, self._reason(errors[0]))
+            raise cluster_error(self._cluster, doing, errors[0])
         found = [
             Group(listing.group_id, _word(listing.state), _word(getattr(listing, "type", None)))
             for listing in answer.valid or ()
@@ -129,7 +125,7 @@ class GroupReader:
                     fault = cluster_error(
                         self._cluster,
                         f"return the offsets of group {group}",
-                        self._reason(error),
+                        error,
                         Right("Describe", "group", group),
                     )
                     faults.append(GroupFault(group, str(fault)))
@@ -138,11 +134,7 @@ class GroupReader:
         return sorted(out, key=lambda found: found.group), faults
 
     def _ask(self, groups: list[str]) -> list[tuple[str, Future[Any]]]:
-        """What each group has committed, all of them asked at once.
-
-        By kafka-python: where a broker refuses that is the coordinator no more, librdkafka ends the process
-        (``rd_kafka_handle_OffsetFetch`` tells a group that admin clients lack).
-        """
+        """What each group has committed, all of them asked at once."""
         requests = [ConsumerGroupTopicPartitions(group) for group in groups]
         try:
             answers = self._links.list_consumer_group_offsets(requests, request_timeout=self._timeout)
@@ -151,10 +143,6 @@ class GroupReader:
             failed.set_exception(KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))))
             return [(group, failed) for group in groups]
         return [(group, answers[group]) for group in groups]
-
-    def _reason(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
-        """The same, or why no connection was made."""
-        return self._shared.explained(error)
 
 
 def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> GroupOffsets:

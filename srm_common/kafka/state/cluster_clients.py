@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.librdkafka import SharedAdmin
 from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.shared_admin import SharedAdmin
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import WRITE_SECONDS, StateWriter
 
@@ -69,5 +69,5 @@ class ClusterClients:
 
     def _shared_admin(self) -> SharedAdmin:
         if self._admin is None:
-            self._admin = SharedAdmin(self.cluster)
+            self._admin = SharedAdmin(self.cluster, pool=self.links)
         return self._admin

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from srm_common.domain.flow import names
 from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.librdkafka import LATEST, OffsetSpec
+from srm_common.kafka.client.link import LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.mm2 import decode_heartbeat
 from srm_common.wire.segments import decode_segment, place_of_key, segment_partition
@@ -94,7 +94,7 @@ def arrival_ms(
 
 def _since(reader: StateReader, topic: str, partition: int, timestamp_ms: int) -> int | None:
     """The first offset whose record is not older, None when there is none."""
-    spec = OffsetSpec.for_timestamp(max(0, timestamp_ms))
+    spec = max(0, timestamp_ms)
     offset = reader.offsets(topic, [partition], spec)[partition]
     return None if offset < 0 else offset
 

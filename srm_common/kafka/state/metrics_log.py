@@ -9,7 +9,7 @@ from srm_common.domain.metrics.samples import ReportAssembly, report_parts
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.topics.state_topics import metrics_topic
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.librdkafka import EARLIEST, LATEST, OffsetSpec
+from srm_common.kafka.client.link import EARLIEST, LATEST
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_topics
@@ -72,7 +72,7 @@ class MetricsLog:
         """Where to continue. Records may have been deleted by retention, or the topic re-created."""
         first = reader.offsets(self._topic, [0], EARLIEST)[0]
         if self._next is None:
-            found = reader.offsets(self._topic, [0], OffsetSpec.for_timestamp(max(0, self._since_ms)))[0]
+            found = reader.offsets(self._topic, [0], max(0, self._since_ms))[0]
             return end if found < 0 else found
         return first if self._next < first or self._next > end else self._next
 

@@ -7,8 +7,7 @@ import time
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptBatch, CorruptRecord, StateTopicInvalid
-from srm_common.kafka.client.librdkafka import LATEST
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.link import LATEST, ClusterLink
 from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, held_by_transaction

@@ -18,12 +18,8 @@ from srm_common.domain.flow.principals import Right
 from srm_common.errors import ClusterError, CorruptBatch, PartitionError, StateUnavailable
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.faults import cluster_error
-from srm_common.kafka.client.librdkafka import (
-    LATEST,
-    KafkaError,
-    OffsetSpec,
-)
-from srm_common.kafka.client.link import EARLIEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.librdkafka import KafkaError
+from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import log_offsets, read_between
 from srm_common.wire.batch import SourceBatch
@@ -134,19 +130,15 @@ class StateReader(Closing):
             raise cluster_error(self._cluster, f"describe topic {topic}", denied, Right("Describe", "topic", topic))
         return len(cluster.partitions_for_topic(topic) or ())
 
-    def offsets(
-        self, topic: str, partitions: Iterable[int], spec: OffsetSpec, *, committed: bool = True
-    ) -> dict[int, int]:
-        """Earliest or latest offsets; the latest is the last stable offset, or the high watermark."""
+    def offsets(self, topic: str, partitions: Iterable[int], at: int, *, committed: bool = True) -> dict[int, int]:
+        """Offsets at EARLIEST, LATEST (the last stable offset, or the high watermark) or a timestamp in ms."""
         wanted = list(partitions)
         if not wanted:
             return {}
 
         async def ask() -> dict[int, int]:
             await link.open([topic], self._patience)
-            return await log_offsets(
-                link, topic, wanted, int(spec._value), committed=committed, patience_seconds=self._patience
-            )
+            return await log_offsets(link, topic, wanted, at, committed=committed, patience_seconds=self._patience)
 
         with self._link() as link:
             return self._run(link, f"list the offsets of topic {topic}", ask)

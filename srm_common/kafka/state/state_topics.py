@@ -22,7 +22,6 @@ from srm_common.domain.topics.state_topics import (
 from srm_common.errors import AccessDenied, ClusterError, SrmError, StateTopicInvalid, UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import (
-    EARLIEST,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -30,10 +29,11 @@ from srm_common.kafka.client.librdkafka import (
     KafkaException,
     NewTopic,
     ResourceType,
-    SharedAdmin,
     TopicCollection,
     TopicDescription,
 )
+from srm_common.kafka.client.link import EARLIEST
+from srm_common.kafka.client.shared_admin import SharedAdmin
 from srm_common.kafka.state.state_reader import StateReader
 
 _REQUEST_SECONDS = 30.0
@@ -171,7 +171,7 @@ class _Keeper:
         self._cluster = cluster
         self._seconds = seconds
         self._shared = admin or SharedAdmin(cluster)
-        self._admin = self._shared.client
+        self._links = self._shared.links
 
     def find(self, topics: Iterable[StateTopic]) -> dict[str, FoundTopic]:
         wanted = {topic.name: topic for topic in topics}
@@ -195,7 +195,7 @@ class _Keeper:
         name = ""
         while True:
             try:
-                answers = self._admin.describe_configs(resources, request_timeout=self._seconds)
+                answers = self._links.describe_configs(resources, request_timeout=self._seconds)
                 out: dict[str, dict[str, str]] = {}
                 for resource, answer in answers.items():
                     name = resource.name
@@ -218,7 +218,7 @@ class _Keeper:
         out = {}
         name = ""
         try:
-            answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=self._seconds)
+            answers = self._links.describe_topics(TopicCollection(topics), request_timeout=self._seconds)
             for name, answer in answers.items():
                 try:
                     out[name] = answer.result()
@@ -251,7 +251,9 @@ class _Keeper:
                 )
             )
         try:
-            answers = self._admin.create_topics(new, operation_timeout=self._seconds, request_timeout=self._seconds)
+            answers = self._shared.client.create_topics(
+                new, operation_timeout=self._seconds, request_timeout=self._seconds
+            )
             for name, answer in answers.items():
                 try:
                     answer.result()
@@ -267,7 +269,7 @@ class _Keeper:
     def _brokers(self) -> list[int]:
         try:
             # A name is asked for so that not every topic of the cluster is sent.
-            return list(self._admin.list_topics(names.META_TOPIC, timeout=self._seconds).brokers)
+            return list(self._links.list_topics(names.META_TOPIC, timeout=self._seconds).brokers)
         except KafkaException as error:
             raise self._error("list its brokers", error) from error
 
@@ -297,7 +299,9 @@ class _Keeper:
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=entries)
         try:
-            for answer in self._admin.incremental_alter_configs([resource], request_timeout=self._seconds).values():
+            for answer in self._shared.client.incremental_alter_configs(
+                [resource], request_timeout=self._seconds
+            ).values():
                 answer.result()
         except KafkaException as error:
             needs = Right("AlterConfigs", "topic", topic.name)

@@ -82,12 +82,12 @@ class FlowCluster:
     def groups(self, timeout_seconds: float | None = None) -> GroupReader:
         """Consumer groups and what they have committed; a request may take as long as the flow's small ones may."""
         seconds = self._flow.request_seconds if timeout_seconds is None else timeout_seconds
-        return GroupReader(self.settings, timeout_seconds=seconds, admin=self.clients.admin, pool=self.links)
+        return GroupReader(self.settings, timeout_seconds=seconds, pool=self.links)
 
     @property
     def group_offsets(self) -> GroupCommitter:
         """Commits offsets of groups."""
-        return GroupCommitter(self.settings, timeout_seconds=self._flow.request_seconds)
+        return GroupCommitter(self.settings, timeout_seconds=self._flow.request_seconds, pool=self.links)
 
     @property
     def registry(self) -> TopicRegistry:

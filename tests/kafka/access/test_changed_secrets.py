@@ -133,11 +133,11 @@ def test_a_login_that_changes_during_a_run(sides: tuple[Secured, Secured], which
 
 
 def test_a_password_that_is_wrong_from_the_start(sides: tuple[Secured, Secured], name: str) -> None:
-    """Also where librdkafka is the first to log in: its admin client."""
+    """Also where topics are listed first."""
     wrong = changed(sides[0], scram_login("copier", "wrong-sesame", "SCRAM-SHA-256"))
     let_in(sides[0].kafka, "copier", FIRST, "SCRAM-SHA-256")
     let_in(sides[1].kafka, "copier", FIRST, "SCRAM-SHA-512")
-    with pytest.raises(AccessDenied, match=r"refused to list its topics: .*; check the login") as caught:
+    with pytest.raises(AccessDenied, match=r"refused the login: .*; check the login") as caught:
         topic_of(wrong, flow_of(wrong, sides[1], name), name, 1)
     assert "wrong-sesame" not in str(caught.value)
 

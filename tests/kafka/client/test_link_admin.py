@@ -1,27 +1,32 @@
-"""The admin calls, readers and writers by kafka-python give what those by librdkafka give, on the same brokers."""
+"""The admin calls by kafka-python give what those by librdkafka give, on the same brokers."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
 from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions, SettingChange
-from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
 from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.librdkafka import EARLIEST, LATEST, AdminClient, SharedAdmin
+from srm_common.kafka.client.librdkafka import AdminClient
+from srm_common.kafka.client.link import EARLIEST, LATEST
 from srm_common.kafka.client.link_admin import LinkAdmin
-from srm_common.kafka.groups.group_commits import GroupCommitter
-from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.kafka.state.state_reader import LogRecord, StateReader
+from srm_common.kafka.client.shared_admin import SharedAdmin
+from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
@@ -56,39 +61,96 @@ def cluster(request: pytest.FixtureRequest, broker: LocalKafka) -> ClusterSettin
 
 
 @pytest.fixture
-def both(broker: LocalKafka) -> list[ClusterSettings]:
-    return [settings(broker, kind) for kind in KINDS]
+def plain(broker: LocalKafka) -> ClusterSettings:
+    return settings(broker, KINDS[0])
 
 
-def test_the_kind_of_client_follows_from_the_login(both: list[ClusterSettings]) -> None:
-    kinds = [type(SharedAdmin(one).client) for one in both]
+def test_the_client_of_changes_follows_from_the_login(broker: LocalKafka) -> None:
+    kinds = [type(SharedAdmin(settings(broker, kind)).client) for kind in KINDS]
     assert kinds == [AdminClient, LinkAdmin]
 
 
-def test_both_see_the_same_cluster(broker: LocalKafka, both: list[ClusterSettings], name: str) -> None:
+def told(future: Future[Any], shown: Callable[[Any], Any]) -> Any:
+    """What is shown of an answer, or the name of the error."""
+    try:
+        return shown(future.result())
+    except KafkaException as error:
+        return error.args[0].name()
+
+
+def test_both_see_the_same_cluster(broker: LocalKafka, plain: ClusterSettings, name: str) -> None:
     broker.create_topic(name, partitions=3, config={"retention.ms": "1234567"})
-    write(broker, name, [b"v"] * 5, partition=1)
-    admins = [ClusterAdmin(one) for one in both]
-    places = [TopicPartition(name, one) for one in (0, 1, 2, 7)]
+    names = [name, f"{name}-missing"]
     seen: list[list[Any]] = []
-    for admin in admins:
-        topics, missing = admin.topics(), f"{name}-missing"
-        offsets = [
-            admin.offsets(places, which, committed=done) for which in (EARLIEST, LATEST) for done in (False, True)
-        ]
+    for admin in (broker.admin(), LinkAdmin(plain)):
+        listed = admin.list_topics(timeout=30)
+        one = admin.list_topics(name, timeout=30)
+        described = admin.describe_topics(TopicCollection(names), request_timeout=30)
+        node = str(min(listed.brokers))
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in names]
+        configs = admin.describe_configs([*resources, ConfigResource(ResourceType.BROKER, node)], request_timeout=30)
         seen.append(
             [
-                (topics.brokers, topics.cluster_id, topics.partitions[name]),
-                admin.cluster_id(),
-                admin.describe_topics([name, missing]),
-                admin.topic_settings([name, missing]),
-                {key: one for key, one in admin.broker_settings(topics.brokers[0]).items() if "id" in key},
-                [[one if isinstance(one, int) else type(one) for one in found.values()] for found in offsets],
+                (listed.cluster_id, set(listed.brokers), sorted(set(one.topics) & set(names))),
+                {number: part.leader for number, part in listed.topics[name].partitions.items()},
+                str(admin.describe_cluster(request_timeout=30).result().cluster_id),
+                {
+                    topic: told(
+                        future,
+                        lambda found: (
+                            str(found.topic_id),
+                            [(part.id, part.leader is None, len(part.replicas)) for part in found.partitions],
+                        ),
+                    )
+                    for topic, future in described.items()
+                },
+                {
+                    (resource.restype.name, resource.name): told(
+                        future,
+                        lambda found: {
+                            key: (
+                                entry.value,
+                                ConfigSource(entry.source),
+                                bool(entry.is_read_only),
+                                bool(entry.is_sensitive),
+                            )
+                            for key, entry in found.items()
+                        },
+                    )
+                    for resource, future in configs.items()
+                },
             ]
         )
-    assert seen[0] == seen[1]
-    assert seen[0][2].keys() == {name}
-    assert seen[0][3][name]["retention.ms"].value == "1234567"
+    for of_librdkafka, of_links in zip(*seen, strict=True):
+        assert of_librdkafka == of_links
+    assert seen[1][3][f"{name}-missing"] == "UNKNOWN_TOPIC_OR_PART"
+    assert seen[1][4]["TOPIC", name]["retention.ms"][0] == "1234567"
+    assert seen[1][4]["TOPIC", f"{name}-missing"] == "UNKNOWN_TOPIC_OR_PART"
+
+
+def test_offsets_are_those_that_librdkafka_lists(broker: LocalKafka, plain: ClusterSettings, name: str) -> None:
+    broker.create_topic(name, partitions=3)
+    write(broker, name, [b"v"] * 5, partition=1)
+    _aborted(broker, name)
+    specs = {EARLIEST: OffsetSpec.earliest(), LATEST: OffsetSpec.latest(), 1: OffsetSpec.for_timestamp(1)}  # type: ignore[no-untyped-call]
+    links, admin = LinkAdmin(plain), ClusterAdmin(plain)
+    places = [TopicPartition(name, number) for number in range(3)]
+    for committed, isolation in ((True, IsolationLevel.READ_COMMITTED), (False, IsolationLevel.READ_UNCOMMITTED)):
+        for at, spec in specs.items():
+            wanted = {Place(*place): spec for place in places}
+            futures = broker.admin().list_offsets(wanted, isolation_level=isolation, request_timeout=30)
+            found = {
+                TopicPartition(one.topic, one.partition): future.result().offset for one, future in futures.items()
+            }
+            assert links.list_offsets(dict.fromkeys(places, at), committed=committed) == found
+            assert admin.offsets(places, at, committed=committed) == found
+    # Each on its own: librdkafka fails all of them where one is missing.
+    missing = TopicPartition(name, 7), TopicPartition(f"{name}-none", 0)
+    answers = admin.offsets([places[1], *missing], LATEST)
+    assert answers[places[1]] == 5
+    for place in missing:
+        assert isinstance(answers[place], ClusterError)
+        assert f"could not list the offset of {place.topic}-{place.partition}" in str(answers[place])
 
 
 def test_topics_are_changed(broker: LocalKafka, cluster: ClusterSettings, name: str) -> None:
@@ -121,29 +183,45 @@ def test_topics_are_changed(broker: LocalKafka, cluster: ClusterSettings, name: 
     assert refused.name() in ("INVALID_CONFIG", "INVALID_REQUEST")
 
 
-def test_groups_are_read_and_written(broker: LocalKafka, both: list[ClusterSettings], name: str) -> None:
+def test_groups_are_read_and_written(broker: LocalKafka, plain: ClusterSettings, name: str) -> None:
     broker.create_topic(name, partitions=2)
-    commit(broker, f"{name}-read", Place(name, 0, 4), Place(name, 1, 5))
-    listed, read = [], []
-    for number, one in enumerate(both):
-        reader = GroupReader(one)
-        groups, faults = reader.groups()
+    group = f"{name}-read"
+    commit(broker, group, Place(name, 0, 4, "a note"), Place(name, 1, 5))
+    links = LinkAdmin(plain)
+    listed: list[Any] = []
+    read: list[Any] = []
+    admins: list[Any] = [broker.admin(), links]
+    for number, admin in enumerate(admins):
+        found = admin.list_consumer_groups(request_timeout=30).result()
+        assert not found.errors
+        listed.append(
+            [
+                (one.group_id, one.state.name.lower(), one.type and one.type.name.lower())
+                for one in found.valid
+                if one.group_id == group
+            ]
+        )
+        of_group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=30)[group]
+        read.append(sorted((one.topic, one.partition, one.offset) for one in of_group.result().topic_partitions))
+        # Both write, and links read what was written.
+        target = f"{name}-{number}"
+        request = ConsumerGroupTopicPartitions(target, [Place(name, 1, 7, "noted"), Place(f"{name}-none", 0, 1)])
+        answer = admin.alter_consumer_group_offsets([request], request_timeout=30)[target].result()
+        errors = {one.topic: one.error and one.error.name() for one in answer.topic_partitions}
+        assert errors == {name: None, f"{name}-none": "UNKNOWN_TOPIC_OR_PART"}
+        (written,), faults = GroupReader(plain).offsets([target])
         assert not faults
-        listed.append([group for group in groups if group.name == f"{name}-read"])
-        offsets, faults = reader.offsets([f"{name}-read", f"{name}-none"])
-        assert not faults
-        read.append(offsets)
-        wanted = {f"{name}-{number}": [Checkpoint(f"{name}-{number}", name, 1, 9, 7, "noted")]}
-        (done,) = GroupCommitter(one).commit_all(wanted).values()
-        assert (done.positions, done.forbidden, done.faults) == (1, None, ())
-        (written,), _ = reader.offsets(wanted)
-        assert written.offsets[TopicPartition(name, 1)].offset == 7
-        assert written.offsets[TopicPartition(name, 1)].metadata == "noted"
-    assert listed[0] == listed[1] != []
-    assert read[0] == read[1]
+        assert written.offsets == {TopicPartition(name, 1): CommittedOffset(7, "noted")}
+    assert len(listed[0]) == 1
+    assert [one[:2] for one in listed[0]] == [one[:2] for one in listed[1]]
+    assert read[0] == read[1] == [(name, 0, 4), (name, 1, 5)]
+    (none,), faults = GroupReader(plain).offsets([f"{name}-none"])
+    assert (none.offsets, faults) == ({}, [])
+    wanted = {f"{name}-c": [Checkpoint(f"{name}-c", name, 1, 9, 7, "noted")]}
+    assert GroupCommitter(plain).commit_all(wanted) == {f"{name}-c": Committed(1)}
 
 
-def test_state_is_written_and_read(broker: LocalKafka, cluster: ClusterSettings, name: str) -> None:
+def test_state_is_written_and_read(broker: LocalKafka, plain: ClusterSettings, name: str) -> None:
     broker.create_topic(name, partitions=2, config={"cleanup.policy": "compact"})
     large = b"{" + b'"a": 1, ' * 300_000 + b"}"
     records = [
@@ -153,10 +231,10 @@ def test_state_is_written_and_read(broker: LocalKafka, cluster: ClusterSettings,
         NewRecord(name, 0, b"gone", None, timestamp_ms=1_600_000_000_000),
         NewRecord(name, 0, b"large", large),
     ]
-    writer = StateWriter(cluster)
+    writer = StateWriter(plain)
     assert writer.write("write", records) == 5
     assert writer.write("write", [NewRecord(name, 1, b"later", b"3")]) == 1
-    with StateReader(cluster) as reader:
+    with StateReader(plain) as reader:
         assert (reader.partitions(name), reader.partitions(f"{name}-missing")) == (2, 0)
         seen = reader.read(name)
         assert [(one.offset, one.key, one.value) for one in seen if one.partition == 0] == [
@@ -171,18 +249,13 @@ def test_state_is_written_and_read(broker: LocalKafka, cluster: ClusterSettings,
         assert reader.read(name, {0: 4}, {0: 4}) == []
 
 
-def test_aborted_records_are_seen_by_who_asks_for_them(
-    broker: LocalKafka, both: list[ClusterSettings], name: str
-) -> None:
+def test_aborted_records_are_seen_by_who_asks_for_them(broker: LocalKafka, plain: ClusterSettings, name: str) -> None:
     broker.create_topic(name)
     _aborted(broker, name)
-    seen: list[list[list[LogRecord]]] = []
-    for one in both:
-        with StateReader(one) as committed, StateReader(one, committed=False) as everything:
-            ends = everything.offsets(name, [0], LATEST, committed=False)
-            seen.append([committed.read(name), everything.read(name, ends=ends)])
-    assert seen[0] == seen[1]
-    assert [[one.value for one in records] for records in seen[0]] == [[b"2"], [b"1", b"2"]]
+    with StateReader(plain) as committed, StateReader(plain, committed=False) as everything:
+        ends = everything.offsets(name, [0], LATEST, committed=False)
+        assert [one.value for one in committed.read(name)] == [b"2"]
+        assert [one.value for one in everything.read(name, ends=ends)] == [b"1", b"2"]
 
 
 def _aborted(kafka: LocalKafka, topic: str) -> None:
@@ -192,7 +265,7 @@ def _aborted(kafka: LocalKafka, topic: str) -> None:
     producer.init_transactions()
     for value, end in ((b"1", producer.abort_transaction), (b"2", producer.commit_transaction)):
         producer.begin_transaction()
-        producer.produce(topic, key=b"k", value=value)
+        producer.produce(topic, key=b"k", value=value, partition=0)
         producer.flush()
         end()
 
