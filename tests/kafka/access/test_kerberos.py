@@ -17,8 +17,8 @@ from srm_common.domain.cluster import KerberosLogin
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.client.kerberos import KerberosTickets
-from srm_common.kafka.client.librdkafka import admin_client
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.link_admin import LinkAdmin
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.replication.slots.slot import copy_slot
@@ -234,12 +234,12 @@ def test_clients_that_are_idle_beyond_the_session_serve_on(
     kafkas["source"].create_topic(name)
     login = by_keytab("copier", keytabs["copier"])
     cluster = load_configuration(written(name, login, login)).flow("a->b").source
-    admin, writer = admin_client(cluster), StateWriter(cluster)
+    admin, writer = LinkAdmin(cluster), StateWriter(cluster)
     commit = ConsumerGroupTopicPartitions(f"{name}-group", [TopicPartition(name, 0, 7)])
 
     def committed() -> Any:
         places = admin.alter_consumer_group_offsets([commit])[commit.group_id].result().topic_partitions
-        return [place.error for place in places]
+        return [place.error for place in places or ()]
 
     def listed() -> Any:
         return admin.list_consumer_groups().result().errors
