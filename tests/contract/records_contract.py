@@ -19,6 +19,7 @@ from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.client.library import EndTxnRequest
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink
 from srm_common.kafka.log.cluster_clock import clock_offset
+from srm_common.kafka.log.committed_log import newest_records
 from srm_common.kafka.log.log_facts import LogFacts, epoch_ends, log_facts
 from srm_common.kafka.log.log_windows import LogWindows, Window
 from srm_common.kafka.state.state_reader import StateReader
@@ -27,7 +28,7 @@ from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer as LinkProducer
 from srm_common.kafka.transactions.producer import UncertainCommit, init_producer
 from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.plain_records import NewRecord, plain_records
+from srm_common.wire.plain_records import Newest, NewRecord, plain_records
 from srm_common.wire.produce import StoredPartition
 from tests.contract.parts import PATIENCE_SECONDS, Cluster, settings, shown
 
@@ -165,6 +166,23 @@ class RecordsContract:
         with pytest.raises(KafkaException) as refused:
             kafka.admin().delete_records([place])[place].result(60)
         assert refused.value.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE
+
+    def test_deleted_records_of_the_first_batch_say_nothing(self, kafka: Cluster, name: str) -> None:
+        """The broker keeps the batch and sends it whole."""
+        kafka.create_topic(name, config={"cleanup.policy": "compact,delete"})
+        keys = [b"gone", b"kept", b"gone too", b"kept", b"last"]
+        records = [NewRecord(name, 0, key, b"%d" % n, headers=((b"h", b"%d" % n),)) for n, key in enumerate(keys)]
+        StateWriter(settings(kafka), repeats_matter=False).write("write", records)
+        place = TopicPartition(name, 0, 3)
+        assert kafka.admin().delete_records([place])[place].result(60).low_watermark == 3
+        with ClusterLink(settings(kafka)) as link:
+
+            async def look() -> tuple[Newest, list[bytes]]:
+                headers: dict[int, dict[bytes, bytes]] = {}
+                await link.open([name])
+                return (await newest_records(link, name, {0: 5}, headers=headers))[0], sorted(headers[0])
+
+            assert link.run(look) == ({b"kept": (3, b"3"), b"last": (4, b"4")}, [b"kept", b"last"])
 
     def test_leader_epochs(self, kafka: Cluster, name: str) -> None:
         kafka.create_topic(name, config={"cleanup.policy": "compact"})

@@ -26,8 +26,9 @@ from srm_common.wire.batch import CONTROL, SourceBatch, split
 from srm_common.wire.plain_records import Newest, newest_of_each_key
 from srm_common.wire.visibility import visible
 
-Take = Callable[[int, SourceBatch], None]
-"""Called with each batch of records: partition and batch, which is valid only during the call."""
+Take = Callable[[int, SourceBatch, int], None]
+"""Called with each batch of records: partition, batch, which is valid only during the call, and the first offset that
+counts. Records of the first batch may lie before that, deleted or not asked for: brokers send whole batches."""
 
 #: What the answers under way may hold together, and each at least.
 _FETCH_BYTES, _LEAST_FETCH_BYTES = 4 << 20, 64 << 10
@@ -47,7 +48,8 @@ async def newest_records(
 ) -> dict[int, Newest]:
     """By partition: what the topic says now up to ``ends``, the last record of each key with its offset.
 
-    Holds no more than that, however long the log. Tombstones are among them; records without a key are not.
+    Holds no more than that, however long the log. Tombstones are among them; records without a key, and those before
+    the log's start, are not.
 
     Args:
         headers: gets the headers of the same records, by partition and key.
@@ -58,14 +60,22 @@ async def newest_records(
     headers_of: dict[int, dict[bytes, bytes]] = {} if headers is None else headers
     if headers is not None:
         headers.update({partition: {} for partition in ends})
-    await read_committed(
-        link,
-        topic,
-        ends,
-        lambda partition, batch: newest_of_each_key(batch, found[partition], headers_of.get(partition)),
-        patience_seconds=patience_seconds,
-    )
+
+    def take(partition: int, batch: SourceBatch, first: int) -> None:
+        newest_from(first, batch, found[partition], headers_of.get(partition))
+
+    await read_committed(link, topic, ends, take, patience_seconds=patience_seconds)
     return found
+
+
+def newest_from(first: int, batch: SourceBatch, found: Newest, headers: dict[bytes, bytes] | None = None) -> None:
+    """:func:`newest_of_each_key` without what lies before ``first``."""
+    newest_of_each_key(batch, found, headers)
+    if batch.header.base_offset < first:
+        for key in [key for key, (offset, _) in found.items() if offset < first]:
+            del found[key]
+            if headers is not None:
+                headers.pop(key, None)
 
 
 async def log_ends(
@@ -138,23 +148,13 @@ async def read_between(
     topic: str,
     starts: Mapping[int, int],
     ends: Mapping[int, int],
-    take: Callable[[int, SourceBatch, int], None],
+    take: Take,
     *,
     patience_seconds: float = 30.0,
     committed: bool = True,
 ) -> None:
-    """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of.
-
-    Args:
-        take: gets the first offset that counts, too: a batch may hold records that lie before the start, or were
-            deleted since that was listed.
-    """
-
-    def show(partition: int, batch: SourceBatch) -> None:
-        take(partition, batch, reading.first[partition])
-
-    reading = _Reading(link, topic, starts, ends, show, patience_seconds, committed, _FETCH_BYTES)
-    await reading.go()
+    """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of."""
+    await _Reading(link, topic, starts, ends, take, patience_seconds, committed, _FETCH_BYTES).go()
 
 
 def _request_ms(link: ClusterLink, patience_seconds: float) -> float | None:
@@ -185,7 +185,8 @@ class _Reading:
         self._take = take
         self._patience = patience_seconds
         self._committed = committed
-        self.first = dict(starts)
+        #: A start that was listed, or to which the log's has moved since.
+        self._first = dict(starts)
         self._at = {partition: starts[partition] for partition in ends if starts[partition] < ends[partition]}
         self._leases: dict[int, Lease] = {}
         self._fault = ""
@@ -270,7 +271,7 @@ class _Reading:
             if not self._committed:
                 for batch in split(part.records):
                     if not batch.header.attributes & CONTROL:
-                        self._take(part.partition, batch)
+                        self._take(part.partition, batch, self._first[part.partition])
                     at = max(at, batch.header.next_offset)
             elif committed:
                 seen = visible(split(part.records), part.aborted)
@@ -278,7 +279,7 @@ class _Reading:
                 await decide_by_markers(self._link, place, seen, self._patience, self._markers[part.partition])
                 for batch, data in seen.batches:
                     if data:
-                        self._take(part.partition, batch)
+                        self._take(part.partition, batch, self._first[part.partition])
                     at = max(at, batch.header.next_offset)
                 if seen.fault is not None:
                     raise seen.fault
@@ -300,6 +301,6 @@ class _Reading:
             self._link, self._topic, [partition], EARLIEST, committed=True, patience_seconds=self._patience
         )
         self._fault = f"{self._topic}-{partition} starts at offset {starts[partition]} now"
-        self.first[partition] = self._at[partition] = max(self._at[partition], starts[partition])
+        self._first[partition] = self._at[partition] = max(self._at[partition], starts[partition])
         if self._at[partition] >= self._ends[partition]:
             del self._at[partition]

@@ -11,12 +11,12 @@ from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, SrmError, UnreachableCluster
 from srm_common.kafka.client.link import LATEST, ClusterLink
-from srm_common.kafka.log.committed_log import read_committed
+from srm_common.kafka.log.committed_log import newest_from, read_committed
 from srm_common.kafka.state.flow_state import flow_value
 from srm_common.kafka.state.keyed_topic import place_of
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
-from srm_common.wire.plain_records import Newest, newest_of_each_key
+from srm_common.wire.plain_records import Newest
 
 _RUN = names.StateKey.RUN.encode()
 
@@ -103,15 +103,14 @@ class FlowPositions:
                 self._link,
                 topic,
                 news,
-                lambda _, batch: take(source, batch),
+                lambda _, batch, first: take(source, _records(batch, first), batch.header.max_timestamp),
                 patience_seconds=patience_seconds,
                 starts=before,
             )
         flow.read[topic] = dict(ends)
 
-    def _take_commits(self, source: str, batch: SourceBatch) -> None:
-        flow, found = self._flows[source], _records(batch)
-        written_ms = batch.header.max_timestamp
+    def _take_commits(self, source: str, found: Newest, written_ms: int) -> None:
+        flow = self._flows[source]
         for key, (_, value) in found.items():
             place = self._place(key, source)
             if place is None:
@@ -122,8 +121,8 @@ class FlowPositions:
                 continue  # a run says so, and does not copy the partition
             flow.committed[place] = written_ms, None if last is None else last + 1
 
-    def _take_state(self, source: str, batch: SourceBatch) -> None:
-        flow, found = self._flows[source], _records(batch).get(_RUN)
+    def _take_state(self, source: str, newest: Newest, _written_ms: int) -> None:
+        flow, found = self._flows[source], newest.get(_RUN)
         if found is None:
             return
         offset, value = found
@@ -148,9 +147,9 @@ class FlowPositions:
 _TOPICS = (names.flow_state_topic, names.offsets_topic)
 
 
-def _records(batch: SourceBatch) -> Newest:
+def _records(batch: SourceBatch, first: int) -> Newest:
     found: Newest = {}
-    newest_of_each_key(batch, found)
+    newest_from(first, batch, found)
     return found
 
 

@@ -256,7 +256,7 @@ class _Verifying:
         start = max(log.start, found.downstream_starts[begin] if begin else 0)
         comparison = CopyComparison(self._readable(found, begin, end), log, high, traits, findings)
 
-        def take(_: int, batch: SourceBatch) -> None:
+        def take(_: int, batch: SourceBatch, _first: int) -> None:
             if batch.header.next_offset > start and batch.header.base_offset < log.end:
                 comparison.take(copy_batch(batch))
 

@@ -171,14 +171,14 @@ class NewestRecords(Closing):
 
         from srm_common.kafka.log.committed_log import read_committed
 
-        def take(partition: int, batch: SourceBatch) -> None:
+        def take(partition: int, batch: SourceBatch, first: int) -> None:
             if self._allowance.over():
                 raise _LimitReached
             if batch.header.base_offset >= ends[partition]:
                 return
             records = self._decode([batch])
             offsets = records.column("offset").to_numpy()
-            within = (offsets >= starts[partition]) & (offsets < ends[partition])
+            within = (offsets >= first) & (offsets < ends[partition])
             records = records.filter(pa.array(within))
             self._allowance.spend(records.nbytes)
             pieces.setdefault(partition, []).append(records)
