@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,15 +51,32 @@ def pinned(text: str) -> dict[str, str]:
     }
 
 
-def known_bad(text: str) -> dict[tuple[str, str], str]:
-    """Reasons by name and version: lines of ``name==version reason``."""
-    found: dict[tuple[str, str], str] = {}
+@dataclass(frozen=True)
+class BadVersions:
+    """Versions of a package that must not be used, and why."""
+
+    name: str
+    versions: SpecifierSet
+    reason: str
+
+
+def known_bad(text: str) -> list[BadVersions]:
+    """Of lines of ``name<version reason``. Raises ``packaging.requirements.InvalidRequirement``."""
+    found = []
     for line in text.splitlines():
         what, _, reason = line.partition("#")[0].strip().partition(" ")
-        name, _, version = what.partition("==")
-        if name:
-            found[canonicalize_name(name), version] = reason.strip()
+        if what:
+            need = Requirement(what)
+            found.append(BadVersions(canonicalize_name(need.name), need.specifier, reason.strip()))
     return found
+
+
+def used_anyway(pins: Mapping[str, str], bad: Iterable[BadVersions]) -> Iterator[str]:
+    """One sentence for each pin that is one of them."""
+    for one in bad:
+        version = pins.get(one.name)
+        if version is not None and one.versions.contains(version, prereleases=True):
+            yield f"{one.name} {version} must not be used: {one.reason}"
 
 
 def differences(installed: Mapping[str, str], pins: Mapping[str, str]) -> Iterator[str]:
@@ -111,12 +130,7 @@ def main() -> int:
     installed: dict[str, str] = {canonicalize_name(one.metadata["Name"]): one.version for one in distributions()}
     pins = pinned((ROOT / "constraints.txt").read_text())
     wrong = list(differences(installed, pins))
-    bad = known_bad((ROOT / "scripts/known-bad.txt").read_text())
-    wrong += [
-        f"{name} {version} must not be used: {bad[name, version]}"
-        for name, version in pins.items()
-        if (name, version) in bad
-    ]
+    wrong += used_anyway(pins, known_bad((ROOT / "scripts/known-bad.txt").read_text()))
     for name in sorted(shipped() & installed.keys()):
         text = licence(distribution(name))
         if not allowed(text):
