@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import logging
 import math
+import re
 import secrets
 import threading
 import time
@@ -224,8 +225,9 @@ class WatchedLogins:
 
 
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Replication flows", charset="UTF-8"'}
-#: RFC 6761 and the addresses of loopback.
-_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
+#: The header Host with a name of RFC 6761 or an address of loopback. Starlette's ``request.url`` is no help: it has the
+#: server's own address for a Host that it cannot read, and before 1.3 a part of the path.
+_THIS_MACHINE = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,6 +327,6 @@ class OpenAccess:
         self._this_machine = this_machine
 
     def caller(self, request: Request) -> Person:
-        if self._this_machine and (request.url.hostname or "") not in _THIS_MACHINE:
+        if self._this_machine and not _THIS_MACHINE.fullmatch(request.headers.get("host", "")):
             raise ApiError(403, "forbidden", "without users this service is only available on localhost")
         return Person("anybody", frozenset(Right))

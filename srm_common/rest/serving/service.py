@@ -26,6 +26,7 @@ from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.ports import Access
 from srm_common.rest.serving.logins import BasicAccess, Logins, OpenAccess, WatchedLogins, environment_login
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
+from srm_common.rest.serving.timed_requests import TimedRequests
 from srm_common.rest.serving.watched_files import WatchedCertificate, WatchedConfiguration
 from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
@@ -183,6 +184,20 @@ def companions(context: AppContext) -> list[AbstractContextManager[object]]:
     return [Advertiser(context.configuration), MetricsFollower(context.configuration().flows.values(), context.store)]
 
 
+def server_config(app: FastAPI, certificate: WatchedCertificate | None = None) -> uvicorn.Config:
+    """How the web server runs ``app``."""
+    return uvicorn.Config(
+        app,
+        http=TimedRequests,
+        # The app has no WebSockets, and a connection that became one would have no limits.
+        ws="none",
+        ssl_context_factory=None if certificate is None else lambda *_: certificate.listening(),
+        server_header=False,
+        log_level=logging.WARNING,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+
+
 def serve(context: AppContext, listener: Listener) -> None:
     """Answer until the process receives SIGTERM or SIGINT. Raises :class:`ConfigError` when it cannot begin."""
     opened = listener.open()
@@ -192,13 +207,7 @@ def serve(context: AppContext, listener: Listener) -> None:
     if (certificate := listener.certificate) is not None:
         files = (certificate, *([] if listener.key is None else [listener.key]))
         watched = WatchedCertificate(files, lambda: listener.tls(certificate))
-    config = uvicorn.Config(
-        app,
-        ssl_context_factory=None if watched is None else lambda *_: watched.listening(),
-        server_header=False,
-        log_level=logging.WARNING,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
-    )
+    config = server_config(app, watched)
     with ExitStack() as stack:
         stack.callback(context.store.close)
         stack.callback(context.lag.close)

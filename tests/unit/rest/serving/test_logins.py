@@ -269,6 +269,23 @@ def test_a_name_of_the_internet_that_leads_to_this_machine_gets_nothing(host: st
     assert client(OpenAccess(this_machine=False), f"http://{host}").get("/").status_code == 200
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost/?.evil.example",
+        "localhost:1@evil.example",
+        "evil.example@localhost",
+        "evil.example:",
+        "localhost:99x",
+        "",
+    ],
+)
+def test_a_host_that_cannot_be_read_is_not_this_machine(host: str) -> None:
+    open_access = client(OpenAccess(this_machine=True), "http://localhost")
+    assert open_access.get("/", headers={"host": host}).status_code == 403
+    assert open_access.get("/", headers={"host": "LocalHost"}).status_code == 200
+
+
 def test_rights_hold_for_every_flow() -> None:
     flow = FlowName("a", "b")
     assert Person("bob", frozenset({Right.READ})).readable([flow]) == {flow}
