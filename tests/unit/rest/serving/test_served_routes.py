@@ -1,0 +1,147 @@
+"""Every route through the service's own web server and logins: who may do what, and what no input does to headers."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+import uvicorn
+
+from srm_common.rest.live import TAG
+from srm_common.rest.serving.service import Listener, access_of, server_config
+from srm_common.testing.airflow_client import wait_until
+from tests.unit.rest.conftest import Stage, app_of, opened
+from tests.unit.rest.rights import BAD_BODY, NEEDED, RIGHTS_OF, TAKEN
+from tests.unit.rest.test_routes import PUBLIC, ROUTES, SAMPLES, address
+
+ROLES = ("viewer", "user", "op")
+#: As the parts of addresses have them: the end of a line, and a header behind it.
+_INJECTED = "x%0d%0aset-cookie:%20evil=1%0d%0a%0d%0a%3Chtml%3E"
+
+
+READS = [path for method, path in ROUTES if method == "GET"]
+
+
+class Service:
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def answer(
+        self, method: str, path: str, role: str | None, body: object = None, **headers: str
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Status, headers and body."""
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        if role is not None:
+            sent["authorization"] = "Basic " + base64.b64encode(f"{role}:{role}".encode()).decode()
+        if body is not None:
+            sent["content-type"] = "application/json"
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), sent)
+            found = connection.getresponse()
+            return found.status, found.getheaders(), found.read()
+        finally:
+            connection.close()
+
+
+@contextmanager
+def serving(stage: Stage, folder: Path) -> Iterator[Service]:
+    logins = folder / "logins"
+    logins.write_text("".join(f"{role}:{role}:{role}\n" for role in ROLES))
+    app = app_of(replace(stage.context, access=access_of(Listener(), logins, {})))
+    server = uvicorn.Server(server_config(app))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        wait_until(lambda: server.started, 180, "the service listens")
+        yield Service(listener.getsockname()[1])
+        server.should_exit = True
+        thread.join(180)
+
+
+@pytest.fixture(scope="module")
+def service(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    folder = tmp_path_factory.mktemp("served")
+    with opened(history, folder) as stage, serving(stage, folder) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+def described(service: Service) -> dict[str, Any]:
+    """The operations of each path."""
+    paths: dict[str, Any] = json.loads(service.answer("GET", "/openapi.json", None)[2])["paths"]
+    return paths
+
+
+def _asks_clusters(described: dict[str, Any], path: str) -> bool:
+    """Which would take each request ten seconds: no cluster is there."""
+    return TAG in described.get(path, {}).get("get", {}).get("tags", ())
+
+
+def test_nothing_is_told_without_a_login(service: Service) -> None:
+    for method, path in ROUTES:
+        assert service.answer(method, address(path), None, {} if method != "GET" else None)[0] == 401, path
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_may_send_what_it_has_the_right_to(service: Service, role: str) -> None:
+    for (method, path), right in NEEDED.items():
+        status, _, body = service.answer(method, address(path), role, BAD_BODY)
+        assert status in (TAKEN if right in RIGHTS_OF[role] else (403,)), (method, path, body)
+
+
+def test_every_role_reads_the_same(service: Service, described: dict[str, Any]) -> None:
+    """Of what the store, the file and the scheduler know; clusters are not there."""
+    reads = [path for path in READS if not _asks_clusters(described, path)]
+    assert len(reads) > 15
+    for path in reads:
+        answers = {service.answer("GET", address(path), role)[0] for role in ROLES}
+        assert len(answers) == 1, (path, answers)
+        assert answers <= {200, 404, 409, 422}, (path, answers)
+
+
+def _filled(path: str, **parts: str) -> str:
+    samples = {**SAMPLES, "name": "a", "version": "x", **parts}
+    return re.sub(r"\{(\w+)(:path)?\}", lambda found: samples[found[1]], path)
+
+
+def test_no_part_of_a_request_becomes_a_header(service: Service, described: dict[str, Any]) -> None:
+    """Each part of each path, and each parameter; also of what anybody may load."""
+    asked = []
+    for path in {*READS, *PUBLIC}:
+        for part in re.findall(r"\{(\w+)(?::path)?\}", path):
+            asked.append(_filled(path, **{part: _INJECTED}))
+        if _asks_clusters(described, path):
+            continue
+        for parameter in described.get(path, {}).get("get", {}).get("parameters", ()):
+            if parameter["in"] == "query":
+                asked.append(f"{_filled(path)}?{parameter['name']}={_INJECTED}")
+        # Routes without the slash behind them are where such requests are redirected to.
+        asked.append(f"{_filled(path).rstrip('/')}/?{_INJECTED}")
+    asked += [f"/{_INJECTED}", f"/help/{_INJECTED}/", f"//{_INJECTED}/", "//evil.example/%2e%2e"]
+    assert len(asked) > 60, asked
+    for path in asked:
+        status, headers, body = service.answer("GET", path, "op")
+        assert status < 500, (path, status, body)
+        assert not {"set-cookie"} & {name.lower() for name, _ in headers}, (path, headers)
+        for name, value in headers:
+            assert not re.search(r"[\r\n\0]", value), (path, name, value)
+            assert name.lower() != "location" or not re.match(r"(https?:)?//(?!127\.0\.0\.1)", value), (path, value)
+
+
+@pytest.mark.parametrize("name", ["accept_encoding", "accept", "origin", "x_forwarded_host", "range", "if_none_match"])
+def test_no_header_of_a_request_comes_back(service: Service, name: str) -> None:
+    for path in ("/api/v2/flows", "/metrics", "/", "/nothing"):
+        status, headers, _ = service.answer("GET", path, "op", **{name: 'gzip, "evil";q=1, bytes=0-1, evil.example'})
+        assert status < 500
+        assert not any("evil" in value for _, value in headers), (path, headers)
