@@ -27,7 +27,14 @@ DAGS_FOLDER = Path(__file__).resolve().parents[2] / "dags"
 _HERE = Path(__file__).parent
 #: The folder, which one worker has as a whole, and the files that take a worker more than a minute, the longest first:
 #: they start early, so that no worker ends long after the others. The others follow by name.
-LONGEST_FIRST = ("scheduler", "test_failover_dags.py", "test_install.py", "test_demo.py", "test_failover_demo.py")
+LONGEST_FIRST = (
+    "scheduler",
+    "test_failover_dags.py",
+    "test_install.py",
+    "test_secrets.py",
+    "test_demo.py",
+    "test_failover_demo.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)
