@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,6 +155,22 @@ def test_each_role_of_airflow_may_send_what_it_has_the_right_to(login: Login, ro
         taken = TAKEN if right in RIGHTS_OF[role] else (403,)
         assert answer.status_code in taken, (method, path, answer.text)
         assert answer.status_code == 200 or all(fault["message"] for fault in answer.json()["errors"])
+
+
+def test_every_role_of_airflow_reads_the_same(login: Login) -> None:
+    """Of what the store, the file and Airflow know; clusters are not there."""
+    from srm_common.rest.live import TAG
+
+    clients = [login(role) for role in ROLES]
+    described = clients[0].get("/srm/openapi.json").json()["paths"]
+    reads = [path for path, verbs in described.items() if "get" in verbs and TAG not in verbs["get"].get("tags", ())]
+    assert len(reads) > 15
+    parts = {"source": "a", "target": "b", "cluster": "a", "metric": "byte-rate", "run_id": "none", "kind": "failover"}
+    for path in reads:
+        asked = "/srm" + re.sub(r"\{(\w+)(:path)?\}", lambda found: parts.get(found[1], "none"), path)
+        answers = {client.get(asked).status_code for client in clients}
+        assert len(answers) == 1, (path, answers)
+        assert answers <= {200, 404, 409, 422}, (path, answers)
 
 
 @pytest.mark.parametrize(
