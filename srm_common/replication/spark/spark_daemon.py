@@ -6,6 +6,7 @@ workers first, and a daemon that cannot be imported is a puzzle where a task tha
 
 from __future__ import annotations
 
+import gc
 import os
 
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
@@ -21,6 +22,8 @@ from srm_common.records.loading import CHANGES_RECORDS, load  # noqa: E402
 
 if CHANGES_RECORDS in os.environ:
     load()
+# Workers collect garbage after each task; what they all share is none, and stays in shared memory untouched.
+gc.freeze()
 
 if __name__ == "__main__":
     manager()
