@@ -40,7 +40,7 @@ def main(flow: str, config: Path, run_id: str) -> None:
 
 def spark_command(flow: FlowSettings, config: Path, run_id: str) -> list[str]:
     """The submit wrapper, settings that the driver's JVM needs before it starts, and the job."""
-    settings = spark_settings("local", flow.tasks_max, statements=bool(flow.statements))
+    settings = spark_settings("local", flow.tasks_max, statements=flow.needs_spark_sql)
     early = {key: settings[key] for key in ("spark.driver.extraJavaOptions", "spark.driver.memory")}
     return [
         str(_PACKAGE / "airflow_bridge" / "srm-spark-submit"),

@@ -87,6 +87,8 @@ _SQL = (
     "SELECT array_append(headers, named_struct('key', 'origin', 'value', CAST('east' AS BINARY))) AS headers "
     "FROM records WHERE value IS NOT NULL"
 )
+#: The same with a condition that is always true, and that only Spark can evaluate.
+_SPARK_SQL = f"{_SQL} AND length(value) >= 0"
 
 _ALL = (
     Workload("1k-lz4", "1 KB JSON, lz4, 128 KB batches", 1024, "lz4", 131_072, 100_000, 4 * GB),
@@ -106,6 +108,8 @@ _ALL = (
              transforms=_FILTER_AND_HEADER, sql=_SQL),
     Workload("100b-sql", "100 B JSON, lz4, a filter and a header by SQL", 100, "lz4", 16_384, 100_000, 1 * GB,
              transforms=_FILTER_AND_HEADER, sql=_SQL),
+    Workload("100b-spark-sql", "100 B JSON, lz4, a filter and a header by Spark", 100, "lz4", 16_384, 100_000, 1 * GB,
+             transforms=_FILTER_AND_HEADER, sql=_SPARK_SQL),
     Workload("idle", "5 busy topics (1 KB, lz4) among 200 empty ones", 1024, "lz4", 131_072, 100_000, 2 * GB,
              busy_topics=5, idle_topics=200),
 )  # fmt: skip

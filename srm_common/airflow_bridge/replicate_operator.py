@@ -211,7 +211,7 @@ def job_path() -> str:
 
 def launch_settings(flow: FlowSettings, temporary: Path) -> dict[str, str]:
     """What the driver's JVM must be given before it starts; the job itself sets the rest, unless it is set already."""
-    settings = spark_settings("local", flow.tasks_max, temporary=temporary, statements=bool(flow.statements))
+    settings = spark_settings("local", flow.tasks_max, temporary=temporary, statements=flow.needs_spark_sql)
     return {key: settings[key] for key in LAUNCH_SETTINGS}
 
 

@@ -13,7 +13,7 @@ def load() -> None:
     Nothing happens where a package is missing: the slot says which, in a sentence."""
     if any(find_spec(package) is None for package in ("numpy", "pyarrow")):
         return
-    from srm_common.records import provenance, python_function, sql_statement, transformed  # noqa: F401
+    from srm_common.records import plain_statement, provenance, python_function, sql_statement, transformed  # noqa: F401
     from srm_common.wire.batch import split, stamp
     from srm_common.wire.codec import LZ4, compress
     from srm_common.wire.columns import decode, encode, parsed_headers, with_headers

@@ -100,10 +100,11 @@ class SqlStatement:
         if len(failed):
             raise RowFaults(dict.fromkeys(failed.tolist(), "fails on this record"))
         kept = result.field("kept")
-        records, result = records.filter(kept), result.filter(kept)
+        rows_kept = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+        if len(rows_kept) < rows:
+            records, result = records.filter(kept), result.filter(kept)
         if not records.num_rows:
             return records
-        rows_kept = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
         for name in self._columns.changes:
             records = _CHANGES[name](records, result.field(name), rows_kept)
         return records if self._columns.header is None else appended(records, *self._columns.header)

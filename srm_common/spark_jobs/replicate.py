@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = f"srm {flow.name}"
         spark = SparkPassRunner(
             lambda: spark_context(
-                lambda master: spark_settings(master, flow.tasks_max, app_name=name, statements=bool(flow.statements)),
+                lambda master: spark_settings(master, flow.tasks_max, app_name=name, statements=flow.needs_spark_sql),
                 given.master,
             )
         )

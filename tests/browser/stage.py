@@ -54,7 +54,7 @@ west->east.topics = returns
 west->east.producer.linger.ms = 50
 east->backup.enabled = true
 big->west.enabled = false
-big->west.transforms.sql = SELECT key FROM records WHERE value IS NOT NULL
+big->west.transforms.sql = SELECT key FROM records WHERE length(value) > 0
 # Once, at the start; then the tests say when.
 schedule.interval.seconds = 86400
 emit.checkpoints.interval.seconds = 0

@@ -90,12 +90,13 @@ def test_records_are_dropped_and_changed_and_positions_translated(
         assert sum(one.offset >= answer.offset for one in downstream[0]) == unread
 
 
+@pytest.mark.parametrize("more", ["", " AND offset % 1 = 0"], ids=["by the slot", "by Spark"])
 def test_a_header_for_all_is_put_behind_those_that_are_there(
-    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, more: str
 ) -> None:
     produce(source_kafka, name, 0, mixed_records(2000))
     header = "named_struct('key', 'origin', 'value', CAST('east' AS BINARY))"
-    query = f"SELECT array_append(headers, {header}) AS headers FROM records WHERE value IS NOT NULL"
+    query = f"SELECT array_append(headers, {header}) AS headers FROM records WHERE value IS NOT NULL{more}"
     record = run(flow, spark, query)
     assert record.state is RunState.DONE
     seen = [one for one in read(source_kafka, name) if one.value is not None]

@@ -191,7 +191,7 @@ def pass_runner(settings: FlowSettings, master: str | None) -> PassRunner:
                 settings.tasks_max,
                 app_name=name,
                 temporary=folder_of_process(),
-                statements=bool(settings.statements),
+                statements=settings.needs_spark_sql,
             ),
             master or local_master(settings.tasks_max),
         )

@@ -14,6 +14,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.start_position import TopicStart
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy, policy_name
 from srm_common.domain.transforms.chain import Chain
+from srm_common.domain.transforms.plain_statements import needs_spark
 from srm_common.domain.transforms.statements import PythonTransform, Statement
 from srm_common.errors import ConfigError
 
@@ -318,6 +319,11 @@ class FlowSettings:
     def has_transforms(self) -> bool:
         """Whether records may come out other than they went in, or not at all."""
         return bool(self.transforms or self.statements or self.transforms_python)
+
+    @property
+    def needs_spark_sql(self) -> bool:
+        """Whether only Spark can evaluate the flow's statements."""
+        return needs_spark(self.statements)
 
     @property
     def maps_schema_ids(self) -> bool:

@@ -19,6 +19,7 @@ from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.faults import ErrorHandling
+from srm_common.domain.transforms.plain_statements import needs_spark
 from srm_common.domain.transforms.statements import PythonTransform, Statement
 
 N = TypeVar("N", int, float)
@@ -67,7 +68,7 @@ class CopyJob:
     ranges but continues with what is written behind them; a slot that starts later copies its ranges and ends.
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
     where batches keep their codecs. ``transforms``: what is done to records, then ``statements``,
-    in Spark SQL, and ``python_transform``, the user's function; all empty where batches go unopened. ``provenance``:
+    in SQL, and ``python_transform``, the user's function; all empty where batches go unopened. ``provenance``:
     headers that copies get. ``error_handling``: what happens to records that a transform cannot take.
     ``schemas_context``: of the target's registry, for schemas that transforms make. ``id_mapping``: which keys and
     values get ids of the target's registry, before anything else is done to them; None where ids stay.
@@ -107,6 +108,11 @@ class CopyJob:
     def changes_records(self) -> bool:
         """Whether batches have to be opened for what the flow does to records."""
         return bool(self.transforms or self.statements or self.python_transform or self.provenance or self.id_mapping)
+
+    @property
+    def needs_spark_sql(self) -> bool:
+        """Whether only Spark can evaluate the statements."""
+        return needs_spark(self.statements)
 
 
 @dataclass(frozen=True)

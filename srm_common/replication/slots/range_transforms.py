@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class SqlAccess(Protocol):
-    """A slot's way to Spark SQL. ``columns``: what a statement reads and changes, by its number among the flow's."""
+    """What evaluates statements: a slot's way to Spark SQL, or the slot itself.
+
+    ``columns``: what a statement reads and changes, by its number among the flow's.
+    """
 
     @property
     def evaluate(self) -> Evaluate: ...
@@ -43,11 +46,12 @@ def range_transforms(
     """
     if not job.changes_records:
         return lambda spec: None
-    if job.statements and sql is None:
+    if job.needs_spark_sql and sql is None:
         raise ConfigError(f"flow {job.flow} has transforms.sql, which only Spark can evaluate")
     # Arrow and numba are needed for these alone.
     try:
         from srm_common.records.failed import FailedRecords
+        from srm_common.records.plain_statement import PlainStatements
         from srm_common.records.provenance import ProvenanceHeaders
         from srm_common.records.python_function import PythonFunction
         from srm_common.records.schema_id_step import SchemaIdStep
@@ -62,6 +66,7 @@ def range_transforms(
             f"slots run: install srm-kafka[transforms] there"
         ) from error
 
+    access = sql or PlainStatements(job.statements)
     own = job.python_transform
     try:
         loaded = load_function(own.path) if own is not None else None
@@ -78,8 +83,8 @@ def range_transforms(
 
     def after_chain(upstream: TopicPartition) -> Iterator[BatchStep]:
         number, function = statement_of(upstream.topic), function_of(upstream.topic)
-        if number is not None and sql is not None:
-            yield SqlStatement(job.statements[number], number, sql.columns(number), upstream, sql.evaluate)
+        if number is not None:
+            yield SqlStatement(job.statements[number], number, access.columns(number), upstream, access.evaluate)
         if function is not None:
             yield function
 

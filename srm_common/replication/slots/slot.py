@@ -50,7 +50,7 @@ def copy_slot(
     """Copy a slot's ranges.
 
     Args:
-        sql: the way to Spark SQL, which a flow with statements needs.
+        sql: the way to Spark SQL, for a flow with statements that need it.
         clock: seconds, by which the time that the job gives the slot is over.
 
     Faults of Kafka never raise: they come back in the result, per range. ``needs_new_epoch`` says that the outcome of

@@ -22,7 +22,7 @@ class DriverPassRunner:
     """Copies passes of less than ``min_bytes`` here and gives all others to ``spark``.
 
     A pass counts as large if the size of its records is unknown, and if its slots are to continue with what is
-    written meanwhile, since these last. So does every pass of a flow with statements, which only Spark evaluates.
+    written meanwhile, since these last. So does every pass of a flow with statements that only Spark evaluates.
 
     Raises :class:`NeedsSpark` for a large first pass when ``spark`` is None. Large passes that follow are then copied
     here as well, rather than ending a run that has begun.
@@ -46,5 +46,7 @@ class DriverPassRunner:
     def _is_small(self, job: CopyJob, tasks: Sequence[SlotTask]) -> bool:
         sizes = [task.expected_bytes for task in tasks]
         return (
-            not (job.tail_until or job.statements) and None not in sizes and sum(filter(None, sizes)) < self._min_bytes
+            not (job.tail_until or job.needs_spark_sql)
+            and None not in sizes
+            and sum(filter(None, sizes)) < self._min_bytes
         )

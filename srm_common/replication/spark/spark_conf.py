@@ -76,7 +76,7 @@ def spark_settings(
         environment: where :func:`class_archive` is looked up; the process's own by default.
         temporary: where the driver's JVM unpacks libraries and keeps its blocks, such as a :func:`.run_folder`; by
             default where Python keeps temporary files, since Java by itself does not look at ``TMPDIR``.
-        statements: whether the flow has ``transforms.sql``: then the JVM evaluates it for each record.
+        statements: whether the JVM evaluates ``transforms.sql`` for each record.
     """
     flags = _JVM_FLAGS + (_EVALUATES if statements else _SCHEDULES_ONLY)
     driver_flags = f"{flags} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"

@@ -2,7 +2,8 @@
 
 An RDD of slot tasks, one partition each. Nothing of Spark SQL is started, and records never enter the JVM:
 the job sends the ranges to Python workers and returns their results (docs/adr/0004 has the cost of alternatives).
-Only passes of flows with statements are another kind of job (:mod:`srm_common.replication.spark.sql_pass`).
+Only passes of flows with statements that need Spark SQL are another kind of job
+(:mod:`srm_common.replication.spark.sql_pass`).
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ class SparkPassRunner:
         watchdog.daemon = True
         watchdog.start()
         try:
-            if job.statements:
+            if job.needs_spark_sql:
                 self._sql = self._sql or SqlPasses(context)
                 results = self._sql.collect(job, tasks, self._copy)
             else:

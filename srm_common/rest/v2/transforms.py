@@ -178,7 +178,7 @@ def _elsewhere(flows: Iterable[FlowSettings]) -> str | None:
     for flow in flows:
         if flow.transforms_python:
             return "transforms.python is code of yours, which this server does not run"
-        if flow.statements:
+        if flow.needs_spark_sql:
             return "transforms.sql is evaluated by Spark, which this server does not start"
     return None
 

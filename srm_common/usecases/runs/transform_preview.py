@@ -216,7 +216,7 @@ def preview_transforms(
     Args:
         topics: of the source; the first :data:`MOST_TOPICS` that are copied where none is named.
         other: a flow between the same clusters, for its transforms.
-        sql: the way of a flow's statements to Spark; without one a flow with statements is refused.
+        sql: the way of a flow's statements to Spark; without one a flow with statements that need it is refused.
         limits: where one is reached, what was compared until then is the answer. A request to the source or a registry
             may take no longer than was left when it began, a function of the user's as long as the flow says.
         clock: seconds that only grow.
@@ -309,10 +309,10 @@ class _Compared:
     """What a flow does to records."""
 
     def __init__(self, flow: FlowSettings, sql: Callable[[tuple[Statement, ...]], SqlAccess] | None) -> None:
-        if flow.statements and sql is None:
+        if flow.needs_spark_sql and sql is None:
             raise ConfigError("transforms.sql is evaluated by Spark, which is not at hand here")
         self.flow = flow
-        self._sql = sql(flow.statements) if flow.statements and sql is not None else None
+        self._sql = sql(flow.statements) if flow.needs_spark_sql and sql is not None else None
 
     def outcomes(
         self, decision: TopicDecision, partition: int, records: pa.RecordBatch, schemas: TrialSchemas | None
@@ -341,13 +341,15 @@ class _Compared:
         return out
 
     def _after_chain(self, upstream: TopicPartition) -> Iterator[BatchStep]:
+        from srm_common.records.plain_statement import PlainStatements
         from srm_common.records.python_function import PythonFunction
         from srm_common.records.sql_statement import SqlStatement
 
         statements, own = self.flow.statements, self.flow.python_transform
         number = statement_for(upstream.topic, statements)
-        if number is not None and self._sql is not None:
-            yield SqlStatement(statements[number], number, self._sql.columns(number), upstream, self._sql.evaluate)
+        if number is not None:
+            access = self._sql or PlainStatements(statements)
+            yield SqlStatement(statements[number], number, access.columns(number), upstream, access.evaluate)
         if own is not None:
             yield PythonFunction(own.path, load_function(own.path), own.timeout_seconds, upstream.topic)
 

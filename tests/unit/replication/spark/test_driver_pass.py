@@ -100,11 +100,24 @@ def test_a_pass_that_turns_out_to_be_large_does_not_end_the_run(
     assert read(target_kafka, copy, 0) == read(source_kafka, name, 0)
 
 
+def test_plain_statements_do_without_spark(
+    flow: FlowSettings, source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    write(source_kafka, name, [b"small"] * 10)
+    replicate(flow, RunOptions("measured"), DriverPassRunner(LIMIT, Elsewhere()))
+    write(source_kafka, name, [b"small", None] * 10)
+    text = "SELECT CAST('*' AS BINARY) AS value FROM records WHERE value IS NOT NULL AND offset > 12"
+    changed = replace(flow, statements=(Statement("transforms.sql", text),))
+    assert replicate(changed, RunOptions("small"), DriverPassRunner(LIMIT, None)).records == 8
+    copied = [one.value for one in read(target_kafka, f"{flow.name.source}.{name}", 0)]
+    assert copied == [b"small"] * 10 + [b"*"] * 8
+
+
 def test_statements_are_for_spark_alone(flow: FlowSettings, source_kafka: FakeCluster, name: str) -> None:
     write(source_kafka, name, [b"small"] * 10)
     replicate(flow, RunOptions("measured"), DriverPassRunner(LIMIT, Elsewhere()))
     write(source_kafka, name, [b"small"] * 10)
-    changed = replace(flow, statements=(Statement("transforms.sql", "SELECT key FROM records"),))
+    changed = replace(flow, statements=(Statement("transforms.sql", "SELECT upper(key) AS key FROM records"),))
     with pytest.raises(NeedsSpark):
         replicate(changed, RunOptions("small"), DriverPassRunner(LIMIT, None))
     # Not even by accident.

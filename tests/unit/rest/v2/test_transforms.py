@@ -152,11 +152,14 @@ def test_no_secret_is_read_by_an_edit(ask: Ask, monkeypatch: pytest.MonkeyPatch)
     assert ask("POST", "/preview", {"settings": edit}, keys=edit)["differences"] == {}
 
 
+SPARK_SQL = {"transforms.sql": "SELECT upper(key) AS key FROM records"}
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "said"),
     [
         ({"transforms.python": "os:getcwd"}, 409, "transforms.python is code of yours, which this server does not run"),
-        ({"transforms.sql": "SELECT key FROM records"}, 409, "transforms.sql is evaluated by Spark, which this server"),
+        (SPARK_SQL, 409, "transforms.sql is evaluated by Spark, which this server"),
         ({"topics": ".*"}, 422, "topics says nothing of transforms; known are transforms, predicates, "),
         ({"transforms": "a"}, 422, "transforms.a.type is missing: the class of the transform"),
         ({"provenance.headers": "x"}, 422, "provenance.headers must be one or more of none, flow, "),
@@ -172,9 +175,13 @@ def test_what_is_not_tried_here(ask: Ask, flow: FlowSettings, settings: dict[str
 
 
 def test_a_flow_with_what_is_not_tried_here_says_so(ask: Ask) -> None:
-    keys = {"transforms.sql": "SELECT key FROM records"}
-    assert ask("GET", "", keys=keys)["elsewhere"].startswith("transforms.sql is evaluated by Spark")
-    assert ask("POST", "/preview", {}, keys=keys, code=409)["code"] == "preview_refused"
+    assert ask("GET", "", keys=SPARK_SQL)["elsewhere"].startswith("transforms.sql is evaluated by Spark")
+    assert ask("POST", "/preview", {}, keys=SPARK_SQL, code=409)["code"] == "preview_refused"
+
+
+def test_a_statement_that_needs_no_spark_is_tried_here(ask: Ask) -> None:
+    edit = {"transforms.sql": "SELECT key FROM records WHERE value IS NOT NULL"}
+    assert ask("POST", "/preview", {"settings": edit})["differences"] == {"newly dropped": 1}
 
 
 def test_a_limit_is_told(ask: Ask, source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch) -> None:

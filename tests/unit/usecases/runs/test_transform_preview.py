@@ -135,9 +135,17 @@ def test_heartbeats_stay_as_a_run_leaves_them(steady_sides: Sides) -> None:
 
 
 def test_statements_need_a_way_to_spark(steady_sides: Sides) -> None:
-    steady_sides.set(statements=(Statement("transforms.sql", "SELECT key FROM records"),))
+    steady_sides.set(statements=(Statement("transforms.sql", "SELECT upper(key) AS key FROM records"),))
     with pytest.raises(ConfigError, match="is evaluated by Spark, which is not at hand here"):
         preview_transforms(steady_sides.clusters(), [], 10)
+
+
+def test_plain_statements_are_tried_without_spark(steady_sides: Sides) -> None:
+    steady_sides.set(statements=(Statement("transforms.sql", "SELECT * FROM records WHERE value IS NOT NULL"),))
+    steady_sides.source.create_topic("orders")
+    steady_sides.source.write("orders", [(b"k", b"v"), (b"k", None)])
+    shown = preview_transforms(steady_sides.clusters(), ["orders"], 10).records
+    assert [one.after.fate(one.before) for one in shown] == ["unchanged", "dropped"]
 
 
 def test_what_a_terminal_would_obey_is_shown_as_text(steady_sides: Sides, control: Control) -> None:
