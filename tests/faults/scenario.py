@@ -13,6 +13,7 @@ import random
 import re
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -24,6 +25,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.offsets.differences import NotProved
 from srm_common.domain.offsets.verification import Verdict
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition as Place
@@ -233,7 +235,7 @@ class Scenario:
         """Both sides are equal and nothing holds readers back; the number of records.
 
         Not ``exactly``: repetitions at the target are allowed, but nothing is missing and the order is kept. Not
-        ``alone``: others have written copies, too, of which the offset map has no fingerprints.
+        ``alone``: MirrorMaker 2 has copied in turns with the flow, of which the offset map has no fingerprints.
         """
         expected = read_committed(self.source.internal_servers, self.topic, self.partitions)
         actual = read_committed(self.target.internal_servers, self.remote, self.partitions)
@@ -245,18 +247,29 @@ class Scenario:
         assert not left, f"the last run left transactions open: {left}"
         held = unstable(self.target, [self.remote, self.state.offsets_topic, self.state.segments_topic])
         assert not held, f"last stable offset is not the high watermark: {held}"
-        if exactly and alone:
-            self._prove()
+        if exactly:
+            self._prove(alone)
         records = sum(map(len, expected.values()))
         self.note(f"{records} records are equal")
         return records
 
-    def _prove(self) -> None:
-        """The copy is what the map has fingerprints of, whatever was aborted and copied again."""
+    def _prove(self, alone: bool) -> None:
+        """The copy is what the map has fingerprints of, whatever was aborted and copied again; and what others have
+        copied is counted."""
         target = ClusterSettings.plaintext(self.flow.target.alias, self.target.internal_servers)
         found = verify_copies(replace(self.flow, target=target), chosen=lambda topic: topic == self.topic)
         assert found.clean, [str(one) for partition in found.partitions for one in partition.findings.differences]
-        assert found.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, found.counts
+        if alone:
+            assert found.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, found.counts
+            return
+        left: Counter[NotProved] = Counter()
+        for one in found.partitions:
+            assert one.verdict is Verdict.PARTLY, one
+            assert one.findings.proved, one
+            left.update(one.findings.not_proved)
+        self.note(f"not proved: {dict(left)}")
+        assert left.keys() <= {NotProved.NOT_COPIED, NotProved.BEFORE_MAP, NotProved.NO_FINGERPRINT}, left
+        assert left[NotProved.NOT_COPIED], left
 
     def close(self) -> None:
         """End every process of the scenario, orphaned workers included."""

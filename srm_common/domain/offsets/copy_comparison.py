@@ -7,6 +7,10 @@ Every batch that a read_committed consumer sees has to lie in a run of a segment
 fill its runs and add up to its fingerprint. So whatever was changed, lost, doubled, moved or written by others shows as
 a hole, an overlap, a batch outside of all runs, or another sum.
 
+What others have written is a difference where the flow has copied all of the source: between two segments that touch
+upstream, or inside of one. Where they leave a gap upstream, MirrorMaker 2 may have copied that part, before a take-over
+or in turns with the flow: as many records as fit into the gap are not proved, and no difference.
+
 Neither the log nor the map is held: both come in the order of the downstream offsets, and one segment is open at a
 time.
 """
@@ -75,6 +79,18 @@ class _Open:
     sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _Others:
+    """Records that others wrote between two segments, where the map tells nothing of so many upstream offsets either
+    (``untold``, from ``upstream`` on)."""
+
+    upstream: int
+    untold: int
+    first: int
+    last: int = -1
+    records: int = 0
+
+
 class CopyComparison:
     """One partition.
 
@@ -103,11 +119,20 @@ class CopyComparison:
         self._before: Segment | None = None
         self._recent: OrderedDict[int, int] = OrderedDict()
         self._stray: Difference | None = None
+        self._others: _Others | None = None
+        #: Producers of the segment before, with their epochs: whatever else has both is the flow's, too.
+        self._writers: frozenset[tuple[int, int]] = frozenset()
+        #: Everything before this offset of the copy was shown.
+        self._shown = -1
         self._advance()
 
     def take(self, batch: CopyBatch) -> None:
         """The log's next batch."""
         self.findings.bytes += batch.size
+        self._take(batch)
+        self._shown = max(self._shown, batch.next_offset)
+
+    def _take(self, batch: CopyBatch) -> None:
         now = self._open
         while now is not None and batch.base_offset >= now.end:
             self._close(now)
@@ -122,12 +147,15 @@ class CopyComparison:
         while self._open is not None:
             self._close(self._open)
         self._tell_stray()
+        self._tell_others()
         return self.findings
 
     # ---- batches
 
     def _inside(self, now: _Open, batch: CopyBatch) -> None:
         self._tell_stray()
+        if self._others is not None and batch.base_offset >= now.start:
+            self._tell_others()
         first, end = batch.base_offset, batch.next_offset
         runs = now.segment.runs
         while now.run < len(runs) - 1 and first >= min(runs[now.run].downstream_end, now.end):
@@ -141,14 +169,20 @@ class CopyComparison:
             self._foreign(batch)
             return
         if first < now.at:
-            self._differ(now, DifferenceKind.DOUBLED, first, end - 1)
-            return
+            if now.segment.fingerprint is not None or first < self._shown:
+                self._differ(now, DifferenceKind.DOUBLED, first, end - 1)
+                return
+            # A take-over compares the last records of a copy, wherever MirrorMaker 2 began its batch.
+            if first < now.start:
+                self._outside(batch._replace(next_offset=now.start, records=now.start - first))
+            first = now.at
         if first > now.at and not run.foreign:
             now.holes.append((now.at, first - 1))
-        if end > run.downstream_end and not (run.foreign or self._goes_on(now, end)):
+        uncut = now.segment.fingerprint is None or run.foreign or self._goes_on(now, end)
+        if end > run.downstream_end and not uncut:
             self._differ(now, DifferenceKind.CHANGED, first, end - 1, "batches are cut otherwise")
         now.at = end
-        now.thinned = now.thinned or batch.thinned or batch.records != end - first
+        now.thinned = now.thinned or batch.thinned or batch.records != end - batch.base_offset
         digest, content = now.sums.get(batch.producer, (0, 0))
         now.sums[batch.producer] = digest + batch.term * offset_factor(first), content + batch.term
         self._remember(batch.term, first)
@@ -180,8 +214,14 @@ class CopyComparison:
         first, last = batch.base_offset, batch.next_offset - 1
         following, before = self._open, self._before
         until = self._traits.position if following is None else following.segment.upstream_start
-        if until is not None and until > before.upstream_end:
-            stray = Difference(DifferenceKind.UNMAPPED, first, last, before.upstream_end, until - 1)
+        untold = 0 if until is None else until - before.upstream_end
+        if untold > 0 and batch.producer not in self._writers:
+            self._count_others(batch, before.upstream_end, untold)
+            return
+        if untold > 0:
+            stray = Difference(
+                DifferenceKind.UNMAPPED, first, last, before.upstream_end, before.upstream_end + untold - 1
+            )
         elif batch.term is not None and batch.term in self._recent:
             detail = f"it was committed at offset {self._recent[batch.term]}"
             stray = Difference(DifferenceKind.DOUBLED, first, last, detail=detail)
@@ -196,6 +236,29 @@ class CopyComparison:
         else:
             self._tell_stray()
             self._stray = stray
+
+    def _count_others(self, batch: CopyBatch, upstream: int, untold: int) -> None:
+        others = self._others
+        if others is None:
+            others = self._others = _Others(upstream, untold, batch.base_offset)
+        others.last = batch.next_offset - 1
+        others.records += batch.records
+
+    def _tell_others(self) -> None:
+        """The next segment begins, or the log ends: whether all that others wrote can be of that stretch."""
+        others, self._others = self._others, None
+        if others is None:
+            return
+        if others.records <= others.untold:
+            self.findings.leave(NotProved.NOT_COPIED, others.records)
+        elif self._traits.shared:
+            self.findings.foreign += others.records
+        else:
+            detail = f"{others.records} records, of a stretch of {others.untold} offsets at the most"
+            last = others.upstream + others.untold - 1
+            self.findings.add(
+                Difference(DifferenceKind.FOREIGN, others.first, others.last, others.upstream, last, detail)
+            )
 
     def _tell_stray(self) -> None:
         """What lies between two segments is one difference."""
@@ -231,6 +294,7 @@ class CopyComparison:
     def _close(self, now: _Open) -> None:
         """All batches of a segment were seen."""
         self._tell_stray()
+        self._tell_others()
         segment, findings, log = now.segment, self.findings, self._log
         records = sum(run.length for run in segment.runs if not run.foreign)
         if segment.downstream_end > log.start:
@@ -248,6 +312,7 @@ class CopyComparison:
             self._report_holes(now)
             self._compare_sums(now, records)
         self._before = segment
+        self._writers = frozenset(now.sums) if segment.fingerprint is not None else frozenset()
         self._advance()
 
     def _report_holes(self, now: _Open) -> None:

@@ -32,8 +32,7 @@ class DifferenceKind(StrEnum):
     COMPACTED = "compacted"
     """The log cleaner has removed records of a topic that is not compacted by its settings."""
     UNMAPPED = "unmapped"
-    """Records of which the offset map does not tell, where it does not tell of a stretch of the source either: one of
-    its own is lost, or MirrorMaker 2 copied them."""
+    """Records that the flow wrote, and of which the offset map does not tell: a record of the map is lost."""
     RECREATED = "recreated"
     """The copy is another topic than the flow has written to."""
     DELETED = "deleted"
@@ -49,9 +48,7 @@ _SENTENCES = {
     DifferenceKind.DOUBLED: "a batch is there twice",
     DifferenceKind.FOREIGN: "records that the flow did not write",
     DifferenceKind.COMPACTED: "the log cleaner removed records, though the topic is not compacted",
-    DifferenceKind.UNMAPPED: (
-        "records of which the offset map does not tell: one of its own is lost, or MirrorMaker 2 copied them"
-    ),
+    DifferenceKind.UNMAPPED: "records of the flow's own of which the offset map does not tell: a record of it is lost",
     DifferenceKind.RECREATED: "the topic was created again since it was copied",
     DifferenceKind.DELETED: "the topic was deleted since it was copied",
 }
@@ -72,6 +69,9 @@ class NotProved(StrEnum):
     """A later segment took a part of theirs."""
     BEFORE_MAP = "before_map"
     """They lie before the offset map begins."""
+    NOT_COPIED = "not_copied"
+    """Not copied by this flow: they lie where the map tells of no stretch of the source either, as MirrorMaker 2 leaves
+    them. A lost record of the map looks the same, unless its transaction continues in the segment before."""
     MIXED = "mixed"
     """Records of others lie among them."""
 

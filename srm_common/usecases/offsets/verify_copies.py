@@ -91,6 +91,8 @@ class _Verifying:
         self._report = report
         self._results: list[PartitionVerified] = []
         self._faults: list[str] = []
+        #: Next upstream offsets to copy, as committed.
+        self._positions: Mapping[TopicPartition, int] = {}
 
     def go(self) -> Verification:
         clusters, flow = self._clusters, self._clusters.flow
@@ -137,7 +139,6 @@ class _Verifying:
         flow, admin = self._clusters.flow, self._clusters.target.admin
         wanted = sorted({one.downstream_topic for one in records.values()} & admin.topics().partitions.keys())
         facts, settings = admin.describe_topics(wanted), admin.topic_settings(wanted)
-        positions = next_offsets(self._clusters.target.reader, flow.name)
         out: dict[str, _Copy] = {}
         for topic, record in sorted(records.items()):
             name = record.downstream_topic
@@ -155,7 +156,6 @@ class _Verifying:
                 exactly_once=flow.exactly_once,
             )
             out[topic] = _Copy(topic, name, facts[name].partitions, traits)
-        self._positions = positions
         return out, {name: one.topic_id for name, one in facts.items()}
 
     def _gone(self, topic: str, name: str, kind: DifferenceKind) -> None:
@@ -166,13 +166,14 @@ class _Verifying:
     def _compare_all(
         self, link: ClusterLink, copies: Mapping[str, _Copy], places: Mapping[TopicPartition, TopicPartition]
     ) -> None:
-        # The logs first: what is committed between the two looks is in the map then.
+        # The logs first: what is committed between the two looks is in the map then, or MirrorMaker 2 has stored it.
         starts, faults = link.start_offsets(places, timeout_seconds=_LISTING_SECONDS)
         ends, more = link.end_offsets(places, timeout_seconds=_LISTING_SECONDS)
         since: Mapping[TopicPartition, int] = {}
         if self._scope.since_ms is not None:
             since, yet = link.offsets_at(places, self._scope.since_ms, timeout_seconds=_LISTING_SECONDS)
             more |= yet
+        self._positions = next_offsets(self._clusters.target.reader, self._clusters.flow.name)
         unseen = {upstream: place for place, upstream in places.items()}
         for place, fault in (faults | more).items():
             self._without_log(copies, unseen.pop(places[place]), places[place], fault)

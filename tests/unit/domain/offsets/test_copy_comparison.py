@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.offsets.segments import OffsetSpan, build_segment
 from tests.unit.domain.offsets.simulated_copies import (
     FAULTS,
     FLOW,
@@ -148,6 +149,57 @@ def test_what_was_there_before_the_flow_is_not_proved() -> None:
     copy.commit([Content(1, 1000, 10)], [0])
     found = copy.compare()
     assert (found.not_proved, found.different) == ({NotProved.BEFORE_MAP: 7}, False)
+
+
+def between(records: list[int], untold: int) -> Copy:
+    """What MirrorMaker 2 has written between two chunks of the flow, of a stretch of so many upstream offsets."""
+    copy = Copy()
+    copy.commit([Content(1, 1000, 10)], [0])
+    for number, count in enumerate(records):
+        copy.append(Content(50 + number, 1000, count), OTHER)
+        copy.end += 1
+    copy.upstream += untold
+    copy.commit([Content(2, 1000, 10)], [0])
+    return copy
+
+
+def test_what_the_flow_has_not_copied_is_not_proved_and_no_difference() -> None:
+    found = between([4, 3], 8).compare()
+    assert (found.counts, found.proved, found.not_proved) == ({}, 20, {NotProved.NOT_COPIED: 7})
+    assert Findings.from_json(found.to_json()) == found
+
+
+def test_what_mirror_maker_copies_behind_the_newest_segment_is_not_proved() -> None:
+    copy = between([4, 3], 8)
+    del copy.segments[1], copy.batches[-1]
+    found = copy.compare(CopyTraits(position=18))
+    assert (found.counts, found.proved, found.not_proved) == ({}, 10, {NotProved.NOT_COPIED: 7})
+
+
+def test_what_the_source_has_no_room_for_was_written_by_others() -> None:
+    """A source's marker is a gap, too."""
+    (found,) = between([4, 3], 6).compare().differences
+    assert str(found) == (
+        "offsets 11 to 18 (upstream offsets 10 to 15): records that the flow did not write; 7 records, of a stretch of "
+        "6 offsets at the most"
+    )
+    assert [one.kind for one in between([4, 3], 0).compare().differences] == [DifferenceKind.FOREIGN]
+    assert between([4, 3], 6).compare(CopyTraits(shared=True)).foreign == 7
+
+
+def test_a_take_over_maps_the_end_of_a_batch() -> None:
+    """It compares the last hundred records; what MirrorMaker 2 has batched is none of its business."""
+    copy = Copy()
+    for number in range(3):
+        copy.append(Content(number, 1000, 60), OTHER)
+    copy.upstream = 180
+    copy.segments = [build_segment("t", 0, 80, 180, [OffsetSpan(80, 100, 80, 100)], 999)]
+    copy.commit([Content(9, 1000, 10)], [0])
+    found = copy.compare()
+    assert not found.different, found.differences
+    assert (found.proved, found.not_proved) == (10, {NotProved.BEFORE_MAP: 80, NotProved.NO_FINGERPRINT: 100})
+    copy.batches.insert(2, copy.batches[1])
+    assert copy.compare().counts == {DifferenceKind.DOUBLED: 1}
 
 
 def test_a_copy_made_again_takes_a_part_of_an_older_segment() -> None:

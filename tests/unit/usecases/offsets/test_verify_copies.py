@@ -18,6 +18,8 @@ from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_of, records_of, stored
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
+from srm_common.wire.plain_records import NewRecord
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides
@@ -171,7 +173,6 @@ FAULTS = {
     "truncated log": (truncated, DifferenceKind.TRUNCATED),
     "re-created topic": (created_again, DifferenceKind.RECREATED),
     "deleted topic": (deleted, DifferenceKind.DELETED),
-    "offset map record removed": (without_map, DifferenceKind.UNMAPPED),
     "compaction in the middle": (compacted, DifferenceKind.COMPACTED),
 }
 
@@ -187,6 +188,46 @@ def test_each_planted_fault_is_found_and_named(copied: Sides, fault: str) -> Non
     assert one.verdict is Verdict.DIFFERENT
     assert [(different.copy, different.partition) for different in found.different] == [(COPY, 0)]
     assert one.findings.proved_to < 60 or kind in (DifferenceKind.FOREIGN, DifferenceKind.DOUBLED)
+
+
+def test_what_a_lost_record_of_the_map_told_of_is_not_proved(copied: Sides) -> None:
+    """It was a run of its own, with an epoch of its own: MirrorMaker 2 may have copied it under the same producer."""
+    without_map(copied, copied.target.log(COPY, 0))
+    found = verified(copied)
+    one = the_one(found)
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (
+        Verdict.PARTLY,
+        40,
+        {NotProved.NOT_COPIED: 20},
+    )
+    assert found.clean
+
+
+def copied_by_mirror_maker(sides: Sides, records: int) -> None:
+    """Records of the source in the copy, in other batches, and the offset that MirrorMaker 2 stores for them."""
+    values = [b"by another %d" % number for number in range(records)]
+    write(sides.source, "orders", values)
+    write(sides.target, COPY, values)
+    state = sides.clusters().state_topics()
+    key = source_offset_key("a", "orders", 0)
+    place = partition_for(key, state.offsets_partitions)
+    stored = sides.source.log("orders", 0).end - 1
+    sides.clusters().target.writer().write(
+        "store offsets", [NewRecord(state.offsets_topic, place, key, source_offset_value(stored))]
+    )
+
+
+def test_what_mirror_maker_copied_in_between_and_behind_is_not_proved(copied: Sides) -> None:
+    copied_by_mirror_maker(copied, 7)
+    found = the_one(verified(copied))
+    assert (found.verdict, found.findings.not_proved) == (Verdict.PARTLY, {NotProved.NOT_COPIED: 7})
+    write(copied.source, "orders", [b"ours"] * 5)
+    copied.run("later")
+    assert copied.values(COPY)[60:] == [b"by another %d" % number for number in range(7)] + [b"ours"] * 5
+    later = the_one(verified(copied)).findings
+    assert (later.counts, later.proved, later.not_proved) == ({}, 65, {NotProved.NOT_COPIED: 7})
+    write(copied.target, COPY, [b"not ours"])
+    assert the_one(verified(copied)).findings.counts == {DifferenceKind.FOREIGN: 1}
 
 
 def test_a_sample_is_the_same_each_time_and_proves_a_part(copied: Sides) -> None:
