@@ -5,7 +5,8 @@
 
 Every batch that a read_committed consumer sees has to lie in a run of a segment, and the batches in a segment have to
 fill its runs and add up to its fingerprint. So whatever was changed, lost, doubled, moved or written by others shows as
-a hole, an overlap, a batch outside of all runs, or another sum.
+a hole, an overlap, a batch outside of all runs, or another sum. Which batches consumers see has to be found out only of
+those that lie outside of the map (:meth:`CopyComparison.is_mapped`).
 
 What others have written is a difference where the flow has copied all of the source: between two segments that touch
 upstream, or inside of one. Where they leave a gap upstream, MirrorMaker 2 may have copied that part, before a take-over
@@ -29,10 +30,11 @@ from srm_common.domain.offsets.segments import OffsetSpan, Segment
 
 #: So many batches are remembered to tell one that is there twice from others that the flow did not write.
 _REMEMBERED = 10_000
+_ABORTED = "their transaction was aborted, though the map was committed with it"
 
 
 class CopyBatch(NamedTuple):
-    """A batch of the copy that a read_committed consumer sees. ``next_offset`` is behind its last offset; ``records``
+    """A batch of the copy that counts. ``next_offset`` is behind its last offset; ``records``
     are fewer than these where compaction has removed some. ``term`` is what it adds to a fingerprint, None where its
     checksum is wrong; ``producer`` its producer id and epoch; ``size`` in bytes. ``thinned``: the log cleaner has
     written it."""
@@ -126,21 +128,32 @@ class CopyComparison:
         self._shown = -1
         self._advance()
 
-    def take(self, batch: CopyBatch) -> None:
-        """The log's next batch."""
-        self.findings.bytes += batch.size
-        self._take(batch)
-        self._shown = max(self._shown, batch.next_offset)
+    def is_mapped(self, first: int, end: int) -> bool:
+        """Whether the log's next batch, at these offsets (the end exclusive), lies where the map says that the flow's
+        own were committed. Of others the reader has to find out whether a consumer sees them."""
+        now = self._segment_at(first)
+        if now is None or end <= now.start:
+            return False
+        run = self._run_at(now, first)
+        return end > run.downstream and not run.foreign
 
-    def _take(self, batch: CopyBatch) -> None:
+    def aborted(self, first: int, last: int) -> None:
+        """What the map calls committed between these offsets, inclusive, is of a transaction that was aborted."""
         now = self._open
-        while now is not None and batch.base_offset >= now.end:
-            self._close(now)
-            now = self._open
+        if now is not None and now.start <= last and first < now.end:
+            self._differ(now, DifferenceKind.LOST, max(first, now.start), min(last, now.end - 1), _ABORTED)
+        else:
+            self.findings.add(Difference(DifferenceKind.LOST, first, last, detail=_ABORTED))
+
+    def take(self, batch: CopyBatch) -> None:
+        """The log's next batch that a read_committed consumer sees, or that is mapped."""
+        self.findings.bytes += batch.size
+        now = self._segment_at(batch.base_offset)
         if now is None or batch.next_offset <= now.start:
             self._outside(batch)
-            return
-        self._inside(now, batch)
+        else:
+            self._inside(now, batch)
+        self._shown = max(self._shown, batch.next_offset)
 
     def finish(self) -> Findings:
         """The log is at its end."""
@@ -157,10 +170,7 @@ class CopyComparison:
         if self._others is not None and batch.base_offset >= now.start:
             self._tell_others()
         first, end = batch.base_offset, batch.next_offset
-        runs = now.segment.runs
-        while now.run < len(runs) - 1 and first >= min(runs[now.run].downstream_end, now.end):
-            self._end_run(now)
-        run = runs[now.run]
+        run = self._run_at(now, first)
         if batch.term is None:
             self._differ(now, DifferenceKind.CORRUPT, first, end - 1)
             now.at = max(now.at, end)
@@ -178,9 +188,10 @@ class CopyComparison:
             first = now.at
         if first > now.at and not run.foreign:
             now.holes.append((now.at, first - 1))
-        uncut = now.segment.fingerprint is None or run.foreign or self._goes_on(now, end)
-        if end > run.downstream_end and not uncut:
-            self._differ(now, DifferenceKind.CHANGED, first, end - 1, "batches are cut otherwise")
+        if end > run.downstream + run.length:
+            uncut = now.segment.fingerprint is None or run.foreign or self._goes_on(now, end)
+            if not uncut:
+                self._differ(now, DifferenceKind.CHANGED, first, end - 1, "batches are cut otherwise")
         now.at = end
         now.thinned = now.thinned or batch.thinned or batch.records != end - batch.base_offset
         digest, content = now.sums.get(batch.producer, (0, 0))
@@ -279,6 +290,22 @@ class CopyComparison:
             self._recent.popitem(last=False)
 
     # ---- segments
+
+    def _segment_at(self, offset: int) -> _Open | None:
+        """The segment in work when the log is at ``offset``; it may begin behind it."""
+        now = self._open
+        while now is not None and offset >= now.end:
+            self._close(now)
+            now = self._open
+        return now
+
+    def _run_at(self, now: _Open, offset: int) -> OffsetSpan:
+        runs = now.segment.runs
+        run = runs[now.run]
+        while offset >= run.downstream + run.length and now.run < len(runs) - 1:
+            self._end_run(now)
+            run = runs[now.run]
+        return run
 
     def _advance(self) -> None:
         found = next(self._waiting, None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
@@ -157,6 +157,27 @@ async def read_between(
     await _Reading(link, topic, starts, ends, take, patience_seconds, committed, _FETCH_BYTES).go()
 
 
+async def read_answers(
+    link: ClusterLink,
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    absorb: Callable[[int, memoryview], Awaitable[int]],
+    *,
+    patience_seconds: float,
+    fetch_bytes: int,
+) -> None:
+    """The same as whole answers, read uncommitted, for whoever looks for markers: ``absorb`` gets a partition and its
+    batches, markers included, and returns the offset behind them."""
+    first = await log_offsets(link, topic, list(ends), EARLIEST, committed=True, patience_seconds=patience_seconds)
+    first = {partition: max(offset, starts[partition]) for partition, offset in first.items()}
+
+    def none(partition: int, batch: SourceBatch, first: int) -> None:
+        raise AssertionError("batches are absorbed, not taken")
+
+    await _Reading(link, topic, first, ends, none, patience_seconds, False, fetch_bytes, absorb).go()
+
+
 def _request_ms(link: ClusterLink, patience_seconds: float) -> float | None:
     """A broker that is silent is given up when its reader's patience is over; None where the link's own is shorter."""
     limit = max(patience_seconds, _LEAST_REQUEST_SECONDS) * 1000
@@ -176,8 +197,10 @@ class _Reading:
         patience_seconds: float,
         committed: bool,
         fetch_bytes: int,
+        whole: Callable[[int, memoryview], Awaitable[int]] | None = None,
     ) -> None:
         self._fetch_bytes = fetch_bytes
+        self._whole = whole
         self._markers: dict[int, dict[int, Marker]] = defaultdict(dict)
         self._link = link
         self._topic = topic
@@ -268,7 +291,9 @@ class _Reading:
         if at is None:
             return
         try:
-            if not self._committed:
+            if self._whole is not None:
+                at = max(at, await self._whole(part.partition, part.records))
+            elif not self._committed:
                 for batch in split(part.records):
                     if not batch.header.attributes & CONTROL:
                         self._take(part.partition, batch, self._first[part.partition])

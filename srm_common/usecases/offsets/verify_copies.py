@@ -22,7 +22,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
 from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, UnreachableCluster
 from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.log.committed_log import read_committed
+from srm_common.kafka.log.mapped_log import read_mapped
 from srm_common.kafka.state.source_offsets import next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.wire.batch import SourceBatch
@@ -30,8 +30,8 @@ from srm_common.wire.batch_terms import copy_batch
 from srm_common.wire.segment_map import SegmentMap
 
 _LISTING_SECONDS = 30.0
-#: What one answer may hold: large, since a transaction that reaches beyond it is looked through for its marker.
-_FETCH_BYTES = 32 << 20
+#: What one answer may hold. Larger ones leave the caches of the processor before they are looked at.
+_FETCH_BYTES = 8 << 20
 #: How long a leader may bring nothing.
 _PATIENCE_SECONDS = 60.0
 
@@ -257,17 +257,13 @@ class _Verifying:
         start = max(log.start, found.downstream_starts[begin] if begin else 0)
         comparison = CopyComparison(self._readable(found, begin, end), log, high, traits, findings)
 
-        def take(_: int, batch: SourceBatch, _first: int) -> None:
-            if batch.header.next_offset > start and batch.header.base_offset < log.end:
-                comparison.take(copy_batch(batch))
-
         async def read() -> None:
-            await read_committed(
+            await read_mapped(
                 link,
-                place.topic,
-                {place.partition: log.end},
-                take,
-                starts={place.partition: start},
+                place,
+                start,
+                log.end,
+                _Shown(comparison),
                 patience_seconds=_PATIENCE_SECONDS,
                 fetch_bytes=_FETCH_BYTES,
             )
@@ -298,6 +294,18 @@ class _Verifying:
     def _done(self, result: PartitionVerified) -> None:
         self._results.append(result)
         self._report(result)
+
+
+class _Shown:
+    """What a comparison is shown of a log."""
+
+    def __init__(self, comparison: CopyComparison) -> None:
+        self._take = comparison.take
+        self.is_mapped = comparison.is_mapped
+        self.aborted = comparison.aborted
+
+    def take(self, batch: SourceBatch) -> None:
+        self._take(copy_batch(batch))
 
 
 def _end(found: SegmentMap, number: int) -> int:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pytest
+from confluent_kafka import Producer
 
 from srm_common.domain.flow import names
 from srm_common.domain.offsets.differences import DifferenceKind, NotProved
 from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.log import transaction_markers
-from srm_common.kafka.log.transaction_markers import MarkerSearch
+from srm_common.kafka.log.transaction_markers import MarkerSearch, find_markers
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
-from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_of, records_of, stored
+from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_of, marker, records_of, stored
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
@@ -278,26 +278,73 @@ def test_a_compacted_topic_is_proved_where_the_cleaner_was_not(steady_sides: Sid
     assert one.verdict is Verdict.PARTLY
 
 
-def test_a_transaction_of_many_answers_is_looked_through_once(
-    steady_sides: Sides, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its marker comes behind all of them; to look for it again after each would read the log many times."""
-    steady_sides.source.create_topic("orders", 1)
-    steady_sides.refresh()
-    write(steady_sides.source, "orders", [b"x" * 1000] * 400, batch_size=20_000)
-    steady_sides.run("large")
-    log = steady_sides.target.log(COPY, 0)
-    assert sum(not one.control for one in log) >= 10
-    assert sum(one.control for one in log) == 1
-    searches: list[MarkerSearch] = []
-    find = transaction_markers.find_markers
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[MarkerSearch]:
+    """Markers that were looked for in the log; an answer holds four batches."""
+    found: list[MarkerSearch] = []
 
     async def counting(link: ClusterLink, wanted: Sequence[MarkerSearch], patience: float) -> None:
-        searches.extend(wanted)
-        await find(link, wanted, patience)
+        found.extend(wanted)
+        await find_markers(link, wanted, patience)
 
-    monkeypatch.setattr(transaction_markers, "find_markers", counting)
+    monkeypatch.setattr("srm_common.kafka.log.mapped_log.find_markers", counting)
     monkeypatch.setattr("srm_common.usecases.offsets.verify_copies._FETCH_BYTES", 64 << 10)
+    return found
+
+
+def large(sides: Sides) -> PartitionLog:
+    """One chunk of ten batches and more."""
+    sides.source.create_topic("orders", 1)
+    sides.refresh()
+    write(sides.source, "orders", [b"x" * 1000] * 400, batch_size=20_000)
+    sides.run("large")
+    log = sides.target.log(COPY, 0)
+    assert sum(not one.control for one in log) >= 10
+    assert sum(one.control for one in log) == 1
+    return log
+
+
+def test_no_marker_is_looked_for_where_the_map_tells_of_the_chunk(
+    steady_sides: Sides, searches: list[MarkerSearch]
+) -> None:
+    """It comes behind all of a chunk's batches: to look for it is to read the log twice."""
+    large(steady_sides)
     found = the_one(verified(steady_sides))
     assert (found.verdict, found.findings.proved) == (Verdict.PROVED, 400)
+    assert searches == []
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_the_marker_of_what_the_map_does_not_tell_of_is_looked_for_once(
+    steady_sides: Sides, searches: list[MarkerSearch], committed: bool
+) -> None:
+    log = large(steady_sides)
+    producer = Producer(
+        {"bootstrap.servers": steady_sides.target.bootstrap_servers, "transactional.id": "other", "batch.size": 20_000}
+    )
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    for _ in range(200):
+        producer.produce(COPY, b"y" * 1000, partition=0)
+    producer.flush(60)
+    if committed:
+        producer.commit_transaction(60)
+    else:
+        producer.abort_transaction(60)
+    assert sum(one.control for one in log) == 2
+    found = the_one(verified(steady_sides))
+    assert found.findings.proved == 400
+    assert found.findings.counts == ({DifferenceKind.FOREIGN: 1} if committed else {})
     assert len(searches) == 1
+
+
+def test_a_chunk_that_is_in_the_map_and_aborted_in_the_log_is_lost(copied: Sides) -> None:
+    """A coordinator that lost its log may write the other marker; consumers pass over the records then."""
+    log = copied.target.log(COPY, 0)
+    at = next(number for number, one in enumerate(log.batches) if one.control)
+    one = log.batches[at].header
+    other = marker(False, one.producer_id, one.producer_epoch, one.max_timestamp, 0)
+    log.batches[at] = stored(other, one.base_offset, one.leader_epoch)
+    found = the_one(verified(copied)).findings
+    assert (found.counts, found.proved) == ({DifferenceKind.LOST: 1}, 40)
+    assert "aborted" in str(found.differences[0])

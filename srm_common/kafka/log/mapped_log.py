@@ -1,0 +1,147 @@
+"""Reads a copy of which the offset map tells: uncommitted, with the markers of what the map does not tell of alone.
+
+What a chunk has written to the map was committed with its records, so that their marker needs no look: behind a large
+transaction that would be to read the log twice. A marker that passes by and says otherwise is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import PartitionError, UnreachableCluster
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.log.committed_log import read_answers
+from srm_common.kafka.log.transaction_markers import Marker, MarkerSearch, find_markers
+from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch, split, verify
+from srm_common.wire.visibility import fate
+
+
+class MappedReader(Protocol):
+    """Whoever is shown the log, in its order."""
+
+    def is_mapped(self, first: int, end: int) -> bool:
+        """Whether a batch at these offsets, the end exclusive, was committed by what the map says."""
+
+    def take(self, batch: SourceBatch) -> None:
+        """A batch that a read_committed consumer sees, or that is mapped; valid only during the call."""
+
+    def aborted(self, first: int, last: int) -> None:
+        """Mapped batches between these offsets, inclusive, are of a transaction that was aborted."""
+
+
+async def read_mapped(
+    link: ClusterLink,
+    place: TopicPartition,
+    start: int,
+    end: int,
+    reader: MappedReader,
+    *,
+    patience_seconds: float,
+    fetch_bytes: int,
+) -> None:
+    """Show the log from ``start`` to ``end``, which is at most its last stable offset.
+
+    Args:
+        patience_seconds: so long may the partition bring nothing.
+        fetch_bytes: what an answer may hold.
+
+    Raises:
+        UnreachableCluster: it brought nothing for that long, or a marker cannot be found.
+        AccessDenied, ClusterError: the broker refuses, and would again.
+        CorruptBatch: the log cannot be split into batches, or a marker cannot be read.
+    """
+    reading = _MappedReading(link, place, start, end, reader, patience_seconds)
+    await read_answers(
+        link,
+        place.topic,
+        {place.partition: start},
+        {place.partition: end},
+        reading.absorb,
+        patience_seconds=patience_seconds,
+        fetch_bytes=fetch_bytes,
+    )
+
+
+class _MappedReading:
+    def __init__(
+        self, link: ClusterLink, place: TopicPartition, start: int, end: int, reader: MappedReader, patience: float
+    ) -> None:
+        self._link = link
+        self._place = place
+        self._at = start
+        self._end = end
+        self._reader = reader
+        self._patience = patience
+        self._markers: dict[int, Marker] = {}
+        #: Producer id -> offset of its first mapped batch since its last marker.
+        self._mapped: dict[int, int] = {}
+
+    async def absorb(self, partition: int, records: memoryview) -> int:
+        """One answer; returns the offset behind it."""
+        batches = list(split(records))
+        is_mapped, take, mapped = self._reader.is_mapped, self._reader.take, self._mapped
+        at, end = self._at, self._end
+        for number, batch in enumerate(batches):
+            header = batch.header
+            first, following = header.base_offset, header.base_offset + header.last_offset_delta + 1
+            if following <= at:
+                continue
+            attributes = header.attributes
+            if attributes & CONTROL:
+                self._meet(batch)
+            elif first >= end:
+                pass
+            elif header.record_count:
+                if is_mapped(first, following):
+                    if attributes & TRANSACTIONAL and header.producer_id not in mapped:
+                        mapped[header.producer_id] = first
+                    take(batch)
+                elif not attributes & TRANSACTIONAL or not await self._is_aborted(batches, number):
+                    take(batch)
+            at = following
+        self._at = at
+        return at
+
+    def _meet(self, marker: SourceBatch) -> None:
+        verify(marker)
+        header = marker.header
+        first = self._mapped.get(header.producer_id)
+        if first is not None:
+            aborted = fate(marker)
+            if aborted is not None:
+                del self._mapped[header.producer_id]
+            if aborted:
+                self._reader.aborted(first, header.base_offset - 1)
+
+    async def _is_aborted(self, batches: Sequence[SourceBatch], number: int) -> bool:
+        """What became of the transaction of a batch; compaction takes the markers of committed ones only before the
+        data is gone (Kafka's ``CleanedTransactionMetadata``)."""
+        header = batches[number].header
+        producer, first = header.producer_id, header.base_offset
+        known = self._markers.get(producer)
+        if known is None or not known.follows(first):
+            known = _next_marker(batches[number + 1 :], producer, first)
+            if known is None:
+                search = MarkerSearch(self._place, batches[-1].header.next_offset, {producer: first})
+                try:
+                    await find_markers(self._link, [search], self._patience)
+                    if search.fault is not None:
+                        raise search.fault
+                except PartitionError as error:
+                    raise UnreachableCluster(str(error)) from error
+                known = search.found[producer]._replace(since=first)
+            self._markers[producer] = known
+        return bool(known.aborted)
+
+
+def _next_marker(batches: Sequence[SourceBatch], producer: int, first: int) -> Marker | None:
+    for batch in batches:
+        header = batch.header
+        if header.attributes & CONTROL and header.producer_id == producer:
+            verify(batch)
+            aborted = fate(batch)
+            if aborted is not None:
+                return Marker(first, header.base_offset, aborted)
+    return None
