@@ -18,6 +18,7 @@ LONGEST_FIRST = (
     "runs/test_replicate.py",
     "schemas/test_karapace_flows.py",
     "client/test_silent_servers.py",
+    "testing/test_cluster_contract.py",
     "offsets/test_verify_copies.py",
     "runs/test_equality.py",
     "runs/test_bad_input.py",

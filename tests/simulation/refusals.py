@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from srm_common.testing import FakeCluster
-from srm_common.testing.fake_cluster.messages import Answer, Call
+from srm_common.testing.fake_cluster.messages import REFUSED_BY_TEST, Answer, Call
 from tests.simulation.judge import Wrong
 
 #: OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING
@@ -30,7 +30,7 @@ class Refusals:
             answer: Answer | None = produce(call)
             for topic in (answer or {"responses": []})["responses"]:
                 for part in topic["partition_responses"]:
-                    by_test = part.get("error_message") == "refused by the test"
+                    by_test = part.get("error_message") == REFUSED_BY_TEST
                     self.count += part["error_code"] in _CODES and not by_test
             return answer
 

@@ -207,6 +207,20 @@ class FakeCluster:
         """
         return self._server.faults.add("refuse", api, code=code, when=when, times=times)
 
+    def refuse_after(self, code: int, *, when: When = None, times: int | None = None) -> Fault:
+        """Store what is produced, and answer with an error code all the same: NOT_ENOUGH_REPLICAS_AFTER_APPEND, or
+        REQUEST_TIMED_OUT, as where followers do not follow.
+
+        Args:
+            when, times: as in :meth:`refuse`.
+        """
+        return self._server.faults.add("refuse after", "Produce", code=code, when=when, times=times)
+
+    def throttle(self, api: str, seconds: float, *, times: int | None = None) -> Fault:
+        """A quota is spent: answers to Produce or Fetch name a time to wait, for which the broker takes no further
+        request of the connection (KIP-219)."""
+        return self._server.faults.add("throttle", api, seconds=seconds, times=times)
+
     def drop_answer(self, api: str, *, times: int | None = 1) -> Fault:
         """Carry requests of an API out, and end the connection instead of answering."""
         return self._server.faults.add("drop", api, times=times)

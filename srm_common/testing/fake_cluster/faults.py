@@ -106,6 +106,16 @@ class Faults:
         fault = self._take("refuse", api, name)
         return 0 if fault is None else fault.code
 
+    def refusal_after(self, api: str, name: str) -> int:
+        """The code to answer a part of a request with that was carried out, 0 for none."""
+        fault = self._take("refuse after", api, name)
+        return 0 if fault is None else fault.code
+
+    def throttle(self, api: str) -> float:
+        """Seconds that a client has to wait, for it has spent its quota."""
+        fault = self._take("throttle", api)
+        return 0.0 if fault is None else fault.seconds
+
     def delay(self, api: str) -> float:
         """Seconds to wait before a request is looked at."""
         fault = self._take("delay", api)

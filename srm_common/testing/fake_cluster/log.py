@@ -244,8 +244,7 @@ class PartitionLog:
     # ---- inside
 
     def _index(self, offset: int) -> int:
-        ends = [one.header.next_offset for one in self.batches]
-        return bisect_right(ends, offset)
+        return bisect_right(self.batches, offset, key=lambda one: one.header.next_offset)
 
     def _aborted(self, batch: StoredBatch) -> bool:
         header = batch.header

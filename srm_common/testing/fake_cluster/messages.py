@@ -41,6 +41,10 @@ CHANGES = frozenset(
 )
 
 
+#: The message of what a test has refused.
+REFUSED_BY_TEST = "refused by the test"
+
+
 class Refused(Exception):
     """The broker's answer to a part of a request is an error code."""
 
@@ -64,12 +68,13 @@ class Call:
     client_id: str
     body: Any
     refusal: Callable[[str, str], int] = lambda api, name: 0
+    refusal_after: Callable[[str, str], int] = lambda api, name: 0
 
     def check(self, name: str = "") -> None:
         """Raises Refused where the test wants this API refused for a topic, group, transactional id or resource."""
         code = self.refusal(self.api, name)
         if code:
-            raise Refused(code, "refused by the test")
+            raise Refused(code, REFUSED_BY_TEST)
 
     def refused(self, name: str = "") -> int:
         """The same as a code, 0 for none."""

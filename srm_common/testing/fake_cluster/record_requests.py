@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from srm_common.testing.fake_cluster.log import MESSAGE_TOO_LARGE, PartitionLog
-from srm_common.testing.fake_cluster.messages import Answer, Call, Refused
+from srm_common.testing.fake_cluster.messages import REFUSED_BY_TEST, Answer, Call, Refused
 from srm_common.testing.fake_cluster.service import Waiting
 from srm_common.testing.fake_cluster.topics import PartitionState, Topics
 from srm_common.testing.fake_cluster.transactions import Transactions
@@ -56,7 +56,9 @@ class RecordRequests:
             partition = self._topics.led_by(call.node, name, part.index)
             topic = self._topics.topics[name]
             in_sync = sum(node in self._topics.alive for node in partition.replicas)
-            if call.body.acks == -1 and in_sync < int(self._topics.setting(topic, "min.insync.replicas")):
+            # A topic with fewer replicas than that wants all of them (KIP-966).
+            wanted = min(int(self._topics.setting(topic, "min.insync.replicas")), len(partition.replicas))
+            if call.body.acks == -1 and in_sync < wanted:
                 raise Refused(_NOT_ENOUGH_REPLICAS)
             data = bytes(part.records or b"")
             if len(data) > int(self._topics.setting(topic, "max.message.bytes")):
@@ -72,6 +74,9 @@ class RecordRequests:
                 append_time=append_time,
                 compacted="compact" in self._topics.setting(topic, "cleanup.policy"),
             )
+            code = call.refusal_after(call.api, name)
+            if code:
+                raise Refused(code, REFUSED_BY_TEST)
         except Refused as refused:
             return out | {"error_code": refused.code, "error_message": refused.message}
         return out | {

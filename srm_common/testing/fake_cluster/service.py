@@ -152,7 +152,7 @@ class Service(ABC):
         except Exception:
             self.failures.append(f"a request could not be read: {traceback.format_exc()}")
             return False
-        call.refusal = self.faults.refusal
+        call.refusal, call.refusal_after = self.faults.refusal, self.faults.refusal_after
         self.requests.append(call)
         seconds = self.faults.delay(call.api)
         if seconds:
@@ -163,6 +163,9 @@ class Service(ABC):
             return False
         try:
             answer = yield from self._answer(call)
+            throttled = self.faults.throttle(call.api)
+            if throttled and answer is not None:
+                answer = _throttled(call.api, answer, throttled)
             out = None if answer is None else self.protocol.write(call, number, answer)
         except Exception:
             self.failures.append(f"{call.api} failed in the fake cluster: {traceback.format_exc()}")
@@ -178,6 +181,9 @@ class Service(ABC):
         # Nothing is waited for in between: no request that follows this answer is seen before.
         for action in self.faults.answered(call.api):
             action()
+        if throttled:
+            # The channel is muted for so long, whatever the client does (KIP-219).
+            yield Pause(throttled, until_change=False)
         return True
 
     def _answer(self, call: Call) -> Generator[Pause, None, Answer | None]:
@@ -204,6 +210,13 @@ class Service(ABC):
     def _silence(self, api: str) -> Generator[Pause, None, None]:
         while self.faults.silent(api):
             yield Pause(None, until_change=True)
+
+
+def _throttled(api: str, answer: Answer, seconds: float) -> Answer:
+    """As a broker answers a client whose quota is spent: what was produced is stored, and of a Fetch nothing comes."""
+    if api == "Fetch":
+        answer = {"error_code": 0, "session_id": 0, "responses": []}
+    return answer | {"throttle_time_ms": int(seconds * 1000)}
 
 
 def raise_failures(failures: list[str], name: str) -> None:

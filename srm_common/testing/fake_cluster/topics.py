@@ -76,6 +76,7 @@ class Topics:
         #: Called with each partition that gets another leader.
         self.on_elect: list[Callable[[str, int], None]] = []
         self._changed = changed
+        self._controlled = True
 
     @property
     def alive(self) -> list[int]:
@@ -185,8 +186,28 @@ class Topics:
         for callback in self.on_elect:
             callback(name, number)
 
+    def led(self, name: str, number: int) -> bool:
+        """Whether a partition has a leader that lives."""
+        return self.partition(name, number).leader in self.alive
+
+    def controller_left(self) -> None:
+        """Until :meth:`controller_came` no leader is elected: clients are told of those who are gone."""
+        self._controlled = False
+
+    def controller_came(self) -> None:
+        self._controlled = True
+        for node in self.nodes:
+            (self.node_came if node in self.alive else self.node_left)(node)
+
+    @property
+    def controlled(self) -> bool:
+        """Whether there is a controller."""
+        return self._controlled
+
     def node_left(self, node: int) -> None:
         """Its partitions get other leaders, or none."""
+        if not self._controlled:
+            return
         for place, partition in self.logs():
             if partition.leader == node:
                 partition.leader = next((one for one in partition.replicas if one != node and one in self.alive), -1)
@@ -195,6 +216,8 @@ class Topics:
         self._changed()
 
     def node_came(self, node: int) -> None:
+        if not self._controlled:
+            return
         for _, partition in self.logs():
             if partition.leader == -1 and node in partition.replicas:
                 partition.leader = node

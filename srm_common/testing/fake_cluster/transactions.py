@@ -219,7 +219,7 @@ class Transactions:
                 partition = self._topics.partition(*place)
             except Refused:  # the topic was deleted
                 continue
-            if partition.leader < 0 and not at_once:
+            if not (at_once or self._topics.led(*place)):
                 left.append(place)
             else:
                 partition.log.end_transaction(producer_id, epoch, committed=committed, now_ms=self._now_ms())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -10,7 +11,9 @@ from srm_common.testing import LocalKafka
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.records_contract import RecordsContract, writer
+from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
+from tests.faults.quotas import quota
 
 __all__ = ["writer"]
 
@@ -32,6 +35,41 @@ def guarded() -> Iterator[LocalKafka]:
         yield kafka
 
 
+@pytest.fixture(scope="module")
+def replicated() -> Iterator[LocalKafka]:
+    with LocalKafka(nodes=3, name="replicated") as kafka:
+        yield kafka
+
+
+def _lagging(kafka: LocalKafka, code: int) -> Lagging:
+    @contextmanager
+    def follow_not(leader: int) -> Iterator[None]:
+        follower = next(node for node in kafka.nodes if node != leader)
+        kafka.pause(follower)
+        try:
+            yield
+        finally:
+            kafka.resume(follower)
+
+    return Lagging(kafka, follow_not, code)
+
+
+@pytest.fixture(params=[7, 20], ids=["timed-out", "too-few"])
+def lagging(request: pytest.FixtureRequest) -> Iterator[Lagging]:
+    """Since 3.7 the high watermark waits for enough replicas (KIP-966), and so does the answer."""
+    if request.param == 7:
+        yield _lagging(request.getfixturevalue("replicated"), 7)
+    else:
+        with LocalKafka(nodes=3, version="3.3.2", name="replicated-3") as kafka:
+            yield _lagging(kafka, 20)
+
+
+@pytest.fixture
+def throttled(kafka: LocalKafka) -> Throttled:
+    keys = {"Produce": "producer_byte_rate", "Fetch": "consumer_byte_rate"}
+    return lambda api: quota(kafka, keys[api], 10_000)
+
+
 class TestTopics(TopicsContract):
     pass
 
@@ -45,4 +83,12 @@ class TestGroups(GroupsContract):
 
 
 class TestAccess(AccessContract):
+    pass
+
+
+class TestReplicas(ReplicasContract):
+    pass
+
+
+class TestQuotas(QuotasContract):
     pass

@@ -10,6 +10,7 @@ from srm_common.testing import FakeCluster
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.records_contract import RecordsContract, writer
+from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
 
 __all__ = ["writer"]
@@ -29,6 +30,22 @@ def guarded() -> Iterator[FakeCluster]:
         yield kafka
 
 
+@pytest.fixture
+def replicated() -> Iterator[FakeCluster]:
+    with FakeCluster(nodes=3) as kafka:
+        yield kafka
+
+
+@pytest.fixture(params=[7, 20], ids=["timed-out", "too-few"])
+def lagging(replicated: FakeCluster, request: pytest.FixtureRequest) -> Lagging:
+    return Lagging(replicated, lambda leader: replicated.refuse_after(request.param), request.param)
+
+
+@pytest.fixture
+def throttled(kafka: FakeCluster) -> Throttled:
+    return lambda api: kafka.throttle(api, 0.05)
+
+
 class TestTopics(TopicsContract):
     pass
 
@@ -42,4 +59,12 @@ class TestGroups(GroupsContract):
 
 
 class TestAccess(AccessContract):
+    pass
+
+
+class TestReplicas(ReplicasContract):
+    pass
+
+
+class TestQuotas(QuotasContract):
     pass
