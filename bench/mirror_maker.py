@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bench.process_tree import ProcessTree
-from bench.sides import Clusters, Flow
+from bench.sides import Clusters, Flow, flow_properties
 from srm_common.testing import LocalMirrorMaker, ReservedPort
 
 _POLL_BYTES = 4 << 20
@@ -16,33 +16,13 @@ def mirror_maker_properties(flow: Flow, source_servers: str, target_servers: str
 
     Where a key stands matters: worker and data producer settings count at target level, consumer settings at source
     level, transaction boundaries at flow level; elsewhere they are ignored without a word (KIP-382, KIP-710).
-    Everything that is not copying records is off, as it is not part of this project's measured process either.
     """
     source, target = flow.alias, flow.target_alias
     arrow = f"{source}->{target}"
     properties = {
-        "clusters": f"{source},{target}",
-        f"{source}.bootstrap.servers": source_servers,
-        f"{target}.bootstrap.servers": target_servers,
-        **{f"{alias}.{key}": value for alias in (source, target) for key, value in flow.security.items()},
-        f"{arrow}.enabled": "true",
-        f"{arrow}.topics": flow.topic_pattern,
-        f"{arrow}.groups.exclude": ".*",
-        "tasks.max": "2",
-        "replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "status.storage.replication.factor": "1",
-        "config.storage.replication.factor": "1",
-        "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.enabled": "false",
-        "heartbeats.replication.enabled": "false",
+        **flow_properties(flow, source_servers, target_servers),
         "refresh.topics.interval.seconds": "600",
-        "sync.topic.acls.enabled": "false",
         # Large reads, few polls: a poll is a transaction. About 4 MB of records, the best of 2, 4, 8 and 20 (measured).
-        f"{source}.consumer.isolation.level": "read_committed",
         f"{source}.consumer.fetch.max.bytes": str(16 << 20),
         f"{source}.consumer.max.partition.fetch.bytes": str(4 << 20),
         f"{source}.consumer.receive.buffer.bytes": str(1 << 20),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.errors import BenchError
 from bench.process_tree import ProcessTree
-from bench.sides import Clusters, Flow
+from bench.sides import Clusters, Flow, flow_properties
 
 _PROJECT = Path(__file__).parent.parent
 _END_TIMEOUT_SECONDS = 120.0
@@ -17,30 +17,11 @@ _END_TIMEOUT_SECONDS = 120.0
 
 def replicator_properties(flow: Flow, source_servers: str, target_servers: str) -> dict[str, str]:
     """The properties file of one flow: the same parallelism and guarantee as the other side's."""
-    source, target = flow.alias, flow.target_alias
-    arrow = f"{source}->{target}"
+    target = flow.target_alias
+    arrow = f"{flow.alias}->{target}"
     properties = {
-        "clusters": f"{source},{target}",
-        f"{source}.bootstrap.servers": source_servers,
-        f"{target}.bootstrap.servers": target_servers,
-        **{f"{alias}.{key}": value for alias in (source, target) for key, value in flow.security.items()},
-        f"{arrow}.enabled": "true",
-        f"{arrow}.topics": flow.topic_pattern,
-        f"{arrow}.groups.exclude": ".*",
-        "tasks.max": "2",
-        "replication.factor": "1",
-        "offset-syncs.topic.replication.factor": "1",
-        "checkpoints.topic.replication.factor": "1",
-        "heartbeats.topic.replication.factor": "1",
-        "offset.storage.replication.factor": "1",
-        "status.storage.replication.factor": "1",
-        "config.storage.replication.factor": "1",
-        "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.enabled": "false",
-        "heartbeats.replication.enabled": "false",
-        "sync.topic.acls.enabled": "false",
+        **flow_properties(flow, source_servers, target_servers),
         f"{target}.exactly.once.source.support": "enabled" if flow.exactly_once else "disabled",
-        f"{source}.consumer.isolation.level": "read_committed",
     }
     if flow.sql:
         properties[f"{arrow}.transforms.sql"] = flow.sql

@@ -86,3 +86,31 @@ class Side(Protocol):
     def abandon(self) -> None:
         """Ends it, however it is. Never raises for a process that has ended."""
         ...
+
+
+def flow_properties(flow: Flow, source_servers: str, target_servers: str) -> dict[str, str]:
+    """What both sides are told of one flow: its clusters and topics, the same parallelism, and nothing but copying."""
+    source, target = flow.alias, flow.target_alias
+    arrow = f"{source}->{target}"
+    return {
+        "clusters": f"{source},{target}",
+        f"{source}.bootstrap.servers": source_servers,
+        f"{target}.bootstrap.servers": target_servers,
+        **{f"{alias}.{key}": value for alias in (source, target) for key, value in flow.security.items()},
+        f"{arrow}.enabled": "true",
+        f"{arrow}.topics": flow.topic_pattern,
+        f"{arrow}.groups.exclude": ".*",
+        "tasks.max": "2",
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": "1",
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.enabled": "false",
+        "heartbeats.replication.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        f"{source}.consumer.isolation.level": "read_committed",
+    }
