@@ -46,17 +46,23 @@ def reading(kafka: FakeCluster, group: str, topic: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_the_table_has_the_reasons(
-    scenario: Scenario, source_kafka: FakeCluster, configuration_file: Callable[..., Path]
-) -> None:
-    flow, topic, one = scenario.flow, scenario.topic, scenario.one
-    down = scenario.json("--group", one)
+def test_the_table_has_the_reasons_of_the_last_round(scenario: Scenario) -> None:
+    down = scenario.json("--group", scenario.one)
     assert [(row["partition"], row["offset"], row["remark"]) for row in down["offsets"]] == [
         (0, 30, ""),
         (1, 20, ""),
         (2, None, "nothing of this partition was copied yet"),
     ]
-    assert f"reasons are those of the flow's last round, because cluster '{flow.name.source}'" in down["notes"][0]
+    cluster = f"cluster '{scenario.flow.name.source}'"
+    assert f"reasons are those of the flow's last round, because {cluster}" in down["notes"][0]
+
+
+def test_the_table_has_the_reasons_of_now_where_the_source_answers(
+    scenario: Scenario, source_kafka: FakeCluster, configuration_file: Callable[..., Path]
+) -> None:
+    """However slowly."""
+    flow, topic, one = scenario.flow, scenario.topic, scenario.one
+    source_kafka.delay(0.6, "ListGroups", times=2)
     source_kafka.create_topic(f"{topic}-more", partitions=1)
     commit(source_kafka, one, TopicPartition(topic, 0, 35), TopicPartition(f"{topic}-more", 0, 0))
     commit(source_kafka, f"{topic}-new", TopicPartition(topic, 0, 12))
