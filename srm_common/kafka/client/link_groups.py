@@ -66,7 +66,7 @@ class LinkGroups:
 
         async def work(link: ClusterLink) -> dict[TopicPartition, int | KafkaError]:
             found: dict[TopicPartition, int | KafkaError] = {}
-            deadline = time.monotonic() + _SETTLING_SECONDS
+            deadline = time.monotonic() + min(_SETTLING_SECONDS, _seconds(request_timeout))
             left = dict(places)
             while True:
                 answers = await _list_offsets(link, left, committed)
@@ -197,9 +197,8 @@ class LinkGroups:
     # ---- inside
 
     def ask(self, work: Callable[[ClusterLink], Awaitable[T]], seconds: float) -> T:
-        """Each request of ``work`` may take ``seconds``, as its callers say it of librdkafka's; not above 0: the
-        default."""
-        wait = REQUEST_TIMEOUT_MS / 1000 if seconds <= 0 else seconds
+        """Each request of ``work`` may take ``seconds``; not above 0: the default."""
+        wait = _seconds(seconds)
 
         async def opened() -> T:
             await link.open(timeout_seconds=min(wait, _REACH_SECONDS))
@@ -218,6 +217,11 @@ class LinkGroups:
         # As librdkafka's: its connections end with the last reference.
         if self._owns_pool:
             self._pool.close()
+
+
+def _seconds(limit: float) -> float:
+    """Of a request, as callers say it of librdkafka's: not above 0 means the default."""
+    return REQUEST_TIMEOUT_MS / 1000 if limit <= 0 else limit
 
 
 class _Offset(NamedTuple):
