@@ -192,7 +192,7 @@ class _Keeper:
         """Settings by topic. A broker may not know yet of a topic that another one has just made."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
         deadline = time.monotonic() + _SETTLING_SECONDS
-        name = ""
+        name = topics[0] if topics else ""
         while True:
             try:
                 answers = self._links.describe_configs(resources, request_timeout=self._seconds)
@@ -216,7 +216,7 @@ class _Keeper:
     def _describe(self, topics: list[str]) -> dict[str, TopicDescription]:
         """Those of ``topics`` that exist."""
         out = {}
-        name = ""
+        name = topics[0] if topics else ""
         try:
             answers = self._links.describe_topics(TopicCollection(topics), request_timeout=self._seconds)
             for name, answer in answers.items():
