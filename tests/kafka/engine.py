@@ -291,7 +291,7 @@ class Background:
         return self.outcome
 
 
-def _show(comparison: CopyComparison, _: int, batch: SourceBatch) -> None:
+def _show(comparison: CopyComparison, _: int, batch: SourceBatch, _first: int) -> None:
     comparison.take(copy_batch(batch))
 
 
