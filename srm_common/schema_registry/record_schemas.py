@@ -4,7 +4,7 @@ target's."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
@@ -27,21 +27,22 @@ _MOST_REFERENCES = 1000
 class _Asking:
     """Questions to registries. One that did not respond is not asked again for a while; no connection stays open."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         #: Until when a registry is not asked, and what it did not respond to.
         self._silent: dict[SchemaRegistry, tuple[float, RegistryError]] = {}
 
     @contextmanager
     def __call__(self, registry: SchemaRegistry) -> Iterator[SchemaRegistry]:
         until, before = self._silent.get(registry, (0.0, None))
-        if before is not None and time.monotonic() < until:
+        if before is not None and self._clock() < until:
             raise before
         try:
             with registry:
                 yield registry
         except RegistryError as error:
             if error.silent:
-                self._silent[registry] = (time.monotonic() + _SILENT_SECONDS, error)
+                self._silent[registry] = (self._clock() + _SILENT_SECONDS, error)
             raise
 
 
@@ -52,13 +53,22 @@ class RegistrySchemaIds:
 
     Args:
         naming: which subjects the flow copies, and what their copies are called.
+        clock: monotonic seconds, by which a registry is asked again.
     """
 
-    def __init__(self, source: SchemaRegistry, target: SchemaRegistry, naming: SubjectNaming) -> None:
+    def __init__(
+        self,
+        source: SchemaRegistry,
+        target: SchemaRegistry,
+        naming: SubjectNaming,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._source = source
         self._target = target
         self._ids = SchemaIds(source, target, naming)
-        self._asked = _Asking()
+        self._asked = _Asking(clock)
         self._mapped: dict[tuple[int, str, Side], int] = {}
         self._unknown: dict[int, float] = {}
 
@@ -69,7 +79,7 @@ class RegistrySchemaIds:
             TransformFailed: a registry does not tell or take; names the topic and the id.
         """
         known = self._mapped.get((number, topic, side))
-        if known is not None or self._unknown.get(number, 0.0) > time.monotonic():
+        if known is not None or self._unknown.get(number, 0.0) > self._clock():
             return known
         try:
             with self._asked(self._source), self._asked(self._target):
@@ -82,7 +92,7 @@ class RegistrySchemaIds:
             self._mapped.clear()
             self._unknown.clear()
         if found is None:
-            self._unknown[number] = time.monotonic() + _UNKNOWN_SECONDS
+            self._unknown[number] = self._clock() + _UNKNOWN_SECONDS
         else:
             self._mapped[number, topic, side] = found
         return found
@@ -98,11 +108,19 @@ class RegistrySchemas:
         target: None registers nothing, and gives new schemas the id 0.
         context: of the target's registry, in which new schemas are registered.
         source_context: of ``source``.
+        clock: monotonic seconds, by which a registry is asked again.
     """
 
     def __init__(
-        self, source: SchemaRegistry, target: SchemaRegistry | None, context: str = "", source_context: str = ""
+        self,
+        source: SchemaRegistry,
+        target: SchemaRegistry | None,
+        context: str = "",
+        source_context: str = "",
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._source = source
         self._target = target
         self._context = context
@@ -110,7 +128,7 @@ class RegistrySchemas:
         self._schemas: dict[int, SchemaText] = {}
         self._unknown: dict[int, float] = {}
         self._registered: dict[tuple[str, str, str], int] = {}
-        self._asked = _Asking()
+        self._asked = _Asking(clock)
         self.read_from: Literal["source", "target"] = "target" if source is target else "source"
 
     def schema(self, number: int) -> SchemaText | None:
@@ -120,7 +138,7 @@ class RegistrySchemas:
             TransformFailed: the registry does not tell.
         """
         known = self._schemas.get(number)
-        if known is not None or self._unknown.get(number, 0.0) > time.monotonic():
+        if known is not None or self._unknown.get(number, 0.0) > self._clock():
             return known
         try:
             with self._asked(self._source):
@@ -131,7 +149,7 @@ class RegistrySchemas:
             self._schemas.clear()
             self._unknown.clear()
         if found is None:
-            self._unknown[number] = time.monotonic() + _UNKNOWN_SECONDS
+            self._unknown[number] = self._clock() + _UNKNOWN_SECONDS
         else:
             self._schemas[number] = found
         return found

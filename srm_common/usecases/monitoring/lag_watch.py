@@ -104,18 +104,19 @@ class LagWatch:
 
     Args:
         patience_seconds: how long a cluster may take to answer before that is its fault.
+        clock: monotonic seconds, by which flows are asked about again, and nobody is interested any more.
     """
 
     def __init__(
         self,
         *,
         every_seconds: float = EVERY_SECONDS,
-        interest_seconds: float = INTEREST_SECONDS,
         patience_seconds: float = _PATIENCE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._every = every_seconds
         self._patience = patience_seconds
-        self._interest = interest_seconds
         self._wanted: dict[FlowName, _Wanted] = {}
         self._threads: dict[tuple[str, ClusterSettings], threading.Thread] = {}
         self._changed = threading.Condition()
@@ -151,13 +152,13 @@ class LagWatch:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def _want(self, flow: FlowSettings) -> FlowLag | None:
-        now = time.monotonic()
+        now = self._clock()
         known = self._wanted.get(flow.name)
         if known is None or known.until < now or _ways(known.flow) != _ways(flow):
             # Positions of long ago, or of another place, are worth nothing.
             known = self._wanted[flow.name] = _Wanted(flow, now, lag=None if known is None else known.lag)
             self._changed.notify_all()
-        known.flow, known.until = flow, now + self._interest
+        known.flow, known.until = flow, now + INTEREST_SECONDS
         self._ensure("target", flow.target, self._follow_target)
         self._ensure("source", flow.source, self._follow_source)
         if known.lag is None:
@@ -191,7 +192,7 @@ class LagWatch:
         asked = -self._every
         try:
             while flows := self._due("target", cluster, asked):
-                asked = time.monotonic()
+                asked = self._clock()
                 try:
                     positions = positions or TargetPositions(cluster, patience_seconds=self._patience)
                     self._take_positions(flows, positions.look(flows))
@@ -207,7 +208,7 @@ class LagWatch:
         asked = -self._every
         try:
             while flows := self._due("source", cluster, asked):
-                asked = time.monotonic()
+                asked = self._clock()
                 try:
                     ends = ends or SourceEnds(cluster, patience_seconds=self._patience)
                     self._take_lags(flows, ends.look(_readers(flows)), None)
@@ -224,7 +225,7 @@ class LagWatch:
         when something newer is known of its flows."""
         with self._changed:
             while True:
-                now = time.monotonic()
+                now = self._clock()
                 mine = {
                     name: one
                     for name, one in self._wanted.items()

@@ -19,7 +19,7 @@ from srm_common.domain.metrics.samples import flow_samples
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.testing import FakeCluster
-from srm_common.usecases.monitoring.lag_watch import LagWatch, lag_now
+from srm_common.usecases.monitoring.lag_watch import INTEREST_SECONDS, LagWatch, lag_now
 from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.report_run import make_report
 from tests.kafka.checkpoint_rounds import copy, values
@@ -151,7 +151,8 @@ def test_nothing_is_asked_when_nobody_looks_any_more_and_closing_ends_every_thre
 ) -> None:
     write(source_kafka, name, values(0, 3))
     copy(flow)
-    watch = LagWatch(every_seconds=0.1, interest_seconds=2.0)
+    ahead = 0.0
+    watch = LagWatch(every_seconds=0.1, clock=lambda: time.monotonic() + ahead)
 
     def threads() -> list[str]:
         return [one.name for one in threading.enumerate() if one.name.endswith(flow.source.alias)]
@@ -159,6 +160,7 @@ def test_nothing_is_asked_when_nobody_looks_any_more_and_closing_ends_every_thre
     try:
         wait_for(watch, flow, lambda one: one.whole.records.most == 0)
         assert threads() == [f"srm-lag-source-{flow.source.alias}"]
+        ahead += INTEREST_SECONDS + 1
         deadline = time.monotonic() + 120
         while threads():
             assert time.monotonic() < deadline
