@@ -22,6 +22,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.spark.spark_pass import SparkPassRunner
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
@@ -232,6 +233,15 @@ def test_a_statement_is_refused_before_anything_is_copied(
         run(flow, spark, query)
     assert copies(flow, target_kafka, name) == []
     assert run(flow, spark, "SELECT key FROM records").records == 5
+
+
+def test_workers_of_a_pass_come_from_the_parent_that_was_started_beside_the_session(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, name: str
+) -> None:
+    write(source_kafka, name, numbers(20))
+    assert run(flow, spark, f"SELECT key FROM records WHERE {NUMBER} < 5").records == 5
+    parents = {worker.ppid() for worker in workers(spark) if CHANGES_RECORDS in worker.environ()}
+    assert len(parents) == 1
 
 
 @pytest.mark.faults

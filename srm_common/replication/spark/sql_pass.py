@@ -5,10 +5,12 @@ A statement is one more transform of a slot, whose columns go through the JVM (d
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 import os
 import pickle
+import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,8 @@ _SESSION = {
     # Nothing of a statement is evaluated outside of the TryEval around it.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
     "spark.sql.subexpressionElimination.enabled": "false",
+    # Else tasks of SQL and others have workers of another environment, and so another parent of them.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # The pipe counts on them.
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
@@ -54,6 +58,8 @@ class SqlPasses:
     """
 
     def __init__(self, context: SparkContext) -> None:
+        if (context.master or "").startswith("local"):
+            threading.Thread(target=_start_workers, args=(context,), name="srm-workers", daemon=True).start()
         try:
             # What mapInArrow wants to see in the driver.
             for needed in ("pandas", "pyarrow"):
@@ -116,6 +122,16 @@ class SqlPasses:
             out = out.when(F.col("statement") == number, column)
         evaluated: Column = out.alias("record")
         return evaluated
+
+
+def _start_workers(context: SparkContext) -> None:
+    """In a thread of its own, while the session starts and statements are resolved: Spark's first task in Python starts
+    the parent of its workers, which takes more than a second for what they import."""
+    from py4j.protocol import Py4JError
+
+    # What is wrong with workers, or with the JVM, the pass says that needs them.
+    with contextlib.suppress(Py4JError, OSError):
+        context.parallelize([0], 1).mapPartitions(list).collect()
 
 
 class LocalStatements:
