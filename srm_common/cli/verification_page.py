@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from srm_common.domain.offsets.verification import PartitionVerified, Verification
+from srm_common.domain.offsets.verification import Against, PartitionVerified, Verification
 
 _STYLE = (
     "body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
@@ -14,6 +14,7 @@ _STYLE = (
     "th,td{border-bottom:1px solid #bbb;padding:.25em .6em;text-align:left;vertical-align:top}"
     "td.number{text-align:right;font-variant-numeric:tabular-nums}code{font-size:13px}"
 )
+_AGAINST = {Against.MAP: "the fingerprints in the offset map", Against.SOURCE: "the records of the source"}
 _COLUMNS = (
     "Copy",
     "Partition",
@@ -34,7 +35,7 @@ def verification_page(found: Verification) -> str:
     evidence, scope = found.evidence, found.scope
     facts = [
         ("Flow", found.flow),
-        ("Compared with", "the fingerprints in the offset map"),
+        ("Compared with", _AGAINST[found.against]),
         ("Part", "all" if scope.sample >= 1 else f"a sample of {scope.sample:.2%} of the segments"),
         ("Since", "the beginning" if scope.since_ms is None else _time(scope.since_ms)),
         ("Began", _time(found.started_ms)),

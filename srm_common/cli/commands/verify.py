@@ -17,7 +17,7 @@ from srm_common.cli.invocation import Invocation, config_option, flow_option, ou
 from srm_common.cli.output import Answer, table
 from srm_common.cli.verification_page import verification_page
 from srm_common.domain.amount import counted
-from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
+from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, Verification, VerificationScope
 from srm_common.domain.patterns.name_filter import PatternList, check_patterns
 from srm_common.errors import ConfigError
 
@@ -51,6 +51,13 @@ class _Moment(click.ParamType[int]):
 
 @click.command("verify")
 @flow_option
+@click.option(
+    "--against",
+    type=click.Choice([str(one) for one in Against]),
+    default=str(Against.MAP),
+    show_default=True,
+    help="Compare with the offset map, by reading the target alone, or with the records of the source.",
+)
 @click.option("--topic", "topics", multiple=True, metavar="TOPICS", help="Topics of the source, as 'topics' has them.")
 @click.option("--sample", type=_Share(), default="100%", metavar="PERCENT", help="Compare so much of it, like 5%.")
 @click.option("--since", type=_Moment(), metavar="TIME", help="Only what the target got since then, like 2026-11-23.")
@@ -67,6 +74,7 @@ class _Moment(click.ParamType[int]):
 def verify_command(
     invocation: Invocation,
     flow: str | None,
+    against: str,
     topics: Sequence[str],
     sample: float,
     since: int | None,
@@ -76,13 +84,13 @@ def verify_command(
     """Prove that the copies are what the flow committed, or name the first difference.
 
     Compares the copies with the fingerprints in the offset map: the target alone is read, so that it works when the
-    source is gone. Finds records that were changed, lost, doubled, reordered or cut off since, and those of other
-    writers. Copies are not changed, the flow may be running, and the result is kept in its state. What it has compared
-    when it is interrupted is kept, too.
+    source is gone; or with the records of the source. Finds records that were changed, lost, doubled, reordered or cut
+    off since, and those of other writers. Copies are not changed, the flow may be running, and the result is kept in
+    its state. What it has compared when it is interrupted is kept, too.
 
     \b
     Exit codes: 0 no difference; 1 there are differences, or a copy could not be read; 2 the configuration is invalid;
-    3 the target cannot be reached or refuses.
+    3 a cluster cannot be reached or refuses.
     """
     from srm_common.usecases.offsets.kept_verification import verify_and_keep
 
@@ -102,6 +110,7 @@ def verify_command(
     found = verify_and_keep(
         settings,
         VerificationScope(sample, since),
+        against=Against(against),
         chosen=lambda topic: not topics or wanted.matching(topic) is not None,
         resume=resume,
         report=progress,

@@ -26,7 +26,7 @@ from typing import NamedTuple
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.segments import OffsetSpan, Segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_offsets
 
 #: So many batches are remembered to tell one that is there twice from others that the flow did not write.
 _REMEMBERED = 10_000
@@ -395,7 +395,7 @@ class CopyComparison:
 
     def _differ(self, now: _Open, kind: DifferenceKind, first: int, last: int, detail: str = "") -> None:
         now.faulty = True
-        self.findings.add(Difference(kind, first, last, *_upstream(now.segment, first, last), detail))
+        self.findings.add(Difference(kind, first, last, *upstream_offsets(now.segment, first, last), detail))
 
 
 def _with_next(segments: Iterable[Segment]) -> Iterator[tuple[Segment, int]]:
@@ -407,20 +407,3 @@ def _with_next(segments: Iterable[Segment]) -> Iterator[tuple[Segment, int]]:
         before = segment
     if before is not None:
         yield before, before.downstream_end
-
-
-def _upstream(segment: Segment, first: int, last: int) -> tuple[int, int]:
-    """Upstream offsets, inclusive, that became these downstream: exact in dense runs, else those of the runs."""
-    found: list[tuple[int, int]] = []
-    for run in segment.runs:
-        start, end = max(first, run.downstream), min(last + 1, run.downstream_end)
-        if start < end:
-            found.append(_of_run(run, start, end))
-    return (found[0][0], found[-1][1]) if found else (-1, -1)
-
-
-def _of_run(run: OffsetSpan, start: int, end: int) -> tuple[int, int]:
-    if not run.dense:
-        return run.upstream, max(run.upstream, run.upstream_end - 1)
-    shift = run.upstream - run.downstream
-    return start + shift, end - 1 + shift

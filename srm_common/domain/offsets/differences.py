@@ -61,6 +61,10 @@ class NotProved(StrEnum):
     """Copied by an earlier version, or by MirrorMaker 2."""
     RETENTION = "retention"
     """The target has deleted a part of their segment."""
+    SOURCE_RETENTION = "source_retention"
+    """The source has deleted them, so that there is nothing to compare them with."""
+    TRANSFORMED = "transformed"
+    """The flow's transforms change them, so that the source has others."""
     COMPACTED = "compacted"
     """The log cleaner has been there, as the topic's settings ask for."""
     RECOMPRESSED = "recompressed"
@@ -78,9 +82,9 @@ class NotProved(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Offsets are inclusive; -1 for those upstream where no record of the source belongs to it, and for all where it is
-    the whole topic. They are those of the whole segment where nothing tells them more exactly. ``detail`` is more of
-    the sentence."""
+    """Offsets are inclusive; -1 for those of a side where no record of it belongs to the difference, and for all where
+    it is the whole topic. They are those of the whole segment where nothing tells them more exactly. ``detail`` is more
+    of the sentence."""
 
     kind: DifferenceKind
     downstream_first: int
@@ -90,11 +94,13 @@ class Difference:
     detail: str = ""
 
     def __str__(self) -> str:
-        if self.downstream_last < 0:
+        upstream = f"upstream {_offsets(self.upstream_first, self.upstream_last)}" if self.upstream_first >= 0 else ""
+        if self.downstream_last < 0 and not upstream:
             return _SENTENCES[self.kind]
-        where = _offsets(self.downstream_first, self.downstream_last)
-        if self.upstream_first >= 0:
-            where += f" (upstream {_offsets(self.upstream_first, self.upstream_last)})"
+        if self.downstream_last < 0:
+            where = upstream
+        else:
+            where = _offsets(self.downstream_first, self.downstream_last) + (f" ({upstream})" if upstream else "")
         return f"{where}: {_SENTENCES[self.kind]}" + (f"; {self.detail}" if self.detail else "")
 
     def to_json(self) -> dict[str, Any]:

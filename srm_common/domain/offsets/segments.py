@@ -241,6 +241,23 @@ def _coarsened(runs: Sequence[OffsetSpan], limit: int) -> list[OffsetSpan]:
     return out
 
 
+def upstream_offsets(segment: Segment, first: int, last: int) -> tuple[int, int]:
+    """Upstream offsets, inclusive, that became these downstream: exact in dense runs, else those of the runs."""
+    found: list[tuple[int, int]] = []
+    for run in segment.runs:
+        start, end = max(first, run.downstream), min(last + 1, run.downstream_end)
+        if start < end:
+            found.append(_of_run(run, start, end))
+    return (found[0][0], found[-1][1]) if found else (-1, -1)
+
+
+def _of_run(run: OffsetSpan, start: int, end: int) -> tuple[int, int]:
+    if not run.dense:
+        return run.upstream, max(run.upstream, run.upstream_end - 1)
+    shift = run.upstream - run.downstream
+    return start + shift, end - 1 + shift
+
+
 # Segments of chunks that followed one another, joined to one: a flow that copies a trickle commits several a second.
 #
 # Nothing is lost. A joined segment has the runs of all of its chunks, and every position translates as

@@ -17,6 +17,8 @@ class Against(StrEnum):
 
     MAP = "map"
     """The fingerprints in the offset map; the source is not read."""
+    SOURCE = "source"
+    """The records of the source."""
 
 
 class Verdict(StrEnum):

@@ -91,10 +91,17 @@ def results_from(found: Mapping[str, Any], topic: str) -> dict[int, PartitionVer
     return results
 
 
-def newest_result(before: PartitionVerified | None, now: PartitionVerified) -> PartitionVerified:
+def newest_result(
+    before: PartitionVerified | None, now: PartitionVerified, *, against_map: bool = True
+) -> PartitionVerified:
     """Which of two results of one partition holds. A part without a difference says nothing of the rest: it takes the
-    place of another part only."""
-    if before is None or now.whole or now.verdict in (Verdict.DIFFERENT, Verdict.FAILED):
+    place of another part only. What the source cannot tell (not ``against_map``), as it is gone or holds others, says
+    nothing at all."""
+    if before is None:
+        return now
+    if not against_map and now.verdict not in (Verdict.PROVED, Verdict.DIFFERENT):
+        return before
+    if now.whole or now.verdict in (Verdict.DIFFERENT, Verdict.FAILED):
         return now
     return before if before.whole or before.verdict is Verdict.DIFFERENT else now
 

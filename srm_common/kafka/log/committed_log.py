@@ -214,19 +214,29 @@ class _Reading:
         self._leases: dict[int, Lease] = {}
         self._fault = ""
 
+    @property
+    def over(self) -> bool:
+        """Whether all partitions were read to their ends."""
+        return not self._at
+
     async def go(self) -> None:
+        """Read all of it."""
+        while self._at:
+            await self.advance()
+
+    async def advance(self) -> None:
+        """Ask until something has come."""
         deadline = time.monotonic() + self._patience
         quiet = False
-        while self._at:
+        while True:
             before = dict(self._at)
             self._fault = "nothing came"
             await self._round(committed=self._committed and not quiet)
             moved = [partition for partition, at in before.items() if self._at.get(partition) != at]
             if moved:
-                deadline, quiet = time.monotonic() + self._patience, False
                 # Those that got no room come first, and get it.
                 self._at |= {one: self._at.pop(one) for one in moved if one in self._at}
-                continue
+                return
             if time.monotonic() > deadline:
                 partition, at = next(iter(self._at.items()))
                 raise UnreachableCluster(
@@ -329,3 +339,38 @@ class _Reading:
         self._first[partition] = self._at[partition] = max(self._at[partition], starts[partition])
         if self._at[partition] >= self._ends[partition]:
             del self._at[partition]
+
+
+class PartitionReading:
+    """One partition, an answer at a time; arguments as :func:`read_committed` has them."""
+
+    def __init__(
+        self,
+        link: ClusterLink,
+        place: TopicPartition,
+        start: int,
+        end: int,
+        patience_seconds: float,
+        committed: bool,
+        fetch_bytes: int,
+    ) -> None:
+        self._link = link
+        self._topic = place.topic
+        self._found: list[SourceBatch] = []
+        starts, ends = {place.partition: start}, {place.partition: end}
+        self._reading = _Reading(link, place.topic, starts, ends, self._take, patience_seconds, committed, fetch_bytes)
+
+    def next_answer(self) -> list[SourceBatch] | None:
+        """Its batches, which are valid until the next call; None at the end. Raises as :func:`read_committed`."""
+        if self._reading.over:
+            return None
+        self._found.clear()
+        self._link.run(self._advance)
+        return self._found
+
+    async def _advance(self) -> None:
+        await self._link.track([self._topic])
+        await self._reading.advance()
+
+    def _take(self, partition: int, batch: SourceBatch) -> None:
+        self._found.append(batch)

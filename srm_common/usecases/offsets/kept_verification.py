@@ -31,6 +31,7 @@ def verify_and_keep(
     flow: FlowSettings | FlowClusters,
     scope: VerificationScope | None = None,
     *,
+    against: Against = Against.MAP,
     chosen: Callable[[str], bool] = lambda topic: True,
     resume: bool = False,
     report: Report = lambda one: None,
@@ -45,14 +46,14 @@ def verify_and_keep(
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
     with clusters_of(flow) as clusters:
-        kept = _Kept(clusters, resume)
+        kept = _Kept(clusters, against, resume)
 
         def take(result: PartitionVerified) -> None:
             kept.add(result)
             report(result)
 
         try:
-            found = verify_copies(clusters, scope, chosen=chosen, skip=kept.is_done, report=take)
+            found = verify_copies(clusters, scope, against=against, chosen=chosen, skip=kept.is_done, report=take)
         finally:
             kept.write()
         kept.end(found)
@@ -74,12 +75,13 @@ def planned_repair(flow: FlowSettings | FlowClusters) -> list[RepairStep]:
 class _Kept:
     """What the flow remembers, and what is added to it."""
 
-    def __init__(self, clusters: FlowClusters, resume: bool) -> None:
+    def __init__(self, clusters: FlowClusters, against: Against, resume: bool) -> None:
         self._clusters = clusters
+        self._against = against
         known = clusters.state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
         before = summary_in(known)
         now_ms = clusters.now_ms()
-        self.resumes = resume and before is not None and before.ended_ms is None
+        self.resumes = resume and before is not None and before.ended_ms is None and before.against is against
         self.started_ms = before.started_ms if self.resumes and before is not None else now_ms
         self._results = results_in(known)
         self._changed: set[str] = set()
@@ -93,7 +95,8 @@ class _Kept:
     def add(self, result: PartitionVerified) -> None:
         """One more partition was compared."""
         topic = self._results.setdefault(result.topic, {})
-        topic[result.partition] = newest_result(topic.get(result.partition), shortened(result))
+        before = topic.get(result.partition)
+        topic[result.partition] = newest_result(before, shortened(result), against_map=self._against is Against.MAP)
         self._changed.add(result.topic)
         if self._clusters.clock() - self._written >= _WRITE_SECONDS:
             self.write()
@@ -120,7 +123,7 @@ class _Kept:
     def _write_summary(self, ended_ms: int | None, configuration: str = "") -> None:
         results = [one for topic in self._results.values() for one in topic.values()]
         flow = str(self._clusters.flow.name)
-        summary = summarized(flow, Against.MAP, self.started_ms, ended_ms, results)
+        summary = summarized(flow, self._against, self.started_ms, ended_ms, results)
         summary = replace(summary, software=__version__, configuration=configuration)
         self._clusters.state.write(StateKey.VERIFICATION, summary.to_json())
 

@@ -1,9 +1,11 @@
-"""Compare a flow's copies with the fingerprints in its offset map: the target alone is read."""
+"""Compare a flow's copies with the fingerprints in its offset map, by reading the target alone, or with the source."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from srm_common import __version__
 from srm_common.domain.flow import FlowSettings, names
@@ -25,6 +27,7 @@ from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.mapped_log import read_mapped
 from srm_common.kafka.state.source_offsets import next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.offsets.compare_with_source import CopyToCompare, SourceOfCopies
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.batch_terms import copy_batch
 from srm_common.wire.segment_map import SegmentMap
@@ -46,23 +49,27 @@ class _Copy:
     name: str
     partitions: int
     traits: CopyTraits
+    expires: bool
+    same_times: bool
 
 
 def verify_copies(
     flow: FlowSettings | FlowClusters,
     scope: VerificationScope | None = None,
     *,
+    against: Against = Against.MAP,
     chosen: Callable[[str], bool] = lambda topic: True,
     skip: Callable[[TopicPartition], bool] = lambda place: False,
     report: Report = lambda one: None,
 ) -> Verification:
-    """Compare what lies in the copies with what the flow committed. Changes nothing; the flow may be running, and the
-    source be gone.
+    """Compare what lies in the copies with what the flow committed, or with the source. Changes nothing; the flow may
+    be running. Against the map the source may be gone.
 
     Memory does not depend on the data: a piece of the map and one answer of each leader are held at a time.
 
     Args:
         scope: all of it by default.
+        against: what the copies are compared with.
         chosen: whether a topic, by its name at the source, is to be compared.
         skip: whether a partition, likewise, was compared already.
         report: called with each result as soon as it is there.
@@ -72,7 +79,7 @@ def verify_copies(
             read is a result.
     """
     with clusters_of(flow) as clusters:
-        return _Verifying(clusters, scope or VerificationScope(), chosen, skip, report).go()
+        return _Verifying(clusters, scope or VerificationScope(), against, chosen, skip, report).go()
 
 
 class _Verifying:
@@ -80,12 +87,16 @@ class _Verifying:
         self,
         clusters: FlowClusters,
         scope: VerificationScope,
+        against: Against,
         chosen: Callable[[str], bool],
         skip: Callable[[TopicPartition], bool],
         report: Report,
     ) -> None:
         self._clusters = clusters
         self._scope = scope
+        self._against = against
+        #: The other side, where copies are compared with it.
+        self._source: SourceOfCopies | None = None
         self._chosen = chosen
         self._skip = skip
         self._report = report
@@ -111,7 +122,10 @@ class _Verifying:
         }
         places = {place: upstream for place, upstream in places.items() if not self._skip(upstream)}
         if places:
-            with clusters.target.link("verify") as link:
+            with clusters.target.link("verify") as link, ExitStack() as opened:
+                if self._against is Against.SOURCE:
+                    source = opened.enter_context(clusters.source.link("verify"))
+                    self._source = SourceOfCopies(clusters, source, link, copies)
                 self._compare_all(link, copies, places)
         evidence = Evidence(
             __version__,
@@ -123,7 +137,7 @@ class _Verifying:
         self._results.sort(key=lambda one: (one.topic, one.partition))
         return Verification(
             str(flow.name),
-            Against.MAP,
+            self._against,
             self._scope,
             evidence,
             started_ms,
@@ -148,14 +162,16 @@ class _Verifying:
             if record.downstream_topic_id not in (NO_TOPIC_ID, facts[name].topic_id):
                 self._gone(topic, name, DifferenceKind.RECREATED)
                 continue
-            policy, codec = settings[name].get("cleanup.policy"), settings[name].get("compression.type")
+            own = {key: one.value or "" for key, one in settings[name].items()}
+            policy = own.get("cleanup.policy", "")
             traits = CopyTraits(
-                compacted=policy is not None and "compact" in (policy.value or ""),
-                recompressed=codec is not None and codec.value != "producer",
+                compacted="compact" in policy,
+                recompressed=own.get("compression.type", "producer") != "producer",
                 shared=len(known.feeding(name)) > 1,
                 exactly_once=flow.exactly_once,
             )
-            out[topic] = _Copy(topic, name, facts[name].partitions, traits)
+            same_times = own.get("message.timestamp.type") != "LogAppendTime"
+            out[topic] = _Copy(topic, name, facts[name].partitions, traits, "delete" in policy, same_times)
         return out, {name: one.topic_id for name, one in facts.items()}
 
     def _gone(self, topic: str, name: str, kind: DifferenceKind) -> None:
@@ -219,7 +235,23 @@ class _Verifying:
             highs, unlisted = link.end_offsets([place], committed=False, timeout_seconds=_LISTING_SECONDS)
             if place not in highs:
                 raise UnreachableCluster(unlisted[place])
-            for begin, end in self._stretches(upstream, found, first):
+            rows = self._stretches(upstream, found, first)
+            if self._source is not None:
+                one = CopyToCompare(
+                    upstream,
+                    place,
+                    log,
+                    highs[place],
+                    found,
+                    list(rows),
+                    self._scope.whole,
+                    traits,
+                    expires=copy.expires,
+                    same_times=copy.same_times,
+                )
+                self._source.compare(one, partial(self._readable, found), findings)
+                rows = iter(())
+            for begin, end in rows:
                 self._compare_stretch(link, place, found, (begin, end), log, highs[place], traits, findings)
         except SrmError as error:
             fault = str(error)

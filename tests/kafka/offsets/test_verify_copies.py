@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.differences import DifferenceKind
-from srm_common.domain.offsets.verification import Verdict
+from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
@@ -160,6 +161,46 @@ def test_a_fault_in_the_files_of_a_broker_is_found(copied: Copied, fault: str) -
     plant, kinds = PLANTED[fault]
     copied.edit(plant)
     assert copied.kinds() == kinds
+    (one,) = verify_copies(copied.flow, against=Against.SOURCE).partitions
+    assert one.verdict is (Verdict.DIFFERENT if kinds else Verdict.PROVED), one
+
+
+@pytest.mark.parametrize(
+    ("settings", "written"),
+    [
+        ({}, {}),
+        ({"message.timestamp.type": "LogAppendTime"}, {}),
+        ({"compression.type": "zstd"}, {"compression_type": "lz4"}),
+        ({}, {"transactional_id": "writer"}),
+    ],
+    ids=["plain", "append-time", "zstd", "transactions"],
+)
+def test_a_source_is_compared_with_its_copy_however_it_is_written(
+    source_kafka: LocalKafka, target: LocalKafka, name: str, settings: dict[str, str], written: dict[str, str]
+) -> None:
+    flow = flow_between(source_kafka, target, name)
+    source_kafka.create_topic(name, config=settings)
+    prepare(flow)
+    for number in range(3):
+        producer = Producer(
+            {"bootstrap.servers": source_kafka.bootstrap_servers}
+            | {key.replace("_", "."): value + name * (key == "transactional_id") for key, value in written.items()}
+        )
+        if written.get("transactional_id"):
+            producer.init_transactions(60)
+        for committed in (True, False, True):
+            if written.get("transactional_id"):
+                producer.begin_transaction()
+            for key in range(50):
+                producer.produce(name, b"%d %d" % (number, key) * 20, b"%d" % key, headers=[("h", b"v")])
+            producer.flush(60)
+            if written.get("transactional_id"):
+                (producer.commit_transaction if committed else producer.abort_transaction)(60)
+        record = replicate(flow, RunOptions(f"r{number}"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        assert not record.error
+    (one,) = verify_copies(flow, against=Against.SOURCE).partitions
+    records = 300 if written.get("transactional_id") else 450
+    assert (one.verdict, one.findings.proved, one.fault) == (Verdict.PROVED, records, None), one
 
 
 def test_records_of_another_writer_are_found(copied: Copied) -> None:

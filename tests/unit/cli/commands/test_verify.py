@@ -50,6 +50,17 @@ def test_a_copy_that_is_proved_and_one_that_is_not(
     assert json.loads(capsys.readouterr().out)["counts"] == told["counts"]
 
 
+def test_a_copy_is_compared_with_its_source(
+    command: list[str], source_kafka: FakeCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    filed = tmp_path / "report.html"
+    assert run([*command, "--against", "source", "--report", str(filed)]) == 0
+    assert "no difference in 1 partition, 10 records proved" in capsys.readouterr().out
+    assert "the records of the source" in filed.read_text()
+    source_kafka.close()
+    assert run([*command, "--against", "source"]) == 3
+
+
 def test_repairs_are_proposed_and_not_done(
     command: list[str], target_kafka: FakeCluster, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

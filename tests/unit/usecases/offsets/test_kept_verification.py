@@ -7,12 +7,13 @@ from srm_common.domain.health.health import AlarmKind
 from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
 from srm_common.domain.offsets.differences import DifferenceKind
-from srm_common.domain.offsets.verification import PartitionVerified, Verdict, VerificationScope
+from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.domain.offsets.verification_summary import VerificationSummary
 from srm_common.errors import CorruptRecord
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.offsets.kept_verification import results_in, summary_in, verify_and_keep
 from tests.kafka.flows import write
+from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides
 
 
@@ -68,6 +69,28 @@ def test_one_that_was_stopped_goes_on_where_it_was(copied: Sides) -> None:
     assert summary.counts == {Verdict.PROVED: 2}
     # There is nothing left to resume: all of it is compared.
     assert len(verify_and_keep(copied.clusters(), resume=True).partitions) == 2
+
+
+def test_what_the_source_cannot_tell_takes_back_no_proof(copied: Sides) -> None:
+    verify_and_keep(copied.clusters())
+    copied.source.log("orders", 0).delete_before(5)
+    delete_topic(copied.source, "orders-2")
+    found = verify_and_keep(copied.clusters(), against=Against.SOURCE)
+    assert found.counts == {Verdict.FAILED: 1, Verdict.PARTLY: 1}
+    summary, _ = kept(copied)
+    assert (summary.against, summary.counts) == (Against.SOURCE, {Verdict.PROVED: 2})
+    write(copied.target, "a.orders", [b"not ours"])
+    verify_and_keep(copied.clusters(), against=Against.SOURCE)
+    assert kept(copied)[0].counts == {Verdict.PROVED: 1, Verdict.DIFFERENT: 1}
+
+
+def test_only_a_verification_of_the_same_kind_is_resumed(copied: Sides) -> None:
+    def stop(result: PartitionVerified) -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        verify_and_keep(copied.clusters(), report=stop)
+    assert len(verify_and_keep(copied.clusters(), against=Against.SOURCE, resume=True).partitions) == 2
 
 
 def test_a_sample_without_a_difference_takes_back_no_proof_and_no_difference(copied: Sides) -> None:

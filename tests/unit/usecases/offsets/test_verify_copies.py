@@ -208,6 +208,11 @@ def copied_by_mirror_maker(sides: Sides, records: int) -> None:
     values = [b"by another %d" % number for number in range(records)]
     write(sides.source, "orders", values)
     write(sides.target, COPY, values)
+    store_offset(sides)
+
+
+def store_offset(sides: Sides) -> None:
+    """All of the source is copied, MirrorMaker 2 says."""
     state = sides.clusters().state_topics()
     key = source_offset_key("a", "orders", 0)
     place = partition_for(key, state.offsets_partitions)

@@ -1,0 +1,43 @@
+"""A partition's log, read forward by whoever asks for the next batch: two logs can be compared without holding one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.log.committed_log import PartitionReading
+from srm_common.wire.batch import SourceBatch
+
+
+def batches_between(
+    link: ClusterLink,
+    place: TopicPartition,
+    start: int,
+    end: int,
+    *,
+    committed: bool,
+    patience_seconds: float,
+    fetch_bytes: int,
+) -> Iterator[SourceBatch]:
+    """The batches of records from ``start`` on that begin before ``end``, in log order; the view of one is valid until
+    the next is asked for.
+
+    Args:
+        start: as it was listed; what retention has taken since is passed over.
+        end: at most the last stable offset, or the high watermark where not ``committed``.
+        committed: leave out what was aborted.
+        patience_seconds: so long may the partition bring nothing.
+        fetch_bytes: what an answer may hold.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, CorruptBatch: as
+            :func:`~srm_common.kafka.log.committed_log.read_committed` does.
+    """
+    if start >= end:
+        return
+    reading = PartitionReading(link, place, start, end, patience_seconds, committed, fetch_bytes)
+    while (answer := reading.next_answer()) is not None:
+        for batch in answer:
+            if batch.header.next_offset > start and batch.header.base_offset < end:
+                yield batch

@@ -1,0 +1,204 @@
+"""Copies of a fake cluster that are compared with their source, record by record."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Producer
+
+from srm_common.domain.offsets.differences import DifferenceKind, NotProved
+from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
+from srm_common.testing.fake_cluster.log import PartitionLog
+from srm_common.testing.fake_cluster.records import batch_of, records_of, stored
+from srm_common.usecases.offsets import compare_with_source
+from srm_common.usecases.offsets.verify_copies import verify_copies
+from tests.kafka.flows import write
+from tests.kafka.records import delete_topic
+from tests.unit.usecases.fakes import Sides
+from tests.unit.usecases.offsets.test_verify_copies import (
+    COPY,
+    FAULTS,
+    batches,
+    copied,
+    copied_by_mirror_maker,
+    store_offset,
+)
+
+__all__ = ["copied"]  # a fixture
+
+#: What no record tells: the map alone.
+OF_THE_MAP = {"offset map record removed"}
+#: By their records, some faults are called otherwise.
+OTHERWISE = {
+    "doubled batch": DifferenceKind.FOREIGN,
+    "compaction in the middle": DifferenceKind.LOST,
+}
+
+
+def compared(sides: Sides, scope: VerificationScope | None = None) -> PartitionVerified:
+    found = verify_copies(sides.clusters(), scope, against=Against.SOURCE)
+    assert found.against is Against.SOURCE
+    (one,) = [one for one in found.partitions if one.partition == 0]
+    return one
+
+
+def test_what_a_flow_has_copied_is_proved_without_opening_a_batch(
+    copied: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_batch(batch: object) -> list[object]:
+        raise AssertionError("opened")
+
+    monkeypatch.setattr("srm_common.wire.compared_batches.loose_records", no_batch)
+    one = compared(copied)
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.PROVED, 60, {})
+    assert (one.findings.proved_from, one.findings.proved_to) == (0, 60)
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS.keys() - OF_THE_MAP))
+def test_each_planted_fault_is_found(copied: Sides, fault: str) -> None:
+    plant, kind = FAULTS[fault]
+    plant(copied, copied.target.log(COPY, 0))
+    one = compared(copied)
+    assert OTHERWISE.get(fault, kind) in one.findings.counts, one.findings
+    assert one.verdict is Verdict.DIFFERENT
+
+
+def test_what_mirror_maker_has_copied_is_proved_by_the_source(copied: Sides) -> None:
+    """In other batches; the map tells nothing of it."""
+    copied_by_mirror_maker(copied, 7)
+    write(copied.source, "orders", [b"ours"] * 5)
+    copied.run("later")
+    one = compared(copied)
+    assert one.findings.differences == []
+    assert one.findings.not_proved == {NotProved.NOT_COPIED: 7}  # keys and times are others there
+    assert one.findings.proved == 65
+
+
+def test_what_was_copied_before_the_map_begins_is_proved_by_the_source(steady_sides: Sides) -> None:
+    """As after a take-over: in the copy lie the source's records, and the map does not know them."""
+    steady_sides.source.create_topic("orders", 1)
+    steady_sides.refresh()
+    write(steady_sides.source, "orders", [b"before %d" % number for number in range(9)])
+    log = steady_sides.source.log("orders", 0)
+    for batch in log.batches:
+        codec = batch.header.attributes & 7
+        plain = batch.header._replace(producer_id=-1, producer_epoch=-1, base_sequence=-1, attributes=codec)
+        steady_sides.target.log(COPY, 0).append(batch_of(records_of(batch), like=plain), 0)
+    store_offset(steady_sides)
+    write(steady_sides.source, "orders", [b"ours"] * 5)
+    steady_sides.run("r")
+    one = compared(steady_sides)
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.PROVED, 14, {})
+
+
+def test_records_that_were_written_again_are_compared_one_by_one(steady_sides: Sides) -> None:
+    """Small batches are merged, so that no two of both sides hold the same bytes."""
+    steady_sides.source.create_topic("orders", 1)
+    steady_sides.refresh()
+    for number in range(20):
+        write(steady_sides.source, "orders", [b"%d" % number] * 3)
+    steady_sides.run("r")
+    assert len(batches(steady_sides.target.log(COPY, 0))) < 20
+    one = compared(steady_sides)
+    assert (one.verdict, one.findings.proved, one.findings.counts) == (Verdict.PROVED, 60, {})
+
+
+def test_retention_of_either_side_is_no_loss(copied: Sides) -> None:
+    copied.source.log("orders", 0).delete_before(20)
+    one = compared(copied)
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (
+        Verdict.PARTLY,
+        40,
+        {NotProved.SOURCE_RETENTION: 20},
+    )
+    copied.target.log(COPY, 0).delete_before(25)
+    one = compared(copied)
+    assert (one.verdict, one.findings.counts) == (Verdict.PROVED, {})
+    assert set(one.findings.not_proved) == {NotProved.RETENTION}
+
+
+def test_a_source_that_is_gone_or_another_is_said_so(copied: Sides) -> None:
+    delete_topic(copied.source, "orders")
+    gone = compared(copied)
+    assert gone.verdict is Verdict.FAILED
+    assert gone.fault is not None
+    assert "topic orders does not exist on a any more" in gone.fault
+    copied.source.create_topic("orders", 2)
+    write(copied.source, "orders", [b"x"] * 60)
+    again = compared(copied)
+    assert again.fault is not None
+    assert "was created again" in again.fault
+
+
+def test_a_damaged_batch_of_the_source_is_no_difference(copied: Sides) -> None:
+    log = copied.source.log("orders", 0)
+    broken = bytearray(log.batches[0].data)
+    broken[-1] ^= 1
+    log.batches[0] = stored(bytes(broken), 0, 0)
+    one = compared(copied)
+    assert one.verdict is Verdict.FAILED
+    assert one.fault is not None
+    assert "orders-0 on a cannot be read" in one.fault
+
+
+def test_a_topic_with_transforms_is_named_and_not_compared(copied: Sides) -> None:
+    copied.set(provenance_headers=("flow",))
+    one = compared(copied)
+    assert (one.verdict, set(one.findings.not_proved)) == (Verdict.PARTLY, {NotProved.TRANSFORMED})
+
+
+def test_a_sample_is_compared(copied: Sides) -> None:
+    one = compared(copied, VerificationScope(sample=0.5))
+    assert one.verdict in (Verdict.PARTLY, Verdict.NOTHING)
+    assert one.findings.proved in (0, 20, 40)
+
+
+@pytest.fixture
+def keyed(steady_sides: Sides) -> Sides:
+    """A compacted topic of four keys, each written five times; both cleaners were there, at different times."""
+    steady_sides.source.create_topic("orders", 1, config={"cleanup.policy": "compact"})
+    steady_sides.refresh()
+    for number in range(5):
+        keyed_write(steady_sides, {b"%d" % key: b"%d of %d" % (number, key) for key in range(4)})
+        steady_sides.run(f"r{number}")
+        if number == 2:
+            steady_sides.source.log("orders", 0).compact()
+    steady_sides.target.log(COPY, 0).compact()
+    return steady_sides
+
+
+def keyed_write(sides: Sides, values: dict[bytes, bytes | None]) -> None:
+    producer = Producer({"bootstrap.servers": sides.source.bootstrap_servers})
+    for key, value in values.items():
+        producer.produce("orders", value, key, partition=0)
+    producer.flush(60)
+
+
+@pytest.mark.parametrize("keys", [200_000, 2])
+def test_compacted_logs_are_compared_by_the_newest_value_of_each_key(
+    keyed: Sides, monkeypatch: pytest.MonkeyPatch, keys: int
+) -> None:
+    monkeypatch.setattr(compare_with_source, "_KEYS", keys)
+    one = compared(keyed)
+    assert (one.verdict, one.findings.proved, one.findings.counts) == (Verdict.PROVED, 4, {})
+    keyed_write(keyed, {b"3": None, b"9": b"not copied yet"})
+    keyed.source.log("orders", 0).compact()
+    assert compared(keyed).findings.counts == {}
+    keyed.run("tombstone")
+    assert compared(keyed).findings.counts == {}
+
+
+def last_value(log: PartitionLog, value: bytes | None) -> None:
+    at = batches(log)[-1]
+    one = log.batches[at]
+    records = [*records_of(one)[:-1], records_of(one)[-1]._replace(value=value)]
+    log.batches[at] = stored(batch_of(records, like=one.header), one.header.base_offset, one.header.leader_epoch)
+
+
+def test_another_newest_value_or_none_is_a_difference(keyed: Sides) -> None:
+    log = keyed.target.log(COPY, 0)
+    last_value(log, b"other")
+    assert compared(keyed).findings.counts == {DifferenceKind.CHANGED: 1}
+    del log.batches[batches(log)[-1]]
+    found = compared(keyed).findings
+    assert set(found.counts) == {DifferenceKind.LOST}
+    assert str(found.differences[0]).startswith("upstream offset ")
