@@ -33,6 +33,11 @@ class Lease:
         """Whether something still reads the buffer."""
         return self._users > 0
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether it was needed yet."""
+        return self._buffer is not None
+
     def hold(self) -> None:
         """One more reader."""
         self._users += 1

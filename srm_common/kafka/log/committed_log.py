@@ -198,6 +198,7 @@ class _Reading:
         committed: bool,
         fetch_bytes: int,
         whole: Callable[[int, memoryview], Awaitable[int]] | None = None,
+        leases: dict[int, Lease] | None = None,
     ) -> None:
         self._fetch_bytes = fetch_bytes
         self._whole = whole
@@ -211,7 +212,7 @@ class _Reading:
         #: A start that was listed, or to which the log's has moved since.
         self._first = dict(starts)
         self._at = {partition: starts[partition] for partition in ends if starts[partition] < ends[partition]}
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[int, Lease] = {} if leases is None else leases
         self._fault = ""
 
     @property
@@ -342,7 +343,8 @@ class _Reading:
 
 
 class PartitionReading:
-    """One partition, an answer at a time; arguments as :func:`read_committed` has them."""
+    """One partition, an answer at a time; arguments as :func:`read_committed` has them. ``leases`` are the receive
+    buffers of one link by node, for the next reading, too: Python may keep those of a generator that ended for long."""
 
     def __init__(
         self,
@@ -353,12 +355,15 @@ class PartitionReading:
         patience_seconds: float,
         committed: bool,
         fetch_bytes: int,
+        leases: dict[int, Lease],
     ) -> None:
         self._link = link
         self._topic = place.topic
         self._found: list[SourceBatch] = []
         starts, ends = {place.partition: start}, {place.partition: end}
-        self._reading = _Reading(link, place.topic, starts, ends, self._take, patience_seconds, committed, fetch_bytes)
+        self._reading = _Reading(
+            link, place.topic, starts, ends, self._take, patience_seconds, committed, fetch_bytes, leases=leases
+        )
 
     def next_answer(self) -> list[SourceBatch] | None:
         """Its batches, which are valid until the next call; None at the end. Raises as :func:`read_committed`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.committed_log import PartitionReading
 from srm_common.wire.batch import SourceBatch
@@ -19,6 +20,7 @@ def batches_between(
     committed: bool,
     patience_seconds: float,
     fetch_bytes: int,
+    leases: dict[int, Lease],
 ) -> Iterator[SourceBatch]:
     """The batches of records from ``start`` on that begin before ``end``, in log order; the view of one is valid until
     the next is asked for.
@@ -29,6 +31,7 @@ def batches_between(
         committed: leave out what was aborted.
         patience_seconds: so long may the partition bring nothing.
         fetch_bytes: what an answer may hold.
+        leases: receive buffers by node, which all readings of a link share, one after the other.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, CorruptBatch: as
@@ -36,7 +39,7 @@ def batches_between(
     """
     if start >= end:
         return
-    reading = PartitionReading(link, place, start, end, patience_seconds, committed, fetch_bytes)
+    reading = PartitionReading(link, place, start, end, patience_seconds, committed, fetch_bytes, leases)
     while (answer := reading.next_answer()) is not None:
         for batch in answer:
             if batch.header.next_offset > start and batch.header.base_offset < end:

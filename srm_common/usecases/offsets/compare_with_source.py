@@ -26,6 +26,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import PredicateKind, Step
 from srm_common.domain.transforms.statements import statement_for
 from srm_common.errors import ClusterError, CorruptBatch, UnreachableCluster
+from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.log_cursor import batches_between
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -73,6 +74,7 @@ class SourceOfCopies:
     def __init__(self, clusters: FlowClusters, source: ClusterLink, target: ClusterLink, topics: Iterable[str]) -> None:
         self._flow = clusters.flow
         self._source, self._target = source, target
+        self._leases: dict[ClusterLink, dict[int, Lease]] = {source: {}, target: {}}
         admin = clusters.source.admin
         there = sorted(set(topics) & admin.topics().partitions.keys())
         self._facts = admin.describe_topics(there)
@@ -227,6 +229,7 @@ class SourceOfCopies:
             committed=committed,
             patience_seconds=_PATIENCE_SECONDS,
             fetch_bytes=_FETCH_BYTES,
+            leases=self._leases[link],
         )
 
     def _log(self, link: ClusterLink, place: TopicPartition, *, committed: bool) -> LogRange:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.offsets.differences import DifferenceKind, NotProved
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
+from srm_common.kafka.client.buffers import Lease
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import batch_of, records_of, stored
 from srm_common.usecases.offsets import compare_with_source
@@ -150,6 +153,28 @@ def test_a_sample_is_compared(copied: Sides) -> None:
     one = compared(copied, VerificationScope(sample=0.5))
     assert one.verdict in (Verdict.PARTLY, Verdict.NOTHING)
     assert one.findings.proved in (0, 20, 40)
+
+
+def test_memory_does_not_depend_on_the_number_of_partitions(steady_sides: Sides) -> None:
+    steady_sides.source.create_topic("orders", 6)
+    steady_sides.refresh()
+    for partition in range(6):
+        write(steady_sides.source, "orders", [b"x"] * 10, partition)
+    steady_sides.run("r")
+    held: list[int] = []
+
+    def look(result: PartitionVerified) -> None:
+        assert result.verdict is Verdict.PROVED
+        held.append(sum(isinstance(one, Lease) and one.has_memory for one in gc.get_objects()))
+
+    gc.collect()
+    gc.disable()
+    try:
+        verify_copies(steady_sides.clusters(), against=Against.SOURCE, report=look)
+    finally:
+        gc.enable()
+    assert len(held) == 6
+    assert len(set(held)) == 1
 
 
 @pytest.fixture
