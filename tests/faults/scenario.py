@@ -26,7 +26,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.offsets.differences import NotProved
-from srm_common.domain.offsets.verification import Verdict
+from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import SrmError
@@ -270,6 +270,11 @@ class Scenario:
         self.note(f"not proved: {dict(left)}")
         assert left.keys() <= {NotProved.NOT_COPIED, NotProved.BEFORE_MAP, NotProved.NO_FINGERPRINT}, left
         assert left[NotProved.NOT_COPIED], left
+        source = ClusterSettings.plaintext(self.flow.source.alias, self.source.internal_servers)
+        both = replace(self.flow, source=source, target=target)
+        compared = verify_copies(both, against=Against.SOURCE, chosen=lambda topic: topic == self.topic)
+        for one in compared.partitions:
+            assert one.verdict is Verdict.PROVED, one
 
     def close(self) -> None:
         """End every process of the scenario, orphaned workers included."""
