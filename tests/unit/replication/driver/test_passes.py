@@ -126,6 +126,33 @@ def test_each_record_arrives_once_and_in_order_whatever_happens_to_slots(
     assert copied(there) == everything(there)
 
 
+@pytest.mark.parametrize("fate", ["fenced", "lost", "mute"])
+def test_after_an_uncertain_pass_all_slots_are_fenced_before_anything_is_read_or_copied(fate: str) -> None:
+    """A slot that was not heard of may live, and commit."""
+    there = world(8, 8, slots=2)
+    coming = iter([fate])
+    order: list[str] = []
+
+    def fate_of(slot: int) -> str:
+        if slot == 0:
+            order.append("pass")
+        return next(coming, "")
+
+    def noting(what: str, work: Callable[[], Any]) -> Callable[[], Any]:
+        def noted() -> Any:
+            order.append(what)
+            return work()
+
+        return noted
+
+    there.slots.fate = fate_of
+    there.target.refence = noting("fence", there.target.refence)  # type: ignore[method-assign]
+    there.target.read_offsets = noting("read", there.target.read_offsets)  # type: ignore[method-assign]
+    there.run()
+    first = order.index("pass")
+    assert order[first + 1 : first + 4] == ["fence", "read", "pass"]
+
+
 @given(st.lists(st.sampled_from((*FATES, "error")), max_size=12), st.integers(0, 40), st.booleans())
 @example(["fenced"] * 3 + ["error"] * 4 + ["part", "error", "mute", "mute"], 24, True)
 def test_a_run_with_time_follows_what_is_written_meanwhile(fates: list[str], more: int, v1: bool) -> None:

@@ -36,6 +36,20 @@ def test_a_topic_that_ends_with_aborted_records_and_markers(engine: Engine, name
     assert outcome.ranges[name, 0].position == 506
 
 
+@pytest.mark.parametrize("committed", [True, False])
+def test_brokers_are_asked_for_committed_records(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, committed: bool
+) -> None:
+    """Markers would be looked for otherwise, transaction by transaction."""
+    engine = Engine(source_kafka, target_kafka, name, read_committed=committed)
+    engine.create(name)
+    produce(source_kafka, name, 0, plain(5))
+    source_kafka.forget_requests()
+    assert engine.copy(name, read_committed=committed).records == 5
+    levels = {one.isolation_level for one in source_kafka.asked("Fetch")}
+    assert levels == {int(committed)}
+
+
 def test_a_chunk_of_nothing_but_a_marker_leaves_no_gap_in_the_map(
     source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
 ) -> None:

@@ -9,18 +9,22 @@ from typing import Any
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
+from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
 from srm_common.testing import FakeCluster
+from srm_common.wire.batch import split
 from srm_common.wire.produce import ProduceAnswer, StoredPartition
+from srm_common.wire.repack import repack
 from tests.kafka.engine import Engine
 from tests.kafka.records import mixed_records, produce, read_all
+from tests.unit.wire.batches import batch_bytes, some
 
 LEADER, PLACE = 1, TopicPartition("a.orders", 0)
 _CLUSTER = ClusterSettings.plaintext("b", "127.0.0.1:1")
@@ -81,6 +85,21 @@ class BusyThenThrottling(BusyThenDenying):
         return self
 
 
+class Silent(Refusing):
+    """A link whose only broker does not answer; ``asked`` are those who wait for it."""
+
+    def __init__(self) -> None:
+        super().__init__(codes.NONE)
+        self.asked: list[Any] = []
+        self.disconnected: list[int] = []
+
+    def send_request(self, request: Any, reply: Any) -> None:
+        self.asked.append(reply)
+
+    def disconnect(self, node: int) -> None:
+        self.disconnected.append(node)
+
+
 @pytest.mark.parametrize(
     ("code", "error"), [(codes.PRODUCER_FENCED, Fenced), (codes.UNKNOWN_TOPIC_OR_PARTITION, ChunkFailed)]
 )
@@ -125,6 +144,8 @@ def test_a_batch_that_is_refused_as_too_early_is_not_overtaken(
         outcome = engine.copy(name, starts={(name, 0): 0}, fetch_partition_bytes=2000, exactly_once=exactly_once)
         refused.end()
         assert not outcome.errors
+        if exactly_once and not left_alone:
+            assert outcome.slots[0].retries == 0
         copied = [one.seen for one in read_all(target_kafka, engine.copy_of(name))[0]]
         expected = [one.seen for one in read_all(source_kafka, name)[0]]
         assert copied[-len(expected) :] == expected
@@ -173,6 +194,31 @@ def test_a_batch_of_a_failed_chunk_is_not_sent_when_throttling_ends(given_up: bo
         loop.run(work)
         assert sending.idle
         assert link.sent == 1
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("code", [codes.NONE, codes.OUT_OF_ORDER_SEQUENCE_NUMBER])
+def test_a_chunk_hears_nothing_of_requests_that_the_one_before_has_given_up(code: int) -> None:
+    """Their connections are closed: what is sent next goes by another one, and does not wait behind them."""
+    loop = EventLoop()
+    link = Silent()
+    sending = _sending(link, Signal(loop))
+    state = RangeState(CopyRange("orders", PLACE[0], PLACE[1], 0, 10))
+    packed = next(repack(list(split(memoryview(batch_bytes(some([0]))))), 0, 10, 1 << 20))
+
+    async def work() -> None:
+        await sending.post(LEADER, [Outgoing(PLACE, (state,), packed, b"head", b"body")], 100, None)
+        sending.abandon()
+        assert link.disconnected == [LEADER]
+        state.open_share()
+        link.asked[0].success(ProduceAnswer(0, [StoredPartition(*PLACE, code, 17, None)]))
+        sending.check()
+        assert sending.idle
+        assert state.chunk_share.runs == []
+
+    try:
+        loop.run(work)
     finally:
         loop.close()
 
