@@ -377,5 +377,5 @@ class PartitionReading:
         await self._link.track([self._topic])
         await self._reading.advance()
 
-    def _take(self, partition: int, batch: SourceBatch) -> None:
+    def _take(self, partition: int, batch: SourceBatch, first: int) -> None:
         self._found.append(batch)

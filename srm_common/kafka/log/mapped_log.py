@@ -131,7 +131,8 @@ class _MappedReading:
                         raise search.fault
                 except PartitionError as error:
                     raise UnreachableCluster(str(error)) from error
-                known = search.found[producer]._replace(since=first)
+                found = search.found[producer]
+                known = Marker(first, found.offset, found.aborted)
             self._markers[producer] = known
         return bool(known.aborted)
 

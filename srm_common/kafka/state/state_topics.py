@@ -192,7 +192,7 @@ class _Keeper:
         """Settings by topic. A broker may not know yet of a topic that another one has just made."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
         deadline = time.monotonic() + _SETTLING_SECONDS
-        name = topics[0] if topics else ""
+        name = ""
         while True:
             try:
                 answers = self._links.describe_configs(resources, request_timeout=self._seconds)
