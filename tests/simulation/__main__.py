@@ -9,7 +9,9 @@ import sys
 import time
 from itertools import count
 
+from tests.simulation.plans import PLANS
 from tests.simulation.scenario import Outcome, Scenario
+from tests.simulation.shrinking import shrunk
 
 #: Sets of strings are gone through in the same order by every process that has it.
 _HASHES = "PYTHONHASHSEED"
@@ -22,6 +24,7 @@ def main() -> int:
     parser.add_argument("--hours", type=float, help="seed after seed from the first on, for so long")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="leave out faults while the seed still goes wrong")
     parser.add_argument("--follow", type=int, metavar="SEED", help="play one seed and print what happens")
+    parser.add_argument("--plans", action="store_true", help="play the plans of plans.py")
     parser.add_argument("--verbose", action="store_true", help="print the seeds that go well, too")
     arguments = parser.parse_args()
     if os.environ.get(_HASHES) != "0":
@@ -32,6 +35,8 @@ def main() -> int:
         return _shrink(arguments.shrink)
     if arguments.follow is not None:
         return _follow(arguments.follow)
+    if arguments.plans:
+        return _play_plans(verbose=arguments.verbose)
     first, end = map(int, arguments.seeds.split(":"))
     return _play(first, None if arguments.hours else end, arguments.hours, verbose=arguments.verbose)
 
@@ -51,8 +56,19 @@ def _play(first: int, end: int | None, hours: float | None, *, verbose: bool) ->
     return min(wrong, 1)
 
 
+def _play_plans(*, verbose: bool) -> int:
+    wrong = 0
+    for plan in PLANS:
+        outcome = Scenario(plan.seed, plan.faults).play()
+        wrong += outcome.wrong is not None
+        if outcome.wrong is not None or verbose:
+            print(_line(outcome), flush=True)
+    print(f"{len(PLANS)} plans, {wrong} wrong")
+    return min(wrong, 1)
+
+
 def _line(outcome: Outcome) -> str:
-    faults = ", ".join(f"{number} {kind}" for number, kind in enumerate(outcome.faults))
+    faults = ", ".join(f"{one.number} {one.kind}" for one in outcome.faults)
     what = outcome.wrong or f"{outcome.records} records in {outcome.runs} runs"
     return f"seed {outcome.seed} ({outcome.digest}): {what} [{faults}]"
 
@@ -78,13 +94,9 @@ def _shrink(seed: int) -> int:
     if outcome.wrong is None:
         print(f"seed {seed} goes well")
         return 0
-    without: frozenset[int] = frozenset()
-    for number in range(len(outcome.faults)):
-        tried = Scenario(seed, without | {number}).play()
-        if tried.wrong is not None:
-            without, outcome = without | {number}, tried
+    outcome = shrunk(outcome)
     print(_line(outcome))
-    print(f"Scenario({seed}, frozenset({sorted(without)}))")
+    print(f"Plan({seed}, {outcome.faults}, {outcome.wrong!r})")
     return 1
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srm_common.kafka.client import codes
 from srm_common.testing import FakeCluster
+from srm_common.testing.fake_cluster.messages import Answer, Call
+from srm_common.testing.fake_cluster.service import Waiting
 from tests.simulation.brokers import Brokers
 from tests.simulation.world import Process
 
@@ -16,8 +18,11 @@ if TYPE_CHECKING:
     from tests.simulation.scenario import Scenario
 
 _MOST = 8
+_TIMED_OUT, _TOO_FEW_AFTER_APPEND = 7, 20
 #: How long faults last, in seconds: shorter and longer than the limits of requests and transactions.
 _LENGTHS = (0.05, 0.5, 2.0, 6.0, 20.0, 45.0)
+#: Longer than transactions, requests and the patience with them: no shorter because all else heals meanwhile.
+_LONG = (6.0, 20.0, 40.0)
 _COORDINATOR = (14, 15, 16, codes.CONCURRENT_TRANSACTIONS)
 _LEADER = (3, 5, 6, 7, 9, 19)
 _CHUNK = (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.INVALID_PRODUCER_EPOCH, codes.UNKNOWN_PRODUCER_ID)
@@ -47,19 +52,32 @@ _USUAL_COUNT = 12
 _TRANSACTION_STATE = "__transaction_state"
 
 
+class Planned(NamedTuple):
+    """One fault of a plan.
+
+    It happens at ``moment``, in seconds since the begin, or earlier: when so many ``requests`` of ``api`` have been
+    carried out. What else it draws comes from its ``number``.
+    """
+
+    number: int
+    kind: str
+    moment: float
+    api: str | None
+    requests: int
+
+
 class Faults:
     """The faults of a seed.
 
     Args:
-        without: numbers of faults that are left out.
+        planned: the faults, where the seed does not draw them.
     """
 
-    def __init__(self, scenario: Scenario, without: frozenset[int] = frozenset()) -> None:
+    def __init__(self, scenario: Scenario, planned: Sequence[Planned] | None = None) -> None:
         self._scenario = scenario
         self._world = world = scenario.world
         self._open: list[Callable[[], object]] = []
         self._happened: set[int] = set()
-        plan = world.chance("faults")
         some: dict[str, Callable[[random.Random], object]] = {
             "worker killed": self._kill_worker,
             "driver killed": self._kill_driver,
@@ -80,22 +98,22 @@ class Faults:
             "slow network": self._slow,
             "retention": lambda draw: scenario.load.delete(draw, scenario.has_progress),
             "log cut": lambda draw: scenario.load.cut(draw),
+            "answers cut off": lambda draw: self._partition(draw, one_way=True),
+            "connections stuck": self._stick,
+            "throttled": self._throttle,
+            "not replicated": self._not_replicated,
+            "controller away": self._controller_away,
+            "struck at a commit": self._strike_at_commit,
         }
-        names = list(some)
-        kinds = []
-        for number in range(plan.randrange(1, _MOST + 1)):
-            kind, moment = plan.choice(names), plan.uniform(0.0, scenario.load_seconds)
-            api, count = plan.choice(_MOMENTS), int(plan.expovariate(1 / _USUAL_COUNT)) + 1
-            at_request = plan.random() < 0.7
-            kinds.append(kind)
-            if number in without:
-                continue
-            happen = partial(self._happen, number, some[kind], world.chance(f"fault {number}"))
-            world.after(moment, happen)
-            if at_request:
-                (scenario.source if api == "Fetch" else scenario.target).after(count, api).do(happen)
+        if planned is None:
+            planned = tuple(self._draw(world.chance("faults"), list(some)))
         #: By their numbers.
-        self.kinds = tuple(kinds)
+        self.plan = tuple(planned)
+        for one in self.plan:
+            happen = partial(self._happen, one, some[one.kind], world.chance(f"fault {one.number}"))
+            world.after(one.moment, happen)
+            if one.api is not None:
+                (scenario.source if one.api == "Fetch" else scenario.target).after(one.requests, one.api).do(happen)
 
     def heal(self) -> None:
         """End all that lasts."""
@@ -104,13 +122,18 @@ class Faults:
 
     # ---- inside
 
-    def _happen(self, number: int, work: Callable[[random.Random], object], draw: random.Random) -> None:
-        if self._scenario.healed or number in self._happened:
+    def _draw(self, draw: random.Random, kinds: Sequence[str]) -> Iterator[Planned]:
+        for number in range(draw.randrange(1, _MOST + 1)):
+            kind, moment = draw.choice(kinds), draw.uniform(0.0, self._scenario.load_seconds)
+            api, count = draw.choice(_MOMENTS), int(draw.expovariate(1 / _USUAL_COUNT)) + 1
+            yield Planned(number, kind, round(moment, 3), api if draw.random() < 0.7 else None, count)
+
+    def _happen(self, one: Planned, work: Callable[[random.Random], object], draw: random.Random) -> None:
+        if self._scenario.healed or one.number in self._happened:
             return
-        self._happened.add(number)
-        kind = self.kinds[number]
-        self._world.note("fault", kind)
-        self._scenario.say(f"fault: {kind}")
+        self._happened.add(one.number)
+        self._world.note("fault", one.kind)
+        self._scenario.say(f"fault: {one.kind}")
         work(draw)
 
     def _lasting(self, draw: random.Random, undo: Callable[[], object]) -> None:
@@ -177,14 +200,14 @@ class Faults:
         brokers.freeze(node)
         self._lasting(draw, lambda: brokers.thaw(node))
 
-    def _partition(self, draw: random.Random) -> None:
+    def _partition(self, draw: random.Random, *, one_way: bool = False) -> None:
         cluster = self._cluster(draw)
         places = list(self._brokers(cluster).places.values())
         cut = set(draw.sample(places, draw.choice((1, 1, len(places)))))
         scenario = self._scenario
         process = self._some(draw, [*scenario.driver.workers, *scenario.drivers]) if draw.random() < 0.6 else None
         host = None if process is None else process.name
-        heal = scenario.network.partition(lambda name, place: place in cut and host in (None, name))
+        heal = scenario.network.partition(lambda name, place: place in cut and host in (None, name), one_way=one_way)
         self._lasting(draw, heal)
 
     def _reset(self, draw: random.Random) -> None:
@@ -195,7 +218,7 @@ class Faults:
         cluster = self._cluster(draw)
         topic = draw.choice(sorted(cluster.topics()))
         for partition in range(cluster.topics()[topic]):
-            if draw.random() < 0.7 and cluster._topics.partition(topic, partition).leader >= 0:
+            if draw.random() < 0.7 and cluster._topics.controlled and cluster._topics.led(topic, partition):
                 cluster.move_leader(topic, partition)
 
     def _move_coordinator(self, draw: random.Random) -> None:
@@ -203,7 +226,7 @@ class Faults:
         if _TRANSACTION_STATE not in cluster._topics.topics:
             return
         for number, partition in enumerate(cluster._topics.topics[_TRANSACTION_STATE].partitions):
-            if partition.leader >= 0:
+            if partition.leader >= 0 and cluster._topics.controlled:
                 cluster.move_leader(_TRANSACTION_STATE, number)
 
     def _refuse(self, draw: random.Random) -> None:
@@ -227,10 +250,82 @@ class Faults:
     def _delay(self, draw: random.Random) -> None:
         cluster = self._cluster(draw)
         api = draw.choice((*_ASKED, None))
-        self._lasting(draw, cluster.delay(draw.choice((0.05, 0.7, 4.0)), api).end)
+        self._lasting(draw, cluster.delay(draw.choice((0.05, 0.7, 4.0, 7.0)), api).end)
 
     def _silence(self, draw: random.Random) -> None:
         self._lasting(draw, self._cluster(draw).silence(draw.choice((*_ASKED, None))).end)
+
+    def _stick(self, draw: random.Random) -> None:
+        places = set(self._brokers(self._scenario.target).places.values())
+        share = draw.choice((0.3, 1.0))
+        release = self._scenario.network.hold_some(
+            lambda wire: wire.place in places and "slot" in wire.host and draw.random() < share
+        )
+        self._lasting(draw, release)
+        if draw.random() < 0.7:
+            # Right behind what the client has asked since then on another connection.
+            api, latency = draw.choice(("InitProducerId", "EndTxn", "Produce")), self._scenario.network.latency
+            seconds = draw.uniform(0.0, 8 * latency)
+            self._scenario.target.after(draw.randrange(1, 4), api).do(lambda: self._world.after(seconds, release))
+
+    def _throttle(self, draw: random.Random) -> None:
+        api = draw.choice(("Produce", "Fetch"))
+        cluster = self._scenario.source if api == "Fetch" else self._scenario.target
+        times = draw.choice((1, 5, None))
+        self._lasting(draw, cluster.throttle(api, draw.choice((0.02, 0.5, 4.0)), times=times).end)
+
+    def _not_replicated(self, draw: random.Random) -> None:
+        code = draw.choice((_TIMED_OUT, _TOO_FEW_AFTER_APPEND))
+        self._lasting(draw, self._scenario.target.refuse_after(code, times=draw.choice((1, 1, 3, None))).end)
+
+    def _strike_at_commit(self, draw: random.Random) -> None:
+        """A worker is stopped when its chunk has been stored and the commit is still to be asked for, or hears nothing
+        more when the commit has been carried out."""
+        handlers: Any = self._scenario.target._server._handlers
+        api, left = draw.choice(("Produce", "EndTxn")), [draw.randrange(1, 6)]
+        handle = handlers[api]
+
+        def handled(call: Call) -> Answer | Waiting:
+            answer: Answer | Waiting = handle(call)
+            body = call.body
+            if api == "EndTxn":
+                commits = bool(body.committed)
+            else:
+                commits = any(topic.name == self._scenario.offsets_topic for topic in body.topic_data)
+            left[0] -= commits
+            if commits and left[0] == 0:
+                self._strike(draw, self._worker_of(body.transactional_id), stopped=api == "Produce")
+            return answer
+
+        handlers[api] = handled
+
+    def _worker_of(self, transactional_id: str | None) -> Process | None:
+        """The newest process of a slot."""
+        number = (transactional_id or "").rpartition("-")[2]
+        workers = reversed(self._scenario.driver.workers)
+        return next((one for one in workers if one.alive and one.name.endswith(f"/slot-{number}")), None)
+
+    def _strike(self, draw: random.Random, worker: Process | None, *, stopped: bool) -> None:
+        if worker is None or self._scenario.healed:
+            return
+        if stopped:
+            worker.stop()
+            heal: Callable[[], object] = worker.resume
+        else:
+            host = worker.name
+            heal = self._scenario.network.partition(lambda name, place: name == host, one_way=True)
+            # The slot's next process is on another machine.
+            worker.ended.append(lambda _: heal())
+        self._world.after(draw.choice(_LONG), heal)
+
+    def _controller_away(self, draw: random.Random) -> None:
+        cluster = self._cluster(draw)
+        if not cluster._topics.controlled:
+            return
+        cluster._topics.controller_left()
+        self._lasting(draw, cluster._topics.controller_came)
+        if draw.random() < 0.8:
+            self._broker_down(draw)
 
     def _slow(self, draw: random.Random) -> None:
         network, slow = self._scenario.network, draw.choice((0.2, 1.0))

@@ -79,7 +79,7 @@ class Load:
         place = draw.choice(self._places)
         log = self._source.log(*place)
         before = draw.randint(log.start, log.stable)
-        if before > log.start and self._source._topics.partition(*place).leader >= 0:
+        if before > log.start and self._source._topics.led(*place):
             self._source.delete_records(place[0], before, place[1])
             self.deleted[place] = before
             if not promised(place):
@@ -91,18 +91,21 @@ class Load:
         place = draw.choice(self._places)
         log = self._source.log(*place)
         ends = [batch.header.next_offset for batch in log.batches[-8:]]
-        if self._transactional or not ends or self._source._topics.partition(*place).leader < 0:
+        if self._transactional or not ends or not self._source._topics.led(*place):
             return
         keep = draw.choice([log.batches[-8:][0].header.base_offset, *ends])
         self._source.move_leader(*place, keep=keep)
         written = self.written[place]
         for offset in sorted(one for one in written if one >= keep):
             self.cut_away[place].append(written.pop(offset))
+        # It has often grown again before anybody looks.
+        for _ in range(draw.choice((0, 1, 6, 20))):
+            self._append(place, None)
 
     def _append(self, place: Partition, writer: _Writer | None) -> None:
         draw = self._draw
         state = self._source._topics.partition(*place)
-        if state.leader < 0:
+        if not self._source._topics.led(*place):
             return
         now_ms = self._source.clock.now_ms()
         records = []

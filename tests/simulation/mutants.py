@@ -23,15 +23,21 @@ _OFFSETS = "srm_common.kafka.state.source_offsets"
 _VISIBILITY = "srm_common.wire.visibility"
 _REPACK = "srm_common.wire.repack"
 
+_SENDING_TESTS = "tests/unit/replication/slots/test_sending.py"
+_TAILING_TESTS = "tests/unit/replication/slots/test_tailing_faults.py"
+_PASS_TESTS = "tests/unit/replication/driver/test_passes.py"
+
 
 @dataclass(frozen=True)
 class Mutant:
-    """``before`` occurs once in the module's source; ``after`` takes its place."""
+    """``before`` occurs once in the module's source; ``after`` takes its place. ``test``: the test of another ring that
+    fails then, where no seed is likely to show it."""
 
     name: str
     module: str
     before: str
     after: str
+    test: str = ""
 
     def source(self) -> str:
         """The module's, as it is."""
@@ -59,6 +65,7 @@ MUTANTS = (
         _PRODUCER,
         "self._sequences.clear()\n        self._added.clear()\n\n    async def end_empty",
         "self._sequences.clear()\n\n    async def end_empty",
+        f"{_TAILING_TESTS}::test_a_slot_ends_and_both_sides_are_equal_whatever_was_refused",
     ),
     Mutant(
         "partitions of a committed transaction count as added to the next",
@@ -114,6 +121,7 @@ MUTANTS = (
         _PRODUCER,
         "if self.aborts_by_request and answered:",
         "if self.aborts_by_request:",
+        "tests/faults/test_epochs.py::test_unanswered_chunk_needs_the_driver_where_a_late_batch_could_be_stored",
     ),
     # ---- the slot: starting over
     Mutant(
@@ -145,6 +153,7 @@ MUTANTS = (
         _SLOT,
         '        self._watch.doing = "a new epoch after a failed chunk"\n        self._discard(fetching)\n',
         '        self._watch.doing = "a new epoch after a failed chunk"\n',
+        "tests/unit/replication/slots/test_bad_input.py::test_a_topic_deleted_during_a_pass",
     ),
     Mutant(
         "a fault of a chunk is passed over",
@@ -189,12 +198,14 @@ MUTANTS = (
         _SENDING,
         "                self._target.disconnect(leader)\n",
         "                pass\n",
+        f"{_SENDING_TESTS}::test_a_chunk_hears_nothing_of_requests_that_the_one_before_has_given_up",
     ),
     Mutant(
         "an answer of a chunk that was given up counts for the next",
         _SENDING,
         "        if request.epoch != self._epoch:\n            return []\n",
         "",
+        f"{_SENDING_TESTS}::test_a_chunk_hears_nothing_of_requests_that_the_one_before_has_given_up",
     ),
     Mutant(
         "a refused batch is passed over",
@@ -213,6 +224,7 @@ MUTANTS = (
         _SENDING,
         "            or (self._opening and not self._opening.isdisjoint(partitions))\n",
         "",
+        f"{_SENDING_TESTS}::test_a_batch_that_is_refused_as_too_early_is_not_overtaken",
     ),
     # ---- reading
     Mutant(
@@ -220,12 +232,14 @@ MUTANTS = (
         _FETCHING,
         "        if generation != self._generation:\n            lease.release()\n        else:",
         "        if False:\n            lease.release()\n        else:",
+        f"{_SENDING_TESTS}::test_a_batch_that_is_refused_as_too_early_is_not_overtaken",
     ),
     Mutant(
         "records are read that are not committed yet",
         _FETCHING,
         "committed=self._job.read_committed,",
         "committed=False,",
+        "tests/unit/replication/slots/test_range_bounds.py::test_brokers_are_asked_for_committed_records",
     ),
     Mutant(
         "aborted records are copied",
@@ -250,6 +264,7 @@ MUTANTS = (
         _FETCHING,
         "last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1",
         "leading, last = -1, -1",
+        "tests/unit/usecases/runs/test_regrown_log.py::test_a_slot_notices_it_while_it_copies",
     ),
     Mutant(
         "a position that is not in the log is none of the flow's business",
@@ -262,6 +277,7 @@ MUTANTS = (
         "srm_common.domain.runs.data_loss",
         "    if _diverges(bookmark, log):\n",
         "    if False:\n",
+        "tests/unit/domain/runs/test_data_loss.py::test_a_log_that_parts_before_the_position_is_copied_again_from_there",
     ),
     Mutant(
         "a batch that begins before the position is copied as a whole",
@@ -274,6 +290,7 @@ MUTANTS = (
         _ANSWERS,
         "        if after <= first:\n            continue\n",
         "",
+        "tests/unit/replication/slots/test_answers.py::test_a_row_moves_a_range_on_as_its_batches_do",
     ),
     # ---- the state of ranges and the offset map
     Mutant(
@@ -307,24 +324,28 @@ MUTANTS = (
         _PASSES,
         "self.owner.refence()\n            self._identities = [*self.owner.identities]\n        if self.points",
         "pass\n        if self.points",
+        f"{_PASS_TESTS}::test_after_an_uncertain_pass_all_slots_are_fenced_before_anything_is_read_or_copied",
     ),
     Mutant(
         "committed offsets are not read again after an uncertain pass",
         _PASSES,
         "        if self.points.read_again(self.tracks.values()):\n            self._fruitless = 0\n",
         "",
+        f"{_PASS_TESTS}::test_each_record_arrives_once_and_in_order_whatever_happens_to_slots",
     ),
     Mutant(
         "a lost worker is taken for a slot that has done nothing",
         _PASSES,
         "            return self._mark_uncertain(str(error), ready, moved=False)\n        happened",
         "            return PassOutcome.COPIED\n        happened",
+        f"{_PASS_TESTS}::test_each_record_arrives_once_and_in_order_whatever_happens_to_slots",
     ),
     Mutant(
         "offsets are read while transactions are open",
         _OFFSETS,
         "        if held is None:\n            return stable\n",
         "        return stable\n",
+        "tests/kafka/state/test_state_topics.py::test_an_open_transaction_on_the_offsets_is_not_read_past",
     ),
 )
 

@@ -46,6 +46,7 @@ class _Pipe:
         self._queue: deque[tuple[float, bytes | None]] = deque()
         self._last = 0.0
         self._due = False
+        self._held = False
         self.size = 0
 
     def send(self, data: bytes | None) -> None:
@@ -68,12 +69,20 @@ class _Pipe:
 
     def _arrive(self) -> None:
         self._due = False
-        if self._wire.blocked() or not self._queue:
+        if self._held or self._wire.blocked(answers=self._wire.down is self) or not self._queue:
             return
         _, data = self._queue.popleft()
         self.size -= 0 if data is None else len(data)
         self._wire.network.world.note("bytes", self._wire.number, None if data is None else len(data))
         self._deliver(data)
+        self.go_on()
+
+    def hold(self) -> None:
+        """What is in it, and what follows, arrives after :meth:`release`."""
+        self._held = True
+
+    def release(self) -> None:
+        self._held = False
         self.go_on()
 
     def clear(self) -> None:
@@ -123,9 +132,9 @@ class Wire:
         self.down = _Pipe(self, self._to_client, "down")
         self._server.connection_made(self._end)
 
-    def blocked(self) -> bool:
-        """Whether nothing arrives now, at either end."""
-        return self.network.cut(self.host, self.place) or self.listener.frozen
+    def blocked(self, *, answers: bool) -> bool:
+        """Whether nothing arrives now: no requests, or no answers."""
+        return self.network.cut(self.host, self.place, answers=answers) or self.listener.frozen
 
     def room(self) -> int:
         """Bytes that the client's kernel takes now."""
@@ -204,6 +213,8 @@ class Network(Kernel):
         self.sockets: dict[int, SimulatedSocket] = {}
         self.wires: dict[int, Wire] = {}
         self._cuts: list[Callable[[str, Place], bool]] = []
+        #: Those where only answers do not pass.
+        self._one_way: list[Callable[[str, Place], bool]] = []
         self._next_descriptor = _FIRST_DESCRIPTOR
         self._next_wire = 0
         self._loops: list[EventLoop] = []
@@ -234,7 +245,7 @@ class Network(Kernel):
     def _answer(self, sock: SimulatedSocket, place: Place) -> None:
         if sock.closed:
             return
-        if self.cut(sock.owner.name, place):
+        if self.cut(sock.owner.name, place, answers=True):
             self.world.after(_SYN_AGAIN_SECONDS, lambda: self._answer(sock, place))
             return
         listener = self.listeners.get(place)
@@ -254,21 +265,40 @@ class Network(Kernel):
 
     # ---- faults
 
-    def cut(self, host: str, place: Place) -> bool:
-        """Whether nothing passes between a process's host and a broker."""
-        return any(one(host, place) for one in self._cuts)
+    def cut(self, host: str, place: Place, *, answers: bool) -> bool:
+        """Whether nothing passes from a process's host to a broker, or no ``answers`` the other way."""
+        if not (self._cuts or self._one_way):
+            return False
+        return any(one(host, place) for one in self._cuts) or (
+            answers and any(one(host, place) for one in self._one_way)
+        )
 
-    def partition(self, concerns: Callable[[str, Place], bool]) -> Callable[[], None]:
-        """Let nothing pass between these; returns what heals it."""
-        self._cuts.append(concerns)
+    def partition(self, concerns: Callable[[str, Place], bool], *, one_way: bool = False) -> Callable[[], None]:
+        """Let nothing pass between these, or (``one_way``) requests alone; returns what heals it."""
+        cuts = self._one_way if one_way else self._cuts
+        cuts.append(concerns)
         self.world.note("partition")
 
         def heal() -> None:
-            if concerns in self._cuts:
-                self._cuts.remove(concerns)
+            if concerns in cuts:
+                cuts.remove(concerns)
                 self.go_on(_AGAIN_SECONDS)
 
         return heal
+
+    def hold_some(self, wanted: Callable[[Wire], bool]) -> Callable[[], None]:
+        """What is under way to brokers on some connections arrives only after the returned function was called, while
+        those that are made meanwhile are not concerned: a client that has given one up overtakes itself."""
+        held = [wire.up for wire in self._live() if wanted(wire)]
+        self.world.note("hold", len(held))
+        for pipe in held:
+            pipe.hold()
+
+        def release() -> None:
+            for pipe in held:
+                pipe.release()
+
+        return release
 
     def go_on(self, seconds: float = 0.0) -> None:
         """What was held back arrives."""

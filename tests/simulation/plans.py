@@ -1,0 +1,42 @@
+"""Plans of faults that have gone wrong once, cut down to what it takes: the ring plays each of them.
+
+A seed means another run as soon as the simulation gets one more kind of fault; a plan names its faults, and stays.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.simulation.faults import Planned
+
+
+class Plan(NamedTuple):
+    """``shows``: what went wrong. ``without``: the mutant of the product that it shows, empty for the product itself as
+    it once was."""
+
+    seed: int
+    faults: tuple[Planned, ...]
+    shows: str
+    without: str = ""
+
+
+PLANS: tuple[Plan, ...] = (
+    Plan(
+        36,
+        (Planned(0, "answers cut off", 1.042, None, 5), Planned(1, "struck at a commit", 8.464, "Fetch", 3)),
+        "40 batches were refused by sequence, epoch or state, after 2 faults",
+        "sequences continue after the epoch was bumped",
+    ),
+    Plan(
+        36,
+        (Planned(1, "struck at a commit", 8.464, "Fetch", 3),),
+        "16 records are not in the copy: their transaction was aborted while the slot was stopped",
+        "a commit by an older epoch counts as done",
+    ),
+    Plan(
+        32,
+        (Planned(1, "struck at a commit", 8.624, "AddPartitionsToTxn", 14),),
+        "a record is in the copy twice: its commit had been carried out, and the offsets were not read again",
+        "an unknown outcome of a commit is not reported",
+    ),
+)
