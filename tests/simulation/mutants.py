@@ -24,6 +24,7 @@ _VISIBILITY = "srm_common.wire.visibility"
 _REPACK = "srm_common.wire.repack"
 
 _SENDING_TESTS = "tests/unit/replication/slots/test_sending.py"
+_EPOCH_TESTS = "tests/faults/test_epochs.py"
 _TAILING_TESTS = "tests/unit/replication/slots/test_tailing_faults.py"
 _PASS_TESTS = "tests/unit/replication/driver/test_passes.py"
 
@@ -109,6 +110,7 @@ MUTANTS = (
         _PRODUCER,
         'raise UncertainCommit(f"{self.transactional_id}: {codes.name(code)}")',
         "return True",
+        f"{_EPOCH_TESTS}::test_lost_commit_that_meets_a_timed_out_transaction_is_in_doubt_at_once",
     ),
     Mutant(
         "a commit by an older epoch counts as done",
@@ -121,7 +123,7 @@ MUTANTS = (
         _PRODUCER,
         "if self.aborts_by_request and answered:",
         "if self.aborts_by_request:",
-        "tests/faults/test_epochs.py::test_unanswered_chunk_needs_the_driver_where_a_late_batch_could_be_stored",
+        f"{_EPOCH_TESTS}::test_unanswered_chunk_needs_the_driver_where_a_late_batch_could_be_stored",
     ),
     # ---- the slot: starting over
     Mutant(

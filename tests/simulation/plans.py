@@ -39,4 +39,28 @@ PLANS: tuple[Plan, ...] = (
         "a record is in the copy twice: its commit had been carried out, and the offsets were not read again",
         "an unknown outcome of a commit is not reported",
     ),
+    Plan(
+        8,
+        (Planned(6, "requests lost", 3.5, "EndTxn", 7),),
+        "14 records are not in the copy: the request for their commit had not arrived",
+        "a commit whose answer was lost counts as done",
+    ),
+    Plan(
+        15,
+        (Planned(4, "second driver", 0.902, "Fetch", 14),),
+        "a record is in the copy twice: two runs owned the slot",
+        "a slot takes ownership instead of bumping its own epoch",
+    ),
+    Plan(
+        27,
+        (Planned(2, "struck at a commit", 4.732, "EndTxn", 4),),
+        "38 batches were refused by sequence, epoch or state, after 1 faults",
+        "a failed chunk is started over under the same epoch",
+    ),
+    Plan(
+        5,
+        (Planned(0, "not replicated", 2.917, "EndTxn", 45), Planned(1, "second driver", 0.54, "ListOffsets", 12)),
+        "72 records are not in the copy: what came after a batch that was refused went on behind it",
+        "a failed chunk is continued where it was",
+    ),
 )
