@@ -2,7 +2,7 @@
 
 uvicorn has none: every byte puts off its limit for idle connections, so that whoever sends one a second holds a
 connection, and what was read from it, for as long as they like. uvicorn's other implementations do not limit the length
-of headers either; h11 refuses more than 16 KB."""
+of headers either; h11 refuses those that are not complete after 16 KB."""
 
 from __future__ import annotations
 
