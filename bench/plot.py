@@ -22,7 +22,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     workloads = {name: entry for name, entry in result["workloads"].items() if "ratio" in entry}
     names = list(workloads)
     places = range(len(names))
-    figure, (cpu, speed) = pyplot.subplots(2, 1, figsize=(10, 8), layout="constrained")
+    figure, (cpu, speed) = pyplot.subplots(2, 1, figsize=(12, 8), layout="constrained")
     for axes, key, times, better in (
         (cpu, "cpu_seconds_per_gb", "cpu", "less"),
         (speed, "mb_per_second", "throughput", "more"),
