@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import resource
 import shutil
 import signal
 import subprocess
@@ -79,6 +80,13 @@ class LocalProcess:
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
+
+    def limit_files(self, most_bytes: int) -> None:
+        """No file may grow beyond that any more; writes fail with EFBIG (Linux)."""
+        with self._reaping:
+            if self._process.returncode is None:
+                _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+                resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (most_bytes, hard))
 
     def wait(self, timeout_seconds: float) -> int:
         """Exit code. Raises LocalKafkaError when it still runs after the timeout."""

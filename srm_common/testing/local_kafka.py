@@ -184,6 +184,13 @@ class LocalKafka(LocalServer):
             if found.process:
                 found.process.resume()
 
+    def fill_disk(self, node: int = 1) -> None:
+        """No file of a node can grow any more, as on a full disk, until the node is restarted (Linux, by
+        RLIMIT_FSIZE). A node ends by itself when it cannot write to its only log directory."""
+        for found in self._chosen(node):
+            if found.process:
+                found.process.limit_files(0)
+
     def close(self, *, failed: bool = False) -> None:
         """Ends all nodes at once and removes a temporary directory; with ``failed`` the logs stay and are named."""
         self._admin = None

@@ -11,6 +11,8 @@ import ctypes
 import json
 import multiprocessing
 import pickle
+import signal
+import time
 import traceback
 import uuid
 from collections.abc import Sequence
@@ -33,6 +35,9 @@ WORKER = "srm-worker"
 #: Teams that take over from one that lost a worker; later ones are spawned, which takes a second of CPU a worker.
 _SPARES = 3
 _PR_SET_NAME = 15
+#: Signals that set the clock of a process an hour ahead and back.
+AHEAD, BACK = signal.SIGRTMIN + 1, signal.SIGRTMIN + 2
+_JUMP_SECONDS = 3600.0
 
 
 class Team:
@@ -147,11 +152,20 @@ def _work(pipe: Connection, other_end: Connection) -> None:
 def main(flow_file: str, max_seconds: str, report_file: str) -> int:
     """A run with worker processes; FLOW_FILE is a pickled :class:`FlowSettings`. The exit code is the commands' one."""
     flow: FlowSettings = pickle.loads(Path(flow_file).read_bytes())
+    _let_clock_jump()
     workers = WorkerProcesses(flow.tasks_max)
     try:
         return run(flow, float(max_seconds), Path(report_file), workers)
     finally:
         workers.close()
+
+
+def _let_clock_jump() -> None:
+    """In this process and those that it forks."""
+    real, jumps = time.time, [0.0]
+    signal.signal(AHEAD, lambda *_: jumps.append(_JUMP_SECONDS))
+    signal.signal(BACK, lambda *_: jumps.append(-_JUMP_SECONDS))
+    time.time = lambda: real() + sum(jumps)
 
 
 def run(flow: FlowSettings, max_seconds: float, report_file: Path, runner: PassRunner) -> int:

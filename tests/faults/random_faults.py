@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from srm_common.testing import LocalKafka
+from tests.faults.copier import AHEAD, BACK
 from tests.faults.leaders import shuffle_leaders
 from tests.faults.lossy_proxy import (
     ADD_PARTITIONS,
@@ -74,6 +75,13 @@ def _freeze_driver(stage: Stage, one: Scenario, run: Run) -> None:
     run.signal_driver(signal.SIGCONT)
 
 
+def _jump(number: int) -> Fault:
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        run.signal_all(number)
+
+    return fault
+
+
 def _overtake_frozen(stage: Stage, one: Scenario, run: Run) -> None:
     """Another run takes over from one that is frozen, which wakes up and must be refused."""
     run.signal_all(signal.SIGSTOP)
@@ -93,6 +101,19 @@ def _restart(cluster: str) -> Fault:
         node = one.dice.choice(kafka.nodes)
         kafka.kill(node)
         one.pause(0.0, 1.0 if len(kafka.nodes) == 1 else 3.0)
+        kafka.restart(node)
+
+    return fault
+
+
+def _fill_disk(cluster: str) -> Fault:
+    """A node that cannot write any more ends by itself."""
+
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        kafka: LocalKafka = getattr(stage, cluster)
+        node = one.dice.choice(kafka.nodes)
+        kafka.fill_disk(node)
+        one.pause(1.0, 4.0)
         kafka.restart(node)
 
     return fault
@@ -191,7 +212,10 @@ KINDS: dict[str, Fault] = {
     "worker killed": _kill_worker,
     "driver and workers frozen": _freeze_all,
     "driver frozen": _freeze_driver,
+    "clocks of driver and workers an hour ahead": _jump(AHEAD),
+    "clocks of driver and workers an hour back": _jump(BACK),
     **_of_both({"node of the {} killed": _restart, "node of the {} frozen": _freeze, "{} throttles": _throttle}),
+    **_of_both({"disk of a node of the {} full": _fill_disk}),
 }
 OF_ONE_NODE = _of_both(
     {
