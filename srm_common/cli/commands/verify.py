@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,18 @@ from srm_common.cli.invocation import Invocation, config_option, flow_option, ou
 from srm_common.cli.output import Answer, table
 from srm_common.cli.verification_page import verification_page
 from srm_common.domain.amount import counted
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, Verification, VerificationScope
+from srm_common.domain.offsets.verification import (
+    Against,
+    PartitionVerified,
+    Verdict,
+    Verification,
+    VerificationScope,
+    parse_moment,
+    parse_share,
+)
+from srm_common.domain.offsets.verification_summary import outcome_sentence
 from srm_common.domain.patterns.name_filter import PatternList, check_patterns
 from srm_common.errors import ConfigError
-
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
 
 
 class _Share(click.ParamType[float]):
@@ -30,10 +35,10 @@ class _Share(click.ParamType[float]):
     name = "percentage"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = _SHARE.fullmatch(str(value).strip())
-        if found is None or not 0 < float(found[1]) <= 100:
-            self.fail(f"{value!r} is not a percentage like 5%", param, ctx)
-        return float(found[1]) / 100
+        try:
+            return parse_share(str(value))
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
 
 
 class _Moment(click.ParamType[int]):
@@ -43,10 +48,9 @@ class _Moment(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            found = datetime.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a time like 2026-11-23T18:00", param, ctx)
-        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+            return parse_moment(str(value))
+        except ConfigError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command("verify")
@@ -119,7 +123,7 @@ def verify_command(
         print(file=sys.stderr)
     if topics and not resume and not found.partitions:
         raise ConfigError(f"--topic: {settings.name} has no copy of a topic that matches {', '.join(topics)}")
-    answer = Answer(found.to_json(), _text(found, resumed=resume), 0 if found.clean else 1)
+    answer = Answer(found.to_json(), _text(found), 0 if found.clean else 1)
     if report is not None:
         write_report(report, found)
     return answer
@@ -134,7 +138,7 @@ def write_report(path: Path, found: Verification) -> None:
         raise ConfigError(f"the report cannot be written: {error.strerror}", file=str(path)) from error
 
 
-def _text(found: Verification, *, resumed: bool) -> list[RenderableType]:
+def _text(found: Verification) -> list[RenderableType]:
     text: list[RenderableType] = []
     rows = [
         [
@@ -153,17 +157,5 @@ def _text(found: Verification, *, resumed: bool) -> list[RenderableType]:
         columns = ["COPY", "PARTITION", "RESULT", "PROVED TO", "RECORDS", "NOT PROVED", "FIRST DIFFERENCE"]
         text += [table(columns, rows), ""]
     text += found.faults
-    counts = found.counts
-    different = counts.get(Verdict.DIFFERENT, 0)
-    where = counted(len(found.partitions), "partition")
-    proved = sum(one.findings.proved for one in found.partitions)
-    if different:
-        sentence = f"in {different} of {where} the copy is not what was committed"
-    elif counts.get(Verdict.FAILED, 0):
-        sentence = f"{counts[Verdict.FAILED]} of {where} could not be read to the end"
-    elif not rows:
-        sentence = "nothing was left to compare" if resumed else "nothing was compared: the flow has copied nothing yet"
-    else:
-        sentence = f"no difference in {where}, {counted(proved, 'record')} proved"
-    text.append(f"{found.flow}: {sentence}")
+    text.append(outcome_sentence(found.flow, found.partitions))
     return text

@@ -163,6 +163,22 @@ class Findings:
         """So many more records are not proved."""
         self.not_proved[reason] = self.not_proved.get(reason, 0) + records
 
+    def append(self, later: Findings) -> None:
+        """What was found in the next stretch of the partition."""
+        if not self.different and later.proved_to >= 0:
+            self.proved_to, self.proved_to_downstream = later.proved_to, later.proved_to_downstream
+        if self.proved_from < 0:
+            self.proved_from = later.proved_from
+        self.differences += later.differences[: self.MOST - len(self.differences)]
+        for kind, count in later.counts.items():
+            self.counts[kind] = self.counts.get(kind, 0) + count
+        for reason, records in later.not_proved.items():
+            self.leave(reason, records)
+        self.proved += later.proved
+        self.segments += later.segments
+        self.foreign += later.foreign
+        self.bytes += later.bytes
+
     @property
     def different(self) -> bool:
         return bool(self.counts)

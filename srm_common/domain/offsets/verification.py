@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Self
 from zlib import crc32
 
 from srm_common.domain.offsets.differences import Difference, Findings, NotProved
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import ConfigError
+
+_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+
+
+def parse_share(text: str) -> float:
+    """A percentage like ``5%`` as a number above 0, up to 1. Raises :class:`ConfigError`."""
+    found = _SHARE.fullmatch(text.strip())
+    if found is None or not 0 < float(found[1]) <= 100:
+        raise ConfigError(f"{text!r} is not a percentage like 5%")
+    return float(found[1]) / 100
+
+
+def parse_moment(text: str) -> int:
+    """A time in ISO 8601 as epoch milliseconds; without a zone it is UTC. Raises :class:`ConfigError`."""
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise ConfigError(f"{text!r} is not a time like 2026-11-23T18:00") from None
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 class Against(StrEnum):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -140,3 +140,56 @@ def differences_sentence(flow: str, different: list[PartitionVerified], partitio
         f"in {len(different)} of {where} the copy is not what was committed, the first: {first.copy}-"
         f"{first.partition}, {first.first}; srm-control verify --flow '{flow}' lists them"
     )
+
+
+def outcome_sentence(flow: str, partitions: Sequence[PartitionVerified]) -> str:
+    """What the results of a verification come to."""
+    counts = verdicts(partitions)
+    where = counted(len(partitions), "partition")
+    if different := counts.get(Verdict.DIFFERENT, 0):
+        sentence = f"in {different} of {where} the copy is not what was committed"
+    elif failed := counts.get(Verdict.FAILED, 0):
+        sentence = f"{failed} of {where} could not be read to the end"
+    elif set(counts) <= {Verdict.NOTHING}:
+        sentence = "nothing was compared: the flow has copied nothing yet"
+    else:
+        proved = sum(one.findings.proved for one in partitions)
+        sentence = f"no difference in {where}, {counted(proved, 'record')} proved"
+    return f"{flow}: {sentence}"
+
+
+def failure_sentence(flow: str, partitions: Sequence[PartitionVerified], faults: Sequence[str] = ()) -> str | None:
+    """Why a verification has failed, by the first difference, or else the first partition that could not be read; None
+    where it is :attr:`~srm_common.domain.offsets.verification.Verification.clean`. ``faults`` are those of the
+    verification."""
+    different = [one for one in partitions if one.verdict is Verdict.DIFFERENT]
+    if different:
+        return differences_sentence(flow, different, len(partitions))
+    failed = [one for one in partitions if one.verdict is Verdict.FAILED]
+    if failed:
+        first = failed[0]
+        return (
+            f"{len(failed)} of {counted(len(partitions), 'partition')} could not be read to the end, the first: "
+            f"{first.copy}-{first.partition}: {first.fault}"
+        )
+    if faults:
+        return f"the offset map cannot be read in {counted(len(faults), 'place')}, the first: {faults[0]}"
+    return None
+
+
+def unproved_lines(partitions: Iterable[PartitionVerified], most: int = 200) -> list[str]:
+    """A line for each partition that is not proved: how much of it and why not, or what is different. No more than
+    ``most`` of them, the worst first."""
+    order = list(Verdict)
+    found = sorted(
+        (one for one in partitions if one.verdict not in (Verdict.PROVED, Verdict.NOTHING)),
+        key=lambda one: (order.index(one.verdict), one.copy, one.partition),
+    )
+    lines = []
+    for one in found[:most]:
+        reasons = [f"{records} {reason}" for reason, records in one.findings.not_proved.items()]
+        why = one.fault or one.first or ", ".join(reasons) or "only a part of it was to be compared"
+        lines.append(f"{one.copy}-{one.partition}: {one.verdict}, {one.findings.proved} records proved: {why}")
+    if len(found) > most:
+        lines.append(f"... and {len(found) - most} more")
+    return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.segments import Segment
@@ -129,9 +129,10 @@ class SegmentLog:
         with self._reader.session() as reader:
             return self._read({}, reader.offsets(self._topic, range(self._partitions), LATEST), reader)
 
-    def pieces(self) -> Iterator[tuple[SegmentBatch, dict[int, int]]]:
-        """The whole map, some of the topic's partitions at a time, with the ends of what was read of these."""
-        wanted = range(self._partitions)
+    def pieces(self, homes: Collection[int] | None = None) -> Iterator[tuple[SegmentBatch, dict[int, int]]]:
+        """The whole map, or what ``homes`` of the topic's partitions have of it, some of them at a time, with the ends
+        of what was read of these."""
+        wanted = range(self._partitions) if homes is None else sorted(homes)
         ends = self._reader.offsets(self._topic, wanted, LATEST)
         earliest = self._reader.offsets(self._topic, wanted, EARLIEST)
         piece: dict[int, int] = {}
@@ -147,13 +148,18 @@ class SegmentLog:
         if piece:
             yield self._read({}, piece), piece
 
-    def maps(self) -> Iterator[tuple[TopicPartition, SegmentMap]]:
-        """The map of each source partition that has one; only some are in memory at a time, and nothing is decoded."""
-        for batch, _ in self.pieces():
+    def maps(self, of: Collection[TopicPartition] | None = None) -> Iterator[tuple[TopicPartition, SegmentMap]]:
+        """The map of each source partition, or of each of these, that has one; only some are in memory at a time, and
+        nothing is decoded."""
+        homes = None
+        if of is not None:
+            homes = {segment_partition(*place, self._partitions) for place in of} if self._partitions else set()
+        for batch, _ in self.pieces(homes):
             for place, committed in batch.segments.items():
-                found = SegmentMap(committed)
-                if found:
-                    yield place, found
+                if of is None or place in of:
+                    found = SegmentMap(committed)
+                    if found:
+                        yield place, found
 
     def keys_since(self, starts: Mapping[int, int]) -> dict[int, set[bytes]]:
         """The keys that were written since, by partition; one that an open transaction holds back is not among them."""

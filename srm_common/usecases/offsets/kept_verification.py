@@ -10,7 +10,13 @@ from srm_common import __version__
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.offsets.repair_plan import RepairStep, repair_plan
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verification, VerificationScope
+from srm_common.domain.offsets.verification import (
+    Against,
+    PartitionVerified,
+    Verdict,
+    Verification,
+    VerificationScope,
+)
 from srm_common.domain.offsets.verification_summary import (
     VerificationSummary,
     newest_result,
@@ -21,7 +27,7 @@ from srm_common.domain.offsets.verification_summary import (
 )
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
-from srm_common.usecases.offsets.verify_copies import Report, verify_copies
+from srm_common.usecases.offsets.verify_copies import Report, Share, verify_copies
 
 #: What was compared since the last write is compared again by who resumes.
 _WRITE_SECONDS = 15.0
@@ -34,30 +40,62 @@ def verify_and_keep(
     against: Against = Against.MAP,
     chosen: Callable[[str], bool] = lambda topic: True,
     resume: bool = False,
+    resume_since_ms: int = 0,
     report: Report = lambda one: None,
+    share: Share = lambda copies: False,
 ) -> Verification:
     """As :func:`srm_common.usecases.offsets.verify_copies.verify_copies`, with the results in the flow's state.
 
     Args:
-        resume: leave out what the newest verification compared, if it was stopped before its end.
+        resume: leave out what the newest verification compared, if it was stopped before its end or could not read all.
+            Its results are among those that are returned.
+        resume_since_ms: only if it began then (epoch milliseconds) or later.
 
     Raises:
         CorruptRecord: what is remembered cannot be read.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
     with clusters_of(flow) as clusters:
-        kept = _Kept(clusters, against, resume)
+        wanted = scope or VerificationScope()
+        kept = _Kept(clusters, against, resume_since_ms if resume else None, wanted.whole)
+        kept.begin()
 
         def take(result: PartitionVerified) -> None:
             kept.add(result)
             report(result)
 
         try:
-            found = verify_copies(clusters, scope, against=against, chosen=chosen, skip=kept.is_done, report=take)
+            found = verify_copies(
+                clusters, wanted, against=against, chosen=chosen, skip=kept.is_done, report=take, share=share
+            )
         finally:
             kept.write()
         kept.end(found)
-        return found
+        return kept.with_earlier(found, chosen)
+
+
+def kept_results(
+    flow: FlowSettings | FlowClusters, chosen: Callable[[str], bool], since_ms: int
+) -> list[PartitionVerified]:
+    """What the newest verification has found of the topics that are ``chosen``, in order; nothing where it began before
+    ``since_ms`` (epoch milliseconds).
+
+    Raises:
+        CorruptRecord: what is remembered cannot be read.
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    with clusters_of(flow) as clusters:
+        known = clusters.state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
+        summary = summary_in(known)
+        if summary is None or summary.started_ms < since_ms:
+            return []
+        found = [
+            one
+            for topic, results in results_in(known).items()
+            for one in results.values()
+            if chosen(topic) and one.checked_ms >= summary.started_ms
+        ]
+        return sorted(found, key=lambda one: one.place)
 
 
 def planned_repair(flow: FlowSettings | FlowClusters) -> list[RepairStep]:
@@ -75,22 +113,42 @@ def planned_repair(flow: FlowSettings | FlowClusters) -> list[RepairStep]:
 class _Kept:
     """What the flow remembers, and what is added to it."""
 
-    def __init__(self, clusters: FlowClusters, against: Against, resume: bool) -> None:
+    def __init__(self, clusters: FlowClusters, against: Against, since_ms: int | None, whole: bool) -> None:
         self._clusters = clusters
         self._against = against
+        self._whole = whole
         known = clusters.state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
         before = summary_in(known)
         now_ms = clusters.now_ms()
-        self.resumes = resume and before is not None and before.ended_ms is None and before.against is against
+        self._had_one = before is not None
+        #: Whether it goes on with the one before.
+        self.resumes = (
+            since_ms is not None
+            and before is not None
+            and (before.ended_ms is None or Verdict.FAILED in before.counts)
+            and before.against is against
+            and before.started_ms >= since_ms
+        )
         self.started_ms = before.started_ms if self.resumes and before is not None else now_ms
         self._results = results_in(known)
         self._changed: set[str] = set()
         self._written = clusters.clock()
 
+    def begin(self) -> None:
+        """An earlier one that was stopped cannot be resumed any more, also if this one is killed before its first
+        result."""
+        if self._had_one and not self.resumes:
+            self._write_summary(None)
+
     def is_done(self, place: TopicPartition) -> bool:
         """Whether the verification that is resumed has compared the partition."""
         found = self._results.get(place.topic, {}).get(place.partition)
-        return self.resumes and found is not None and found.checked_ms >= self.started_ms
+        return found is not None and self._is_earlier(found)
+
+    def _is_earlier(self, result: PartitionVerified) -> bool:
+        """Whether it is a result of the verification that is resumed, which need not be compared again."""
+        recent = self.resumes and result.checked_ms >= self.started_ms
+        return recent and result.verdict is not Verdict.FAILED and (result.whole or not self._whole)
 
     def add(self, result: PartitionVerified) -> None:
         """One more partition was compared."""
@@ -110,6 +168,18 @@ class _Kept:
             self._write_summary(None)
         self._changed.clear()
         self._written = self._clusters.clock()
+
+    def with_earlier(self, found: Verification, chosen: Callable[[str], bool]) -> Verification:
+        """The whole verification: with the results of the one that was resumed."""
+        of_now = {one.place for one in found.partitions}
+        earlier = [
+            one
+            for topic, results in self._results.items()
+            for one in results.values()
+            if chosen(topic) and one.place not in of_now and self._is_earlier(one)
+        ]
+        together = sorted((*found.partitions, *earlier), key=lambda one: one.place)
+        return replace(found, started_ms=self.started_ms, partitions=tuple(together))
 
     def end(self, found: Verification) -> None:
         """All that was to be compared is; forget topics that the flow does not copy any more."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from srm_common import __version__
@@ -20,6 +20,7 @@ from srm_common.domain.offsets.verification import (
     Verification,
     VerificationScope,
 )
+from srm_common.domain.offsets.verification_tasks import WHOLE, MapStretch
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
 from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, UnreachableCluster
@@ -42,6 +43,23 @@ Report = Callable[[PartitionVerified], None]
 
 
 @dataclass(frozen=True)
+class CopiesToShare:
+    """What is to be compared, for whoever has it done by others. ``places``: partitions of copies, with those at the
+    source. ``report`` takes results, ``fault`` sentences about what could not be read of the map."""
+
+    clusters: FlowClusters
+    scope: VerificationScope
+    against: Against
+    places: Mapping[TopicPartition, TopicPartition]
+    report: Report
+    fault: Callable[[str], None]
+
+
+#: Whether it had all of them compared; if not, this process does so.
+Share = Callable[[CopiesToShare], bool]
+
+
+@dataclass(frozen=True)
 class _Copy:
     """A copy that can be compared; ``upstream`` is the name at the source."""
 
@@ -61,6 +79,8 @@ def verify_copies(
     chosen: Callable[[str], bool] = lambda topic: True,
     skip: Callable[[TopicPartition], bool] = lambda place: False,
     report: Report = lambda one: None,
+    stretches: Mapping[TopicPartition, MapStretch] | None = None,
+    share: Share = lambda copies: False,
 ) -> Verification:
     """Compare what lies in the copies with what the flow committed, or with the source. Changes nothing; the flow may
     be running. Against the map the source may be gone.
@@ -73,13 +93,18 @@ def verify_copies(
         chosen: whether a topic, by its name at the source, is to be compared.
         skip: whether a partition, likewise, was compared already.
         report: called with each result as soon as it is there.
+        stretches: of these partitions, by their names at the source, only so much. One whose bounds are gone from the
+            map has no result.
+        share: is asked first to have it all compared elsewhere.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers. A partition that cannot be
             read is a result.
     """
     with clusters_of(flow) as clusters:
-        return _Verifying(clusters, scope or VerificationScope(), against, chosen, skip, report).go()
+        return _Verifying(
+            clusters, scope or VerificationScope(), against, chosen, skip, report, stretches or {}, share
+        ).go()
 
 
 class _Verifying:
@@ -91,6 +116,8 @@ class _Verifying:
         chosen: Callable[[str], bool],
         skip: Callable[[TopicPartition], bool],
         report: Report,
+        stretches: Mapping[TopicPartition, MapStretch],
+        share: Share,
     ) -> None:
         self._clusters = clusters
         self._scope = scope
@@ -100,6 +127,8 @@ class _Verifying:
         self._chosen = chosen
         self._skip = skip
         self._report = report
+        self._stretches = stretches
+        self._share = share
         self._results: list[PartitionVerified] = []
         self._faults: list[str] = []
         #: Next upstream offsets to copy, as committed.
@@ -121,7 +150,8 @@ class _Verifying:
             for number in range(one.partitions)
         }
         places = {place: upstream for place, upstream in places.items() if not self._skip(upstream)}
-        if places:
+        shared = CopiesToShare(clusters, self._scope, self._against, places, self._done, self._faults.append)
+        if places and not self._share(shared):
             with clusters.target.link("verify") as link, ExitStack() as opened:
                 if self._against is Against.SOURCE:
                     source = opened.enter_context(clusters.source.link("verify"))
@@ -194,7 +224,7 @@ class _Verifying:
         for place, fault in (faults | more).items():
             self._without_log(copies, unseen.pop(places[place]), places[place], fault)
         segments = names.segments_topic(self._clusters.flow.name.source)
-        for upstream, found in self._clusters.target.segment_log(segments).maps():
+        for upstream, found in self._clusters.target.segment_log(segments).maps(frozenset(places.values())):
             copy = unseen.pop(upstream, None)
             if copy is None:
                 continue
@@ -203,6 +233,8 @@ class _Verifying:
             first = 0 if copy not in since else log.end if since[copy] < 0 else since[copy]
             self._compare(link, copies[upstream.topic], upstream, copy, found, log, first)
         for upstream, copy in unseen.items():
+            if self._stretches.get(upstream, WHOLE) != WHOLE:
+                continue
             log = LogRange(starts[copy], ends[copy])
             self._done(self._result(upstream, copy, log, Findings(), None))
 
@@ -222,6 +254,9 @@ class _Verifying:
         first: int,
     ) -> None:
         """One partition, from the downstream offset ``first`` on."""
+        bounds = self._stretches.get(upstream, WHOLE).indexes(found.downstream_starts)
+        if bounds is None:
+            return
         traits = CopyTraits(
             copy.traits.compacted,
             copy.traits.recompressed,
@@ -235,7 +270,7 @@ class _Verifying:
             highs, unlisted = link.end_offsets([place], committed=False, timeout_seconds=_LISTING_SECONDS)
             if place not in highs:
                 raise UnreachableCluster(unlisted[place])
-            rows = self._stretches(upstream, found, first)
+            rows = self._rows(upstream, found, first, *bounds)
             if self._source is not None:
                 one = CopyToCompare(
                     upstream,
@@ -252,15 +287,19 @@ class _Verifying:
                 self._source.compare(one, partial(self._readable, found), findings)
                 rows = iter(())
             for begin, end in rows:
-                self._compare_stretch(link, place, found, (begin, end), log, highs[place], traits, findings)
+                # Behind the last segment before another stretch, all is compared up to that one.
+                seam = end == bounds[1] < len(found)
+                self._compare_stretch(link, place, found, (begin, end), seam, log, highs[place], traits, findings)
         except SrmError as error:
             fault = str(error)
         self._done(self._result(upstream, place, log, findings, fault))
 
-    def _stretches(self, upstream: TopicPartition, found: SegmentMap, first: int) -> Iterator[tuple[int, int]]:
+    def _rows(
+        self, upstream: TopicPartition, found: SegmentMap, first: int, start: int, stop: int
+    ) -> Iterator[tuple[int, int]]:
         """Rows of neighbours that are to be compared: indexes of segments, the last one exclusive."""
         begin = None
-        for number in range(len(found)):
+        for number in range(start, stop):
             late_enough = not first or _end(found, number) > first
             if late_enough and self._scope.chooses(upstream, found.starts[number]):
                 begin = number if begin is None else begin
@@ -268,7 +307,7 @@ class _Verifying:
                 yield begin, number
                 begin = None
         if begin is not None:
-            yield begin, len(found)
+            yield begin, stop
 
     def _compare_stretch(
         self,
@@ -276,13 +315,18 @@ class _Verifying:
         place: TopicPartition,
         found: SegmentMap,
         stretch: tuple[int, int],
+        seam: bool,
         log: LogRange,
         high: int,
         traits: CopyTraits,
         findings: Findings,
     ) -> None:
         begin, end = stretch
-        if end < len(found):
+        if seam:
+            # As if the next segment were open, which it is elsewhere.
+            log = LogRange(log.start, min(log.end, found.downstream_starts[end]))
+            traits = replace(traits, exactly_once=True, position=found.starts[end])
+        elif end < len(found):
             # What is behind its last segment is no part of it.
             log = LogRange(log.start, min(log.end, found[end - 1].downstream_end))
             traits = CopyTraits(traits.compacted, traits.recompressed, traits.shared, traits.exactly_once)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from srm_common.domain.flow.names import StateKey
@@ -11,7 +13,7 @@ from srm_common.domain.offsets.verification import Against, PartitionVerified, V
 from srm_common.domain.offsets.verification_summary import VerificationSummary
 from srm_common.errors import CorruptRecord
 from srm_common.usecases.monitoring.report_run import make_report
-from srm_common.usecases.offsets.kept_verification import results_in, summary_in, verify_and_keep
+from srm_common.usecases.offsets.kept_verification import kept_results, results_in, summary_in, verify_and_keep
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides
@@ -62,13 +64,79 @@ def test_one_that_was_stopped_goes_on_where_it_was(copied: Sides) -> None:
     summary, results = kept(copied)
     assert summary.ended_ms is None
     (first,) = results
-    rest = verify_and_keep(copied.clusters(), resume=True)
-    assert [one.topic for one in rest.partitions] == [topic for topic in ("orders", "orders-2") if topic != first]
+    compared: list[PartitionVerified] = []
+    rest = verify_and_keep(copied.clusters(), resume=True, report=compared.append)
+    assert [one.topic for one in compared] == [topic for topic in ("orders", "orders-2") if topic != first]
+    assert [one.topic for one in rest.partitions] == ["orders", "orders-2"]
+    assert rest.started_ms == summary.started_ms
     summary, _ = kept(copied)
     assert summary.ended_ms is not None
     assert summary.counts == {Verdict.PROVED: 2}
     # There is nothing left to resume: all of it is compared.
     assert len(verify_and_keep(copied.clusters(), resume=True).partitions) == 2
+
+
+def stopped(sides: Sides, *, after: int = 1, **options: Any) -> list[PartitionVerified]:
+    """A verification that is ended after so many results, which these are."""
+    seen: list[PartitionVerified] = []
+
+    def stop(result: PartitionVerified) -> None:
+        seen.append(result)
+        if len(seen) == after:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        verify_and_keep(sides.clusters(), report=stop, **options)
+    return seen
+
+
+def test_a_difference_before_the_interruption_is_one_of_the_whole(copied: Sides) -> None:
+    for copy in ("a.orders", "a.orders-2"):
+        write(copied.target, copy, [b"not ours"])
+    (first,) = stopped(copied)
+    # The other copy is as it should be again.
+    other = "a.orders" if first.copy == "a.orders-2" else "a.orders-2"
+    log = copied.target.log(other, 0)
+    log.end = log.batches.pop().header.base_offset
+    rest = verify_and_keep(copied.clusters(), resume=True)
+    assert not rest.clean
+    assert [one.copy for one in rest.different] == [first.copy]
+
+
+def test_one_that_began_too_early_is_not_gone_on_with(copied: Sides) -> None:
+    stopped(copied)
+    began = kept(copied)[0].started_ms
+    compared: list[PartitionVerified] = []
+    verify_and_keep(copied.clusters(), resume=True, resume_since_ms=began + 1, report=compared.append)
+    assert len(compared) == 2
+
+
+def test_one_that_is_ended_before_its_first_result_leaves_no_earlier_one_to_resume(copied: Sides) -> None:
+    (before,) = stopped(copied)
+
+    def ended(copies: object) -> bool:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        verify_and_keep(copied.clusters(), share=ended)
+    compared: list[PartitionVerified] = []
+    verify_and_keep(copied.clusters(), resume=True, report=compared.append)
+    assert before.place in {one.place for one in compared}
+
+
+def test_a_part_that_was_compared_is_not_the_whole(copied: Sides) -> None:
+    stopped(copied, scope=VerificationScope(sample=0.01))
+    compared: list[PartitionVerified] = []
+    verify_and_keep(copied.clusters(), resume=True, report=compared.append)
+    assert len(compared) == 2
+
+
+def test_the_results_that_are_kept_are_those_of_the_newest(copied: Sides) -> None:
+    verify_and_keep(copied.clusters())
+    began = verify_and_keep(copied.clusters(), chosen=lambda topic: topic == "orders").started_ms
+    assert [one.topic for one in kept_results(copied.clusters(), lambda topic: True, began)] == ["orders"]
+    assert kept_results(copied.clusters(), lambda topic: topic != "orders", began) == []
+    assert kept_results(copied.clusters(), lambda topic: True, began + 60_000) == []
 
 
 def test_what_the_source_cannot_tell_takes_back_no_proof(copied: Sides) -> None:
