@@ -7,13 +7,8 @@ output; the exit code is that of the error (srm_common/errors.py), 1 when any pa
 from __future__ import annotations
 
 import argparse
-import contextlib
 import logging
-import os
-import signal
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,16 +18,13 @@ from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions, RunSelection
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import RunFailed, SrmError
-from srm_common.kafka.client.event_loop import interrupt
 from srm_common.replication.spark.driver_pass import DriverPassRunner
 from srm_common.replication.spark.spark_conf import spark_settings
-from srm_common.replication.spark.spark_pass import JVM_GONE, SparkPassRunner, spark_context
+from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
 from srm_common.settings_files.airflow_connections import from_environment
 from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.spark_jobs.stop_signals import STOPPED, StopSignals
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summary
-
-#: Exit code of a run that was stopped, as shells have it for Ctrl-C.
-_STOPPED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,10 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for foreign in ("kafka", "py4j", "pyspark"):
         logging.getLogger(foreign).setLevel(logging.ERROR)
-    signal.signal(signal.SIGTERM, _stop)
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # spark-submit's JVM has started this process. A run with nothing to copy would not notice that it is gone.
-        threading.Thread(target=_stop_without, args=(os.getppid(),), name="srm-jvm", daemon=True).start()
+    StopSignals().watch()
     try:
         configuration = load_configuration(given.config, connections=from_environment)
         flow = configuration.flow(given.flow)
@@ -84,47 +73,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:
         reason = str(stopped) or "the run was stopped before its end; the next one continues from there"
         print(f"srm: {reason}", file=sys.stderr)
-        return _STOPPED
+        return STOPPED
     return 0
-
-
-#: Set when the JVM that started this process is gone, and when this process has been told to stop.
-_without_jvm, _stopping = threading.Event(), threading.Event()
-_LOOK_SECONDS = 1.0
-#: How long an end may take that nobody waits for any more.
-_END_SECONDS = 60.0
-
-
-def _stop_without(parent: int) -> None:
-    """In a thread of its own: stop this process when it has another parent."""
-    while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
-    _without_jvm.set()
-    if not _stopping.is_set():
-        os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(_END_SECONDS)
-    os._exit(_STOPPED)
-
-
-def _stop(*_: object) -> None:
-    """A polite end: what is open is fenced, and the record says that the run was stopped. Told again, it continues."""
-    if _stopping.is_set():
-        return
-    _stopping.set()
-    # On a connection of its own to the JVM: this thread may be in the midst of a call on the one that it has.
-    threading.Thread(target=_cancel_jobs, name="srm-cancel", daemon=True).start()
-    interrupt(JVM_GONE if _without_jvm.is_set() else "")
-
-
-def _cancel_jobs() -> None:
-    """So that slots do not copy on while the run ends."""
-    from py4j.protocol import Py4JError
-    from pyspark import SparkContext
-
-    context = SparkContext._active_spark_context
-    if context is not None and not _without_jvm.is_set():
-        with contextlib.suppress(Py4JError, OSError):  # it may be ending, too
-            context.cancelAllJobs()
 
 
 def _reported(

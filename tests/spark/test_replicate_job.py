@@ -41,6 +41,11 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
 
 
 def start(configuration: Path, flow: str, *arguments: str) -> subprocess.Popen[str]:
+    return submitted("replicate.py", configuration, flow, *arguments)
+
+
+def submitted(file: str, configuration: Path, flow: str, *arguments: str) -> subprocess.Popen[str]:
+    """A job of ``spark_jobs``, as ``spark-submit`` starts it."""
     # What a killed one leaves goes with the test.
     temporary = configuration.parent / "tmp"
     temporary.mkdir(exist_ok=True)
@@ -49,7 +54,7 @@ def start(configuration: Path, flow: str, *arguments: str) -> subprocess.Popen[s
     return subprocess.Popen(
         [
             *(str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", *options),
-            *(str(ROOT / "spark_jobs" / "replicate.py"), "--flow", flow, "--config", str(configuration)),
+            *(str(ROOT / "spark_jobs" / file), "--flow", flow, "--config", str(configuration)),
             *("--run-id", "r", *arguments),
         ],
         env={
@@ -215,11 +220,11 @@ def assert_nothing_is_open(flow: FlowSettings, topic: str) -> None:
             time.sleep(0.1)
 
 
-def driver_of(job: subprocess.Popen[str]) -> psutil.Process:
+def driver_of(job: subprocess.Popen[str], file: str = "replicate.py") -> psutil.Process:
     """The Python process that runs the job under spark-submit."""
     (driver,) = [
         child
         for child in psutil.Process(job.pid).children(recursive=True)
-        if child.status() != psutil.STATUS_ZOMBIE and "replicate.py" in " ".join(child.cmdline())
+        if child.status() != psutil.STATUS_ZOMBIE and file in " ".join(child.cmdline())
     ]
     return driver

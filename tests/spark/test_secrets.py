@@ -66,23 +66,33 @@ def test_passwords_are_in_no_log_command_line_environment_file_or_topic(
         f"spark.eventLog.enabled true\nspark.eventLog.dir {places['events'].as_uri()}\n"
         "spark.ui.enabled true\nspark.ui.port 0\n"
     )
-    run = subprocess.Popen(
-        [sys.executable, "-m", "srm_common.cli.main", "run", "--config", str(configuration), "--flow", "a->b"],
-        env={one: value for one, value in os.environ.items() if not one.startswith(("PYSPARK", "SPARK"))}
-        | {
-            "PYTHONPATH": str(ROOT),
-            "SPARK_CONF_DIR": str(places["conf"]),
-            "TMPDIR": str(places["temporary"]),
-            "XDG_DATA_HOME": str(places["data"]),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    seen, programs = _processes_of(run)
-    printed, _ = run.communicate(timeout=60)
-    assert run.returncode == 0, printed
-    assert {"java"} < programs, "Spark has copied"
+    seen: dict[str, str] = {}
+    printed = ""
+    for program in (
+        ("srm_common.cli.main", "run"),
+        ("srm_common.spark_jobs.verify", "--against", "source", "--master", "local[2]"),
+    ):
+        run = subprocess.Popen(
+            [sys.executable, "-m", *program, "--config", str(configuration), "--flow", "a->b"],
+            env={one: value for one, value in os.environ.items() if not one.startswith(("PYSPARK", "SPARK"))}
+            | {
+                "PYTHONPATH": str(ROOT),
+                "SPARK_CONF_DIR": str(places["conf"]),
+                "TMPDIR": str(places["temporary"]),
+                "XDG_DATA_HOME": str(places["data"]),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        of_run, programs = _processes_of(run)
+        of_run = {f"{program[0]}: {where}": text for where, text in of_run.items()}
+        output, _ = run.communicate(timeout=60)
+        assert run.returncode == 0, output
+        assert {"java"} < programs, "Spark has worked"
+        seen |= of_run
+        printed += output
+    assert "a->b: no difference in 3 partitions" in printed, printed
     # They are found where they are: brokers know their users by name and password.
     assert _canary_in((kafkas["source"].directory / "node-1" / "server.properties").read_bytes())
     found = [where for where, text in seen.items() if _canary_in(text)]

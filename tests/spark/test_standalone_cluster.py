@@ -40,13 +40,18 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def submit(
-    cluster: StandaloneSpark, python: Path, configuration: Path, flow: str, conf: Mapping[str, str]
+    cluster: StandaloneSpark,
+    python: Path,
+    configuration: Path,
+    flow: str,
+    conf: Mapping[str, str],
+    file: str = "replicate.py",
 ) -> subprocess.Popen[str]:
     """The job as an operator submits it; the driver runs in this interpreter. spark-submit passes all that the driver
     writes to standard output."""
     options = [item for key, value in conf.items() for item in ("--conf", f"{key}={value}")]
     spark_submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.master, *options]
-    job = [str(ROOT / "spark_jobs" / "replicate.py"), "--flow", flow, "--config", str(configuration), "--run-id", "r"]
+    job = [str(ROOT / "spark_jobs" / file), "--flow", flow, "--config", str(configuration), "--run-id", "r"]
     submitted = subprocess.Popen(
         spark_submit + job,
         env={
@@ -109,6 +114,11 @@ def test_the_package_and_its_dependencies_reach_the_workers(
         assert read(target_kafka, f"{flow.name.source}.{name}", partition) == read(source_kafka, name, partition)
     # Both workers had a slot.
     assert len(list(cluster.work_of_last_application())) == 2
+
+    verified = submit(cluster, bare_python, configuration, str(flow.name), conf, "verify.py")
+    output = output_of(verified)
+    assert verified.returncode == 0, output + cluster.logs()[-3000:]
+    assert "no difference in 4 partitions, 24000 records proved" in output
 
 
 @pytest.mark.soak  # packing and unpacking take more than a minute

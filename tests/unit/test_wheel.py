@@ -35,7 +35,9 @@ def test_it_installs_no_name_that_others_may_have(names: list[str]) -> None:
 
 
 def test_it_is_typed_and_has_the_spark_job(names: list[str]) -> None:
-    assert {"srm_common/py.typed", "srm_common/spark_jobs/replicate.py"} <= set(names)
+    assert {"srm_common/py.typed", "srm_common/spark_jobs/replicate.py", "srm_common/spark_jobs/verify.py"} <= set(
+        names
+    )
     assert "srm_common/airflow_bridge/srm-spark-submit" in names
 
 

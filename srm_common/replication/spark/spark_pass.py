@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 #: What spark-submit calls an application that was given no name.
-_NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py")
+_NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py", "verify.py")
 
 JVM_GONE = "the Spark application's JVM is gone; start the run again"
 #: A pass is cancelled when it lasts longer than planned by so many times what a slot may wait for one answer.
@@ -143,7 +143,7 @@ class SparkPassRunner:
                     f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start and was cancelled; the "
                     "logs of Spark's executors say what the slots were waiting for"
                 ) from error
-            raise _translated(str(error)) from error
+            raise job_error(str(error), "copy", "pass") from error
         finally:
             watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
@@ -158,13 +158,14 @@ def _raise_interrupt(error: BaseException) -> None:
         found = found.__context__
 
 
-def _translated(text: str) -> ConfigError | LostProcess:
-    """What a failed job means; ``text`` is the JVM's message with its traces."""
+def job_error(text: str, work: str, unit: str) -> ConfigError | LostProcess:
+    """What a failed job means; ``text`` is the JVM's message with its traces. ``work`` and ``unit`` are for the
+    sentence: what workers do, and what Spark has given up."""
     missing = next((line for line in text.splitlines() if "ModuleNotFoundError: " in line), None)
     if missing is not None:
         return ConfigError(
-            f"Spark workers cannot run the copy ({missing.strip()}); install the package with its "
+            f"Spark workers cannot run the {work} ({missing.strip()}); install the package with its "
             f"dependencies on them, or ship it with --archives, see docs/spark.md"
         )
     first = next((line.strip() for line in text.splitlines() if "Exception" in line or "aborted" in line), text)
-    return LostProcess(f"Spark gave up the pass: {first[:300]}")
+    return LostProcess(f"Spark gave up the {unit}: {first[:300]}")

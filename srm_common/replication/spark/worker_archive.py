@@ -10,8 +10,10 @@ from pathlib import Path
 import srm_common
 from srm_common.errors import ConfigError
 
-#: Distributions that slots import, with all that these import; the last two only where a key is given.
+#: Distributions that slots import, with all that these import; cryptography and cffi only where a key is given.
 NEEDED = ("kafka-python", "crc32c", "cramjam", "cryptography", "cffi")
+#: What tasks of a verification import besides.
+NEEDED_TO_VERIFY = ("confluent-kafka",)
 #: For logins by Kerberos, where it is installed here; the workers need the system's library (libgssapi_krb5), too.
 KERBEROS = ("gssapi", "decorator")
 #: What flows with transforms need, and what makes them quick where it is installed here.
@@ -46,7 +48,7 @@ def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
         within = origin.relative_to(package).parts
         if origin.is_file() and "__pycache__" not in within and within[0] not in _LEFT_OUT:
             yield origin, str(origin.relative_to(package.parent))
-    for needed in (*NEEDED, *KERBEROS, *((*NEEDED_TO_TRANSFORM, *QUICK) if transforms else ())):
+    for needed in (*NEEDED, *NEEDED_TO_VERIFY, *KERBEROS, *((*NEEDED_TO_TRANSFORM, *QUICK) if transforms else ())):
         try:
             distribution = importlib.metadata.distribution(needed)
         except importlib.metadata.PackageNotFoundError as error:

@@ -1,0 +1,150 @@
+"""Verification in Spark: each task is a job of its own, of one Spark task, and as many run at a time as there are
+slots.
+
+So results come as soon as they are there, and a job that Spark gives up, after its worker was lost again and again,
+takes no others with it. Workers only read: Spark may do a task again, and takes the result of one attempt.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+from srm_common.domain.offsets.verification_tasks import TaskResult, VerificationJob, VerificationTask
+from srm_common.errors import ConfigError, RunFailed
+from srm_common.replication.spark.spark_pass import JVM_GONE, job_error
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+VerifyTask = Callable[[VerificationJob, VerificationTask], TaskResult]
+_LOOK_SECONDS = 1.0
+#: What Spark says of jobs of an application that has ended.
+_APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
+
+
+@dataclass(frozen=True)
+class VerificationWork:
+    """What a Spark task does with its partition of the RDD; travels to workers by reference to this module."""
+
+    job: VerificationJob
+    verify: VerifyTask
+
+    def __call__(self, tasks: Iterable[VerificationTask]) -> Iterator[TaskResult]:
+        for task in tasks:
+            yield self._verified(task)
+
+    def _verified(self, task: VerificationTask) -> TaskResult:
+        """A fault that nobody foresaw is that of the task's partitions; its trace goes to the worker's standard
+        error."""
+        try:
+            return self.verify(self.job, task)
+        except Exception as error:
+            traceback.print_exc()
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            where = f"{os.path.basename(place.filename)}:{place.lineno}"
+            return TaskResult.failed(task, f"{type(error).__name__} at {where}: {error}")
+
+
+class SparkVerification:
+    """A runner of verification tasks. Call it with the job and the tasks; gives the results as they come.
+
+    Args:
+        start: gives the application's context; called before the first task.
+        verify: what a worker does.
+        slots: how many tasks run at a time.
+        stopping: set when the application is to end: what fails then is nobody's fault.
+
+    Raises:
+        RunFailed: the application is gone.
+        ConfigError: workers cannot import this package.
+        KeyboardInterrupt: ``stopping`` was set.
+        Exception: whatever else kept a job from being started.
+    """
+
+    def __init__(
+        self, start: Callable[[], SparkContext], verify: VerifyTask, slots: int, stopping: threading.Event | None = None
+    ) -> None:
+        self._start = start
+        self._verify = verify
+        self._slots = slots
+        self._stopping = stopping or threading.Event()
+        self._context: SparkContext | None = None
+
+    def __call__(self, job: VerificationJob, tasks: Sequence[VerificationTask]) -> Iterator[TaskResult]:
+        if not tasks:
+            return
+        context = self._context = self._context or self._start()
+        work = VerificationWork(job, self._verify)
+        waiting: SimpleQueue[VerificationTask] = SimpleQueue()
+        for task in tasks:
+            waiting.put(task)
+        ended: SimpleQueue[TaskResult | Exception] = SimpleQueue()
+        for number in range(min(self._slots, len(tasks))):
+            arguments = context, work, waiting, ended
+            threading.Thread(target=self._slot, args=arguments, name=f"srm-verify-{number}", daemon=True).start()
+        try:
+            for _ in tasks:
+                found = self._next(ended)
+                if not isinstance(found, TaskResult):
+                    raise found
+                yield found
+        finally:
+            # What is left if this is the end: slots find nothing more to do.
+            _empty(waiting)
+
+    def _next(self, ended: SimpleQueue[TaskResult | Exception]) -> TaskResult | Exception:
+        while True:
+            if self._stopping.is_set():
+                raise KeyboardInterrupt
+            try:
+                return ended.get(timeout=_LOOK_SECONDS)
+            except Empty:
+                continue
+
+    def _slot(
+        self,
+        context: SparkContext,
+        work: VerificationWork,
+        waiting: SimpleQueue[VerificationTask],
+        ended: SimpleQueue[TaskResult | Exception],
+    ) -> None:
+        """In a thread of its own: one task after the other."""
+        from py4j.protocol import Py4JError, Py4JNetworkError
+        from pyspark.errors import PySparkException
+
+        while not self._stopping.is_set():
+            try:
+                task = waiting.get_nowait()
+            except Empty:
+                return
+            try:
+                (found,) = context.parallelize([task], 1).mapPartitions(work).collect()
+            except (Py4JNetworkError, ConnectionError):
+                ended.put(RunFailed(JVM_GONE))
+                return
+            except (Py4JError, PySparkException) as error:
+                if self._stopping.is_set():
+                    return
+                fault = job_error(str(error), "comparison", "comparison")
+                if isinstance(fault, ConfigError) or any(words in str(error) for words in _APPLICATION_ENDED):
+                    ended.put(fault if isinstance(fault, ConfigError) else RunFailed(JVM_GONE))
+                    return
+                found = TaskResult.failed(task, str(fault))
+            except Exception as error:  # raised where the results are taken
+                ended.put(error)
+                return
+            ended.put(found)
+
+
+def _empty(waiting: SimpleQueue[VerificationTask]) -> None:
+    try:
+        while True:
+            waiting.get_nowait()
+    except Empty:
+        return

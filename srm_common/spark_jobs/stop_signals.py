@@ -1,0 +1,64 @@
+"""How a Spark application of ours is ended: by SIGTERM, or because its JVM is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+
+from srm_common.kafka.client.event_loop import interrupt
+from srm_common.replication.spark.spark_pass import JVM_GONE
+
+#: Exit code of what was stopped, as shells have it for Ctrl-C.
+STOPPED = 130
+_LOOK_SECONDS = 1.0
+#: How long an end may take that nobody waits for any more.
+_END_SECONDS = 60.0
+
+
+class StopSignals:
+    """Raises KeyboardInterrupt in the main thread when the process is told to stop, and ends Spark's jobs. The
+    exception's text is the reason, empty for SIGTERM."""
+
+    def __init__(self) -> None:
+        #: Set when the process has been told to stop.
+        self.stopping = threading.Event()
+        self._without_jvm = threading.Event()
+
+    def watch(self) -> None:
+        """From now on; to be called in the main thread."""
+        signal.signal(signal.SIGTERM, self._stop)
+        if "PYSPARK_GATEWAY_PORT" in os.environ:
+            # spark-submit's JVM has started this process. What does not talk to it would not notice that it is gone.
+            threading.Thread(target=self._stop_without, args=(os.getppid(),), name="srm-jvm", daemon=True).start()
+
+    def _stop_without(self, parent: int) -> None:
+        """In a thread of its own: stop this process when it has another parent."""
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        self._without_jvm.set()
+        if not self.stopping.is_set():
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_END_SECONDS)
+        os._exit(STOPPED)
+
+    def _stop(self, *_: object) -> None:
+        """A polite end. Told again, it continues."""
+        if self.stopping.is_set():
+            return
+        self.stopping.set()
+        # On a connection of its own to the JVM: this thread may be in the midst of a call on the one that it has.
+        threading.Thread(target=self._cancel_jobs, name="srm-cancel", daemon=True).start()
+        interrupt(JVM_GONE if self._without_jvm.is_set() else "")
+
+    def _cancel_jobs(self) -> None:
+        """So that workers do not go on while the process ends."""
+        from py4j.protocol import Py4JError
+        from pyspark import SparkContext
+
+        context = SparkContext._active_spark_context
+        if context is not None and not self._without_jvm.is_set():
+            with contextlib.suppress(Py4JError, OSError):  # it may be ending, too
+                context.cancelAllJobs()
