@@ -7,6 +7,10 @@ A DAG file needs one line::
 and another one, for the DAGs that move consumer groups::
 
     globals().update(move_dags())
+
+and a third one, for the DAG that verifies copies::
+
+    globals().update(verify_dags())
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-__all__ = ["flow_dags", "move_dags"]
+__all__ = ["flow_dags", "move_dags", "verify_dags"]
 
 
 def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
@@ -42,6 +46,15 @@ def move_dags(config: str | Path | None = None) -> dict[str, DAG]:
     from srm_common.airflow_bridge.move_dag_factory import build_move_dags
 
     return build_move_dags(config)
+
+
+def verify_dags(config: str | Path | None = None) -> dict[str, DAG]:
+    """``srm.verify``, for the flows of the configuration file, which is found, and refused, as by :func:`flow_dags`. A
+    file without flows has none."""
+    _drop_outdated()
+    from srm_common.airflow_bridge.verify_dag import build_verify_dags
+
+    return build_verify_dags(config)
 
 
 def _drop_outdated() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
+from srm_common.domain.offsets.verification import Against, VerificationScope, parse_moment
 from srm_common.domain.runs.run_options import RunOptions
 
 
@@ -92,3 +93,57 @@ class MoveParams:
             ),
             approved=bool(params["approved"]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyParams:
+    """``sample`` is a percentage; ``since`` a time, None: all that there is. ``topics`` and ``topics_exclude`` narrow
+    what is compared. ``resume``: go on with the newest verification, if it was stopped."""
+
+    flow: FlowName
+    against: Against = Against.MAP
+    topics: tuple[str, ...] | None = None
+    topics_exclude: tuple[str, ...] | None = None
+    sample: float = 100.0
+    since: str | None = None
+    resume: bool = False
+
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> VerifyParams:
+        """``params`` of the task's context, checked by Airflow against their schemas."""
+        return cls(
+            flow=FlowName.parse(params["flow"]),
+            against=Against(params["against"]),
+            topics=_patterns(params.get("topics")),
+            topics_exclude=_patterns(params.get("topics.exclude")),
+            sample=float(params["sample"]),
+            since=params.get("since") or None,
+            resume=bool(params["resume"]),
+        )
+
+    @property
+    def scope(self) -> VerificationScope:
+        """Raises :class:`ConfigError` for a time that cannot be read."""
+        return VerificationScope(self.sample / 100, None if self.since is None else parse_moment(self.since))
+
+    def selection(self, run_id: str) -> RunOptions:
+        """Which topics are meant. Raises :class:`ConfigError` for an expression that cannot be used."""
+        return RunOptions(run_id, topics=self.topics, topics_exclude=self.topics_exclude)
+
+    def arguments(self, resume_since: str | None) -> list[str]:
+        """For the command line of the Spark job, but for the flow, the file and the run.
+
+        Args:
+            resume_since: a time; go on with a verification that was stopped, if it began then or later.
+        """
+        arguments = ["--against", self.against.value, "--sample", f"{self.sample:f}%"]
+        for option, value in (
+            ("--topics", ",".join(self.topics or ()) or None),
+            ("--topics-exclude", ",".join(self.topics_exclude or ()) or None),
+            ("--since", self.since),
+            ("--resume", resume_since),
+        ):
+            if value is not None:
+                # In one word: an expression may begin with a hyphen.
+                arguments.append(f"{option}={value}")
+        return arguments

@@ -22,7 +22,11 @@ _LOG = logging.getLogger(__name__)
 #: ``0`` in the environment of scheduler and DAG processor switches it off.
 VARIABLE = "SRM_PRELOAD"
 _PACKAGE = "srm_common"
-_DAG_MODULES = ("srm_common.airflow_bridge.dag_factory", "srm_common.airflow_bridge.move_dag_factory")
+_DAG_MODULES = (
+    "srm_common.airflow_bridge.dag_factory",
+    "srm_common.airflow_bridge.move_dag_factory",
+    "srm_common.airflow_bridge.verify_dag",
+)
 #: What tasks import when they run.
 _TASK_MODULES = (
     "srm_common.airflow_bridge.alarms",
@@ -34,7 +38,9 @@ _TASK_MODULES = (
     "srm_common.usecases.monitoring.report_run",
     "srm_common.usecases.moving.failover",
     "srm_common.usecases.moving.switch_direction",
+    "srm_common.usecases.offsets.kept_verification",
     "srm_common.usecases.offsets.resume_points",
+    "srm_common.usecases.offsets.shared_verification",
     "srm_common.usecases.offsets.sync_checkpoints",
     "srm_common.usecases.runs.emit_heartbeat",
     "srm_common.usecases.runs.run_journal",

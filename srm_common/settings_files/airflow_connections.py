@@ -4,7 +4,7 @@ A connection's extra holds librdkafka settings, as for Airflow's Kafka provider;
 login and password the user. Where a process finds it:
 
 * the environment variable ``AIRFLOW_CONN_<ID>``, as everywhere in Airflow: the only way in the Spark driver, to which
-  :mod:`srm_common.airflow_bridge.replicate_operator` hands it down, and the easy way for ``srm-control``;
+  :mod:`srm_common.airflow_bridge.spark_job_operator` hands it down, and the easy way for ``srm-control``;
 * in a task, Airflow's own lookup (secrets backends, then the database by its API);
 * elsewhere with an Airflow home: the same lookup, in Airflow's database.
 """

@@ -30,6 +30,7 @@ _HERE = Path(__file__).parent
 LONGEST_FIRST = (
     "scheduler",
     "test_failover_dags.py",
+    "test_verify_dag.py",
     "test_install.py",
     "test_secrets.py",
     "test_demo.py",

@@ -213,7 +213,7 @@ HEAVY = (
 )
 
 
-@pytest.mark.parametrize(("file", "dags"), [("replicate_flows.py", 50), ("move_groups.py", 3)])
+@pytest.mark.parametrize(("file", "dags"), [("replicate_flows.py", 50), ("move_groups.py", 3), ("verify_copies.py", 1)])
 def test_parsing_loads_nothing_heavy_and_opens_nothing(
     dags_folder: Path, configuration_file: ConfigurationFile, file: str, dags: int
 ) -> None:
@@ -236,7 +236,7 @@ def test_a_worker_builds_only_the_dag_of_its_task(
     assert list(DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False).dags) == ["srm.c7.c8"]
 
 
-@pytest.mark.parametrize("file", ["replicate_flows.py", "move_groups.py"])
+@pytest.mark.parametrize("file", ["replicate_flows.py", "move_groups.py", "verify_copies.py"])
 def test_the_dag_file_is_three_lines(dags_folder: Path, file: str) -> None:
     code = [line for line in (dags_folder / file).read_text().splitlines() if line.strip()]
     assert len(code) == 3

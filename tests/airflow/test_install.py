@@ -66,8 +66,8 @@ def run_python(python: Path, code: str, folder: Path) -> str:
 def test_the_wheel_has_all_that_runs_outside_python(python: Path, tmp_path: Path) -> None:
     found = run_python(
         python,
-        "from srm_common.airflow_bridge.replicate_operator import job_path, submit_wrapper; "
-        "import os; print(job_path(), submit_wrapper(), os.access(submit_wrapper(), os.X_OK))",
+        "from srm_common.airflow_bridge.spark_job_operator import job_path, submit_wrapper; "
+        "import os; print(job_path('replicate.py'), submit_wrapper(), os.access(submit_wrapper(), os.X_OK))",
         tmp_path,
     )
     job, wrapper, executable = found.splitlines()[-1].split()

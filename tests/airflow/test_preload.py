@@ -27,6 +27,8 @@ FILES = (
     "move_operators.py",
     "operators.py",
     "replicate_operator.py",
+    "spark_job_operator.py",
+    "verify_operator.py",
 )
 #: Airflow is imported once, and each case is a fork of that process, as Airflow's own children are.
 _PRELOADED = """
@@ -93,8 +95,8 @@ def test_a_task_finds_its_imports_done(tmp_path: Path) -> None:
 def test_the_dag_processor_has_what_a_parse_needs_and_no_kafka_client(tmp_path: Path) -> None:
     then = """
 before = set(sys.modules)
-from srm_common.airflow_bridge import flow_dags, move_dags
-assert flow_dags() and move_dags()
+from srm_common.airflow_bridge import flow_dags, move_dags, verify_dags
+assert flow_dags() and move_dags() and verify_dags()
 print("told", [name for name in set(sys.modules) - before if name.startswith("srm_common")])
 print("told", {"kafka", "confluent_kafka"} & before)
 """

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from srm_common.airflow_bridge.move_tasks import MODE_TITLES, move_specs
-from srm_common.airflow_bridge.params import MoveParams, RunParams
+from srm_common.airflow_bridge.params import MoveParams, RunParams, VerifyParams
 from srm_common.domain.flow import FlowName
 from srm_common.domain.moving.moves import MoveKind, MoveMode, StepName
+from srm_common.domain.offsets.verification import Against, VerificationScope
 from srm_common.errors import ConfigError
+from srm_common.spark_jobs.verify import _arguments
 
 
 def test_a_scheduled_run_is_as_the_file_says() -> None:
@@ -77,3 +79,33 @@ def test_every_step_of_a_move_is_a_task_in_its_order() -> None:
 
 def test_every_mode_has_a_title() -> None:
     assert MODE_TITLES.keys() == set(MoveMode)
+
+
+ALL: dict[str, Any] = {
+    "flow": "a->b",
+    "against": "map",
+    "topics": [],
+    "topics.exclude": None,
+    "sample": 100,
+    "since": None,
+}
+
+
+def test_a_verification_of_all_has_nothing_to_say() -> None:
+    params = VerifyParams.of({**ALL, "resume": False})
+    assert params == VerifyParams(FlowName("a", "b"))
+    assert params.scope == VerificationScope()
+    assert params.arguments(None) == ["--against", "map", "--sample", "100.000000%"]
+
+
+def test_choices_of_a_verification_reach_the_spark_job() -> None:
+    chosen = {"against": "source", "topics": ["orders.*", " a{1,2} ", ""], "topics.exclude": ["-x"], "sample": 0.5}
+    params = VerifyParams.of({**ALL, **chosen, "since": "2026-11-23T00:00:00Z", "resume": True})
+    given = _arguments(["--flow", "a->b", "--config", "f", *params.arguments("2026-11-24T03:00:00+00:00")])
+    assert given.topics == params.topics == ("orders.*", "a{1,2}")
+    assert given.topics_exclude == params.topics_exclude == ("-x",)
+    assert VerificationScope(given.sample, given.since) == params.scope == VerificationScope(0.005, 1795392000000)
+    assert (given.against, given.resume) == (str(Against.SOURCE), 1795489200000)
+    assert params.selection("r").wants("orders.1")
+    with pytest.raises(ConfigError, match="'yesterday' is not a time"):
+        _ = VerifyParams.of({**ALL, "since": "yesterday", "resume": False}).scope

@@ -15,7 +15,7 @@ import pytest
 
 from srm_common import airflow_bridge
 
-# As ``replicate_operator.submit_wrapper``, which imports Airflow, has it: tests/airflow/test_install.py.
+# As ``spark_job_operator.submit_wrapper``, which imports Airflow, has it: tests/airflow/test_install.py.
 WRAPPER = str(Path(airflow_bridge.__path__[0], "srm-spark-submit"))
 # All that the wrapper and the stand-in call, but setpriv.
 TOOLS = ("sh", "sleep", "dirname", "cat")

@@ -1,0 +1,160 @@
+"""What tasks with a Spark job of this project have in common: the Spark provider's operator, with this project's jobs
+and submit wrapper."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES
+from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from srm_common.domain.flow import FlowSettings
+
+# The job's last word: one sentence after this mark.
+ERROR_MARK = "srm: "
+
+
+class SparkJobOperator(SparkSubmitOperator):
+    """Submits a job of ``srm_common/spark_jobs``, unless there is so little to do that it is done here.
+
+    The command line is made when the task runs, out of the worker's own paths; it holds names only, since everybody on
+    the machine can read it. Fails without a retry when the exit code says that none would help.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._works_here = False
+
+    def submit(
+        self,
+        context: Context,
+        settings: FlowSettings,
+        job: str,
+        arguments: Sequence[str],
+        connections: Mapping[str, str],
+        folder: Path,
+    ) -> None:
+        """Submit ``job`` for a flow and wait for its end.
+
+        Args:
+            job: its file, see :func:`job_path`.
+            connections: Airflow connections, as variables of the job's environment.
+            folder: for the driver's temporary files.
+
+        Raises:
+            AirflowException: it failed, with the job's last word; AirflowFailException where no retry helps.
+        """
+        self.application = job
+        self._spark_binary = str(submit_wrapper())
+        # Neither arguments nor env_vars have connections: on some masters the provider writes these into the command
+        # line.
+        self.env_vars = spark_environment()
+        self.conf = launch_settings(settings, folder)
+        self.application_args = list(arguments)
+        try:
+            with environment({**connections, "TMPDIR": str(folder)}):
+                super().execute(context)
+        except AirflowException as failure:
+            raise self._submit_failure(failure, settings, context["run_id"]) from None
+
+    @contextmanager
+    def working_here(self) -> Iterator[None]:
+        """Inside, the task does the work in its own process; who ends the task, interrupts that."""
+        self._works_here = True
+        try:
+            yield
+        finally:
+            self._works_here = False
+
+    def on_kill(self) -> None:
+        if self._works_here:
+            from srm_common.kafka.client.event_loop import interrupt
+
+            # Airflow calls this in the midst of the work and would let it continue.
+            interrupt()
+            return
+        super().on_kill()
+
+    def is_final(self, exit_code: int | None, settings: FlowSettings, run_id: str) -> bool:
+        """Whether a retry would be in vain after this exit code of the job."""
+        return exit_code in FINAL_EXIT_CODES
+
+    def require_connection(self) -> None:
+        """The provider takes a missing connection for YARN and says so nowhere."""
+        try:
+            BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            raise AirflowFailException(
+                f"the Airflow connection '{self._conn_id}', which says where Spark runs, does not exist; create it: "
+                f"airflow connections add {self._conn_id} --conn-type spark --conn-host 'local[2]'"
+            ) from None
+
+    def _submit_failure(self, failure: AirflowException, settings: FlowSettings, run_id: str) -> AirflowException:
+        process = None if self._hook is None else self._hook._submit_sp
+        code = None if process is None else process.returncode
+        kind = AirflowFailException if self.is_final(code, settings, run_id) else AirflowException
+        for line in reversed(str(failure).splitlines()):
+            if line.startswith(ERROR_MARK):
+                return kind(line.removeprefix(ERROR_MARK))
+        return kind(f"spark-submit of {settings.name} ended with exit code {code}; its output is in this log, above")
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Inside, this process and the children it starts have these variables, too. A task has a process of its own."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def submit_wrapper() -> Path:
+    """``srm-spark-submit``, which ends Spark with its parent process."""
+    return Path(__file__).with_name("srm-spark-submit")
+
+
+def job_path(name: str) -> str:
+    """Path of a Spark job: ``replicate.py`` or ``verify.py``."""
+    return str(Path(__file__).parents[1] / "spark_jobs" / name)
+
+
+def launch_settings(flow: FlowSettings, temporary: Path) -> dict[str, str]:
+    """What the driver's JVM must be given before it starts; the job itself sets the rest, unless it is set already."""
+    settings = spark_settings("local", flow.tasks_max, temporary=temporary, statements=flow.needs_spark_sql)
+    return {key: settings[key] for key in LAUNCH_SETTINGS}
+
+
+def spark_environment() -> dict[str, str]:
+    """Environment of spark-submit: driver and local workers run in this interpreter, where srm_common is installed.
+
+    Without SPARK_HOME, pip's spark-submit asks the first python on the PATH for its pyspark, which may be another one.
+    """
+    # Where the environment names another Python, that is the one of the cluster's workers.
+    environment = {
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable),
+    }
+    if "SPARK_HOME" not in os.environ:
+        pyspark = importlib.util.find_spec("pyspark")
+        if pyspark is not None and pyspark.origin is not None:
+            environment["SPARK_HOME"] = str(Path(pyspark.origin).parent)
+    return environment
