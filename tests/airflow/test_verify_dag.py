@@ -11,11 +11,13 @@ import pytest
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.offsets.verification import PartitionVerified
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
+from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.usecases.offsets.kept_verification import summary_in
+from srm_common.usecases.offsets.kept_verification import results_in, summary_in, verify_and_keep
 from tests.kafka.flows import write
 
 DAG = "srm.verify"
@@ -187,3 +189,32 @@ def test_it_proves_a_flow_and_then_names_a_planted_difference(site: Site, airflo
     # Other topics have no such fault.
     state, found, log, _ = verified(airflow, **{"topics.exclude": ["orders"]})
     assert (state, found["counts"]) == ("success", {}), log
+
+
+def test_what_was_compared_before_a_fault_is_left_out_by_the_retry(site: Site, airflow: LocalAirflow) -> None:
+    """The target's broker is away during the first try. A part was compared shortly before, as if by it."""
+    site.configure(1 << 40)
+    seen: list[PartitionVerified] = []
+
+    def stop(result: PartitionVerified) -> None:
+        seen.append(result)
+        raise KeyboardInterrupt
+
+    with site.clusters() as clusters, pytest.raises(KeyboardInterrupt):
+        verify_and_keep(clusters, report=stop)
+    (done,) = seen
+    site.b.stop()
+    run_id = airflow.trigger(DAG, {"flow": "a->b"})
+    wait_until(lambda: airflow.tasks(DAG, run_id)["verify"]["state"] == "up_for_retry", 600, "the first try to fail")
+    site.b.start()
+    site.b.wait_until_ready()
+    airflow.wait_for_run(DAG, run_id, 600)
+    tries = int(airflow.tasks(DAG, run_id)["verify"]["try_number"])
+    assert tries == 2, airflow.log(DAG, run_id, "verify", tries)
+    with site.clusters() as clusters:
+        known = clusters.state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
+    summary, results = summary_in(known), results_in(known)["orders"]
+    assert summary is not None
+    assert summary.ended_ms is not None
+    assert {number for number, one in results.items() if one.checked_ms == done.checked_ms} == {done.partition}
+    assert all(one.checked_ms >= summary.started_ms for one in results.values())
