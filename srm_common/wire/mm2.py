@@ -11,6 +11,7 @@ import json
 import struct
 from struct import unpack_from
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_syncs import OffsetSync
@@ -47,17 +48,19 @@ def partition_for(key: bytes, partitions: int) -> int:
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
-# Headers of the record of a source offset: the leader epoch of the last offset copied, and a position of 0.
+# Headers of the record of a source offset: the leader epoch of the last offset copied, where the copy ends, and a
+# position of 0.
 #
 # MirrorMaker 2 and Kafka Connect read the keys and values of these records only, which stay as they write them. So
 # records written by them, by an operator or by software without these headers have no epoch, and nothing is
-# checked then.
+# checked then; nor do they say where the copy ends.
 #
 # A value names the last offset copied, so it cannot say that offset 0 is the next one: without an offset it means "no
-# position", for which a rule says where to begin. The second header makes that difference.
+# position", for which a rule says where to begin. The last header makes that difference.
 
 
 EPOCH_HEADER = b"srm.leader.epoch"
+COPIED_TO_HEADER = b"srm.copied.to"
 _FIRST = b"srm.first.offset"
 #: To a value without an offset: copying continues at offset 0, and what is missing there is lost data.
 FROM_ZERO: Headers = ((_FIRST, b"0"),)
@@ -69,6 +72,16 @@ def epoch_headers(epoch: int) -> Headers:
     return ((EPOCH_HEADER, b"%d" % epoch),) if epoch >= 0 else ()
 
 
+def copied_to_headers(copied_to: CopiedTo | None, position: int) -> Headers:
+    """The header to write beside a ``position``; none where it is not known. The upstream end is left out where it is
+    the position, as behind nearly every commit."""
+    if copied_to is None:
+        return ()
+    upstream, downstream = copied_to
+    value = b"%d" % downstream if upstream == position else b"%d,%d" % (downstream, upstream)
+    return ((COPIED_TO_HEADER, value),)
+
+
 def epoch_in(headers: bytes) -> int:
     """The epoch that a record's headers tell; -1 where they tell none.
 
@@ -77,6 +90,22 @@ def epoch_in(headers: bytes) -> int:
     """
     text = read_headers(headers).get(EPOCH_HEADER, b"")
     return int(text) if text.isdigit() and int(text) <= _LARGEST else -1
+
+
+def copied_to_in(headers: bytes, position: int) -> CopiedTo | None:
+    """The inverse of :func:`copied_to_headers`; None where the headers do not tell.
+
+    Raises:
+        CorruptBatch: they cannot be read.
+    """
+    downstream, comma, upstream = read_headers(headers).get(COPIED_TO_HEADER, b"").partition(b",")
+    if not _is_offset(downstream) or (comma and not _is_offset(upstream)):
+        return None
+    return CopiedTo(int(upstream) if comma else position, int(downstream))
+
+
+def _is_offset(text: bytes) -> bool:
+    return text.isdigit() and len(text) < 20
 
 
 def from_zero(headers: bytes) -> bool:

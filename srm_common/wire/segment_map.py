@@ -22,7 +22,7 @@ from srm_common.wire.segments import (
     body_bytes,
     decode_segment_value,
     encode_joined,
-    fingerprint_bytes,
+    header_bytes,
     is_joined,
     joined_key,
     segment_headers,
@@ -61,16 +61,14 @@ class CommittedSegments(Sequence[Segment]):
         if upstream_start in values:
             del values[upstream_start]
         if value is not None:
-            values[upstream_start] = place.to_bytes(PLACE_BYTES, "big") + value + fingerprint_bytes(headers)
+            values[upstream_start] = place.to_bytes(PLACE_BYTES, "big") + value + header_bytes(headers)
 
     def put_joined(self, upstream_start: int, value: bytes | None, place: int, headers: bytes = b"") -> None:
         """As :meth:`put`, for a joined segment that belongs at ``place``."""
         if value is None:
             self._joined.pop((upstream_start, place), None)
         else:
-            self._joined[upstream_start, place] = (
-                place.to_bytes(PLACE_BYTES, "big") + value + fingerprint_bytes(headers)
-            )
+            self._joined[upstream_start, place] = place.to_bytes(PLACE_BYTES, "big") + value + header_bytes(headers)
 
     def items(self) -> Iterable[tuple[int, bytes]]:
         """Upstream starts and encoded values, each behind its place (8 bytes), without what a joined one holds."""

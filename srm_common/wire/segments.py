@@ -24,8 +24,12 @@ where that was, so that whoever replaces it cannot take one for another:
 Readers that know version 2 only tell that they cannot read it, and have a gap in their map there.
 
 The fingerprint of either, where it is known, is the record's header ``f``: 12 bytes, as
-:mod:`srm_common.domain.offsets.fingerprints` has them. Readers that do not know it do not see it. In memory it lies
-behind the value.
+:mod:`srm_common.domain.offsets.fingerprints` has them. With it, the header ``c`` says what the flow had committed
+before (:class:`~srm_common.domain.copied_to.CopiedTo`), where it knows:
+
+    c       downstream start - downstream end before | zigzag of upstream end before - upstream start, unless it is 0
+
+Readers that do not know these headers do not see them. In memory their values lie behind that of the record.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from __future__ import annotations
 import struct
 import zlib
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import FINGERPRINT_BYTES, Fingerprint
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, OffsetSpan, Segment
 from srm_common.domain.topic_partition import TopicPartition
@@ -49,9 +54,14 @@ _MOST_BODY_BYTES = 1 << 20
 #: The fixed part of a value: downstream start, generation.
 VALUE_HEAD = struct.Struct(">QI")
 assert VALUE_HEAD.size == VALUE_HEAD_BYTES
-_FINGERPRINT_HEADER = b"f"
-#: What the headers of nearly all segments begin with: one header, its name, and the length of its value.
+_FINGERPRINT_HEADER, _AFTER_HEADER = b"f", b"c"
+#: What the headers of nearly all segments begin with: their number, the name of the first, and the length of its value;
+#: and the name of the second one, which stands in front of the length of its value.
 _ONE_FINGERPRINT = b"\x02\x02f" + bytes((FINGERPRINT_BYTES << 1,))
+_BOTH = b"\x04" + _ONE_FINGERPRINT[1:]
+_NAMED = b"\x02c"
+_AFTER_AT = len(_BOTH) + FINGERPRINT_BYTES
+_AFTER_LENGTH_AT = _AFTER_AT + len(_NAMED)
 
 
 def segment_key_prefix(topic: str, partition: int) -> bytes:
@@ -93,11 +103,24 @@ def plain_key(key: bytes) -> bytes:
 
 def segment_headers(segment: Segment) -> Headers:
     """The headers of the segment's record."""
-    return () if segment.fingerprint is None else ((_FINGERPRINT_HEADER, segment.fingerprint.to_bytes()),)
+    if segment.fingerprint is None:
+        return ()
+    fingerprint = (_FINGERPRINT_HEADER, segment.fingerprint.to_bytes())
+    return (fingerprint,) if segment.after is None else (fingerprint, (_AFTER_HEADER, _after_bytes(segment)))
 
 
-def fingerprint_bytes(headers: bytes) -> bytes:
-    """The fingerprint in the headers of a segment's record; empty where it has none.
+def _after_bytes(segment: Segment) -> bytes:
+    assert segment.after is not None
+    out = bytearray()
+    _put(out, segment.downstream_start - segment.after.downstream_end)
+    back = segment.after.upstream_end - segment.upstream_start
+    if back:
+        _put(out, back << 1 if back > 0 else (-back << 1) - 1)
+    return bytes(out)
+
+
+def header_bytes(headers: bytes) -> bytes:
+    """What the headers of a segment's record say, one value behind the other; empty where there is no fingerprint.
 
     Args:
         headers: from their number on.
@@ -105,15 +128,20 @@ def fingerprint_bytes(headers: bytes) -> bytes:
     Raises:
         CorruptRecord: they cannot be read, or the fingerprint has another length.
     """
-    if len(headers) == len(_ONE_FINGERPRINT) + FINGERPRINT_BYTES and headers.startswith(_ONE_FINGERPRINT):
-        return headers[len(_ONE_FINGERPRINT) :]
     if headers in (b"", b"\0"):
         return b""
+    if len(headers) == _AFTER_AT and headers.startswith(_ONE_FINGERPRINT):
+        return headers[len(_ONE_FINGERPRINT) :]
+    if headers.startswith(_BOTH) and headers[_AFTER_AT:_AFTER_LENGTH_AT] == _NAMED:
+        after = headers[_AFTER_LENGTH_AT + 1 :]
+        if headers[_AFTER_LENGTH_AT : _AFTER_LENGTH_AT + 1] == bytes((len(after) << 1,)):
+            return headers[len(_BOTH) : _AFTER_AT] + after
     try:
-        found = read_headers(headers).get(_FINGERPRINT_HEADER, b"")
+        found = read_headers(headers)
     except CorruptBatch as error:
         raise CorruptRecord(f"the headers of a segment cannot be read: {error}") from error
-    return Fingerprint.from_bytes(found).to_bytes() if found else b""
+    fingerprint = found.get(_FINGERPRINT_HEADER, b"")
+    return Fingerprint.from_bytes(fingerprint).to_bytes() + found.get(_AFTER_HEADER, b"") if fingerprint else b""
 
 
 def encode_joined(segment: Segment, place: int) -> tuple[bytes, bytes]:
@@ -197,11 +225,11 @@ def decode_segment(key: bytes | None, value: bytes | None, headers: bytes = b"")
     Raises:
         CorruptRecord: key, value or headers cannot be read (a tombstone is not a segment).
     """
-    return decode_segment_value(*decode_segment_key(key), value and value + fingerprint_bytes(headers))
+    return decode_segment_value(*decode_segment_key(key), value and value + header_bytes(headers))
 
 
 def decode_segment_value(topic: str, partition: int, upstream_start: int, value: bytes | None) -> Segment:
-    """The segment of a key that was decoded before; its fingerprint may lie behind the value. Raises as
+    """The segment of a key that was decoded before; :func:`header_bytes` may lie behind the value. Raises as
     :func:`decode_segment`."""
     if value is None:
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} is a tombstone")
@@ -241,9 +269,16 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
             runs.append(OffsetSpan(upstream, upstream_length, downstream, length, foreign))
             upstream += upstream_length
             downstream += length
+        fingerprint: Fingerprint | None = None
+        after: CopiedTo | None = None
+        if len(value) - at >= FINGERPRINT_BYTES:
+            fingerprint = Fingerprint.from_bytes(value[at : at + FINGERPRINT_BYTES])
+            at += FINGERPRINT_BYTES
+            if at < len(value):
+                after, at = _after(value, at, upstream_start, downstream_start)
     except (IndexError, struct.error, zlib.error):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} ends too early") from None
-    if len(value) - at not in (0, FINGERPRINT_BYTES):
+    if at != len(value):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} continues after its end")
     if not runs or upstream > upstream_start + covered:
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} has no runs, or runs beyond its end")
@@ -257,8 +292,18 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
         tuple(runs),
         generation,
         joined,
-        Fingerprint.from_bytes(value[at:]) if at < len(value) else None,
+        fingerprint,
+        after,
     )
+
+
+def _after(value: bytes, at: int, upstream_start: int, downstream_start: int) -> tuple[CopiedTo, int]:
+    gap, at = _take(value, at)
+    back = 0
+    if at < len(value):
+        zigzag, at = _take(value, at)
+        back = -(zigzag + 1 >> 1) if zigzag & 1 else zigzag >> 1
+    return CopiedTo(upstream_start + back, downstream_start - gap), at
 
 
 def _unpacked(value: bytes) -> bytes:

@@ -27,7 +27,7 @@ from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire import mm2
 from srm_common.wire.plain_records import read_headers
 from srm_common.wire.segment_map import SegmentMap, map_changes
-from srm_common.wire.segments import decode_segment, encode_joined, encode_segment
+from srm_common.wire.segments import decode_segment, encode_joined, encode_segment, header_bytes
 from tests.fuzz.target import Target
 
 _NAMED = (CorruptRecord,)
@@ -81,6 +81,8 @@ def _headers(data: bytes) -> None:
     read_headers(data)
     mm2.epoch_in(data)
     mm2.from_zero(data)
+    mm2.copied_to_in(data, 5)
+    header_bytes(data)
 
 
 def _document(data: bytes) -> None:
@@ -151,6 +153,6 @@ TARGETS = (
         "state-headers",
         [b"\2" + b"\x1esrm.leader.epoch"[:1] + b"srm.leader.epoch"[:15] + b"\2" + b"5", b"\0", b"\2\4hh\1"],
         _headers,
-        (CorruptBatch,),
+        (CorruptBatch, CorruptRecord),
     ),
 )

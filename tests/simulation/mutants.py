@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "offsets are not written",
         _CHUNK,
-        "            records[place].append((key, source_offset_value(last), epoch_headers(state.epochs.at(last))))\n",
+        "            records[place].append((key, source_offset_value(last), headers))\n",
         "            records[place] += []\n",
     ),
     Mutant(

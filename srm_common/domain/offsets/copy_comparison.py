@@ -10,7 +10,8 @@ those that lie outside of the map (:meth:`CopyComparison.is_mapped`).
 
 What others have written is a difference where the flow has copied all of the source: between two segments that touch
 upstream, or inside of one. Where they leave a gap upstream, MirrorMaker 2 may have copied that part, before a take-over
-or in turns with the flow: as many records as fit into the gap are not proved, and no difference.
+or in turns with the flow: as many records as fit into the gap are not proved, and no difference. Where a segment says
+what the flow had committed before it, nothing is left to that (:mod:`srm_common.domain.offsets.map_gaps`).
 
 Neither the log nor the map is held: both come in the order of the downstream offsets, and one segment is open at a
 time.
@@ -23,8 +24,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
+from srm_common.domain.offsets.map_gaps import GapKind, MapGap, gap_behind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_offsets
 
@@ -54,7 +57,7 @@ class CopyTraits:
 
     ``compacted``: by its ``cleanup.policy``. ``recompressed``: its ``compression.type`` is not ``producer``.
     ``shared``: other flows write to it, too. ``exactly_once``: chunks are transactions. ``position``: next upstream
-    offset to copy, as committed, None where it is not known.
+    offset to copy, and ``copied_to`` what was copied, as committed, None where that is not known.
     """
 
     compacted: bool = False
@@ -62,6 +65,7 @@ class CopyTraits:
     shared: bool = False
     exactly_once: bool = True
     position: int | None = None
+    copied_to: CopiedTo | None = None
 
 
 @dataclass(slots=True)
@@ -76,6 +80,8 @@ class _Open:
     at: int = 0
     faulty: bool = False
     thinned: bool = False
+    #: Whether what is missing was copied again, and lies behind.
+    again: bool = False
     holes: list[tuple[int, int]] = field(default_factory=list)
     #: Digest and content by producer: of one only, unless others wrote in between.
     sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -119,6 +125,10 @@ class CopyComparison:
         self._waiting = _with_next(segments)
         self._open: _Open | None = None
         self._before: Segment | None = None
+        #: Between that and the one in work; what of the map is lost there, and the records that were seen of it.
+        self._gap = MapGap(GapKind.UNKNOWN)
+        self._lost: Difference | None = None
+        self._of_lost = 0
         self._recent: OrderedDict[int, int] = OrderedDict()
         self._stray: Difference | None = None
         self._others: _Others | None = None
@@ -159,6 +169,7 @@ class CopyComparison:
         """The log is at its end."""
         while self._open is not None:
             self._close(self._open)
+        self._tell_lost()
         self._tell_stray()
         self._tell_others()
         return self.findings
@@ -167,7 +178,8 @@ class CopyComparison:
 
     def _inside(self, now: _Open, batch: CopyBatch) -> None:
         self._tell_stray()
-        if self._others is not None and batch.base_offset >= now.start:
+        if batch.base_offset >= now.start:
+            self._tell_lost()
             self._tell_others()
         first, end = batch.base_offset, batch.next_offset
         run = self._run_at(now, first)
@@ -220,12 +232,20 @@ class CopyComparison:
         if self._before is None:
             self.findings.leave(NotProved.BEFORE_MAP, batch.records)
             return
+        gap = self._gap
+        if gap.is_own and batch.next_offset <= gap.own_end:
+            if batch.term is None:
+                self.findings.add(Difference(DifferenceKind.CORRUPT, batch.base_offset, batch.next_offset - 1))
+            elif gap.kind is GapKind.COPIED_AGAIN:
+                self.findings.leave(NotProved.COPIED_AGAIN, batch.records)
+            self._of_lost += batch.records
+            return
         if self._open is None and not self._traits.exactly_once:
             return  # a chunk may be on its way without a transaction
         first, last = batch.base_offset, batch.next_offset - 1
         following, before = self._open, self._before
         until = self._traits.position if following is None else following.segment.upstream_start
-        untold = 0 if until is None else until - before.upstream_end
+        untold = 0 if until is None or gap.kind is not GapKind.UNKNOWN else until - before.upstream_end
         if untold > 0 and batch.producer not in self._writers:
             self._count_others(batch, before.upstream_end, untold)
             return
@@ -309,6 +329,7 @@ class CopyComparison:
 
     def _advance(self) -> None:
         found = next(self._waiting, None)
+        self._look_at_gap(None if found is None else found[0])
         if found is None:
             self._open = None
             return
@@ -318,8 +339,36 @@ class CopyComparison:
             return
         self._open = _Open(segment, segment.downstream_start, end, at=segment.runs[0].downstream)
 
+    def _look_at_gap(self, following: Segment | None) -> None:
+        """What lies behind the segment before, up to the one that follows it."""
+        before, traits = self._before, self._traits
+        if before is None:
+            return
+        if following is not None:
+            gap = gap_behind(before, following.after, following.upstream_start)
+        else:
+            gap = gap_behind(before, traits.copied_to, traits.position)
+        self._gap, self._of_lost = gap, 0
+        first, last = max(before.downstream_end, self._log.start), gap.own_end - 1
+        # What was committed behind the log's end came after it was looked at.
+        if gap.kind is GapKind.LOST and first <= last and (following is not None or last < self._log.end):
+            self._lost = Difference(DifferenceKind.UNMAPPED, first, last, before.upstream_end, gap.upstream_end - 1)
+
+    def _tell_lost(self) -> None:
+        """What the map had forgotten is over. Every segment had a record at least."""
+        lost, self._lost = self._lost, None
+        if lost is None:
+            return
+        assert self._before is not None
+        if self._of_lost or self._traits.compacted or lost.downstream_first > self._before.downstream_end:
+            self.findings.add(lost)
+        else:
+            detail = "nor does the offset map tell of them: a record of it is lost, too"
+            self.findings.add(replace(lost, kind=DifferenceKind.LOST, detail=detail))
+
     def _close(self, now: _Open) -> None:
         """All batches of a segment were seen."""
+        self._tell_lost()
         self._tell_stray()
         self._tell_others()
         segment, findings, log = now.segment, self.findings, self._log
@@ -350,6 +399,9 @@ class CopyComparison:
             self._differ(now, DifferenceKind.COMPACTED, now.start, now.end - 1)
             return
         for first, last in now.holes:
+            if upstream_offsets(now.segment, first, last)[0] >= now.segment.upstream_end:
+                now.again = True
+                continue
             if last >= self._high:
                 self._differ(now, DifferenceKind.TRUNCATED, max(first, self._high), last)
                 last = self._high - 1
@@ -361,7 +413,9 @@ class CopyComparison:
         mixed = any(run.foreign for run in segment.runs)
         if now.faulty:
             return
-        if segment.fingerprint is None:
+        if now.again:
+            findings.leave(NotProved.COPIED_AGAIN, records)
+        elif segment.fingerprint is None:
             findings.leave(NotProved.NO_FINGERPRINT, records)
         elif now.thinned:
             findings.leave(NotProved.COMPACTED, records)

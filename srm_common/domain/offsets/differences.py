@@ -70,12 +70,12 @@ class NotProved(StrEnum):
     RECOMPRESSED = "recompressed"
     """The target's brokers compress batches again (``compression.type``)."""
     COPIED_AGAIN = "copied_again"
-    """A later segment took a part of theirs."""
+    """They were copied again behind them, or a later segment took a part of theirs."""
     BEFORE_MAP = "before_map"
     """They lie before the offset map begins."""
     NOT_COPIED = "not_copied"
     """Not copied by this flow: they lie where the map tells of no stretch of the source either, as MirrorMaker 2 leaves
-    them. A lost record of the map looks the same, unless its transaction continues in the segment before."""
+    them. What versions copied that did not write down where the copy ended looks the same when its record is lost."""
     MIXED = "mixed"
     """Records of others lie among them."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from srm_common.domain.offsets.map_gaps import GapKind, gap_behind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 
@@ -73,7 +74,7 @@ class Gap:
 def suspicious_gaps(segments: Iterable[Segment], log: LogRange, *, exactly_once: bool) -> Iterator[Gap]:
     """The gaps of one partition's map in which records of others may lie, oldest first.
 
-    Records before the beginning of the map are not reported.
+    Records before the beginning of the map are not reported, nor those that the flow has copied again since.
 
     Args:
         segments: the current map, in order.
@@ -83,10 +84,14 @@ def suspicious_gaps(segments: Iterable[Segment], log: LogRange, *, exactly_once:
     before: Segment | None = None
     marker = 1 if exactly_once else 0
     for segment in segments:
-        if before is not None and segment.downstream_start - before.downstream_end > marker:
-            offsets = _within(before.downstream_end, segment.downstream_start, log)
+        if before is not None:
+            gap = gap_behind(before, segment.after, segment.upstream_start)
+            end = max(before.downstream_end, gap.own_end)
+            jumps = segment.downstream_start - end > marker
+            offsets = _within(end, segment.downstream_start, log) if jumps else None
             if offsets is not None:
-                yield Gap(offsets, unmapped=segment.upstream_start > before.upstream_end)
+                unmapped = gap.kind is GapKind.UNKNOWN and segment.upstream_start > before.upstream_end
+                yield Gap(offsets, unmapped)
         end = segment.downstream_start
         # Chunks were joined only where nothing but their markers lay between them.
         inner = 1 if segment.joined else 0

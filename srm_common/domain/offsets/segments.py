@@ -13,10 +13,11 @@ its spans (``runs``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 from zlib import crc32
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import NO_BATCHES, Fingerprint
 
 #: Bytes of the encoded value before its varints: downstream start and generation.
@@ -64,7 +65,8 @@ class Segment:
     ``generation`` tells topics of the same name apart (:func:`generation_of`). ``joined``: it holds the runs of several
     chunks that followed one another (:mod:`srm_common.domain.offsets.segments`); where it has a gap of one offset
     downstream, there is the marker of a chunk. ``fingerprint``: of the batches that the flow wrote; None where they are
-    not known, in segments of versions that took none and in those of a take-over.
+    not known, in segments of versions that took none and in those of a take-over. ``after``: what the flow had
+    committed before; None where it does not know, as behind what MirrorMaker 2 copied.
     """
 
     topic: str
@@ -77,6 +79,7 @@ class Segment:
     generation: int = 0
     joined: bool = False
     fingerprint: Fingerprint | None = None
+    after: CopiedTo | None = None
 
 
 def generation_of(topic_id: str | None) -> int:
@@ -167,6 +170,24 @@ def exact_segments(
     first, last = kept[0].downstream, kept[-1].downstream_end
     whole = (topic, partition, upstream_start, upstream_end, first, last, tuple(kept), generation)
     return [Segment(*whole, fingerprint=fingerprint)]
+
+
+def in_a_row(segments: Iterable[Segment], copied_to: CopiedTo | None) -> list[Segment]:
+    """The segments of a chunk, each with what the flow had committed before it.
+
+    Args:
+        copied_to: as it was before the chunk, None where that is not known.
+    """
+    out = []
+    for segment in segments:
+        known = copied_to
+        if known is not None and known.downstream_end > segment.downstream_start:
+            # The copy was cut. What is left of it was copied again only where offsets were moved back, too.
+            again = known.upstream_end > segment.upstream_start
+            known = CopiedTo(known.upstream_end, segment.downstream_start) if again else None
+        out.append(replace(segment, after=known))
+        copied_to = CopiedTo(segment.upstream_end, segment.downstream_end)
+    return out
 
 
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:
@@ -330,6 +351,7 @@ def joined(segments: Sequence[Segment]) -> Segment:
         first.generation,
         joined=True,
         fingerprint=known,
+        after=first.after,
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.offsets.map_gaps import GapKind, gap_behind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 
@@ -78,7 +79,12 @@ def stretches(
         start = segment.downstream_start
         if before is not None:
             yield from _of_segment(before, start, findings)
-            at = min(before.downstream_end, start)
+            at, gap = min(before.downstream_end, start), gap_behind(before, segment.after, segment.upstream_start)
+            if gap.kind is GapKind.COPIED_AGAIN and at < min(gap.own_end, copy.end):
+                # The source may have been cut since, which is why they were copied again.
+                end = max(before.upstream_end, min(gap.upstream_end, source.end))
+                yield Stretch(before.upstream_end, end, at, gap.own_end, NotProved.COPIED_AGAIN)
+                at = gap.own_end
             if start <= copy.end and (segment.upstream_start > before.upstream_end or start > at):
                 yield Stretch(before.upstream_end, segment.upstream_start, at, start, NotProved.NOT_COPIED)
         elif first and start > copy.start:
@@ -227,7 +233,7 @@ class SourceComparison:
         """At least one side has no more records."""
         if not here and not there:
             self._prove(stretch, same)
-        elif stretch.unmapped is not None and (same or here):
+        elif stretch.unmapped is not None and (same or here or stretch.unmapped is NotProved.COPIED_AGAIN):
             # Others have copied a part of it, or are about to; or what they copied has another beginning.
             self._prove(stretch, same)
             if there:
@@ -300,6 +306,8 @@ def kept_by_both(found: Iterable[Stretch], source: LogRange, copy: LogRange, fin
     for one in found:
         if one.downstream >= copy.start and one.upstream >= source.start:
             yield one
+        elif one.unmapped is NotProved.COPIED_AGAIN and one.downstream_end > copy.start:
+            findings.leave(one.unmapped, one.downstream_end - max(one.downstream, copy.start))
         elif one.unmapped is None and one.downstream_end > copy.start:
             reason = NotProved.RETENTION if one.downstream < copy.start else NotProved.SOURCE_RETENTION
             findings.leave(reason, one.downstream_end - max(one.downstream, copy.start))

@@ -12,6 +12,7 @@ from heapq import heapify, heapreplace
 from typing import TypeVar
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import Compression
 from srm_common.domain.flow.settings import Provenance
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
@@ -34,8 +35,8 @@ class CopyRange:
     ``max.message.bytes``: the largest batch, header included, that its leader accepts. ``generation`` tells source
     topics of the same name apart (:func:`srm_common.domain.offsets.segments.generation_of`). ``leader_epoch`` is that
     of the offset before ``start`` in the source log, -1 when it is not known. ``unmapped``: so many offsets before
-    ``start`` were read since the newest segment of the offset map, and held nothing to copy. No transform is for
-    ``heartbeats``.
+    ``start`` were read since the newest segment of the offset map, and held nothing to copy. ``copied_to``: what the
+    flow has committed, None where it does not know. No transform is for ``heartbeats``.
     """
 
     upstream_topic: str
@@ -48,6 +49,7 @@ class CopyRange:
     leader_epoch: int = -1
     unmapped: int = 0
     heartbeats: bool = False
+    copied_to: CopiedTo | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ class RangeResult:
 
     ``error`` is None or one sentence; ``error_kind`` is the name of the class in :mod:`srm_common.errors`.
     ``leader_epoch`` is that of the offset before ``position`` in the source log, -1 when it is not known; ``unmapped``
-    as in :class:`CopyRange`, before ``position``.
+    and ``copied_to`` as in :class:`CopyRange`, at ``position``.
     """
 
     upstream_topic: str
@@ -206,6 +208,7 @@ class RangeResult:
     error_kind: str | None = None
     leader_epoch: int = -1
     unmapped: int = 0
+    copied_to: CopiedTo | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from srm_common import errors
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import NOTHING_COPIED, CopyStats, RangeResult, SlotResult
 from srm_common.domain.topic_partition import TopicPartition
@@ -85,10 +86,10 @@ class PartitionTrack:
     """``position`` is the next upstream offset to copy, None until it is known; ``goal`` the end that a run of one pass
     has to reach; ``end`` the end as last seen; ``leader_epoch`` that of the offset before ``position`` in the source
     log, -1 when it is not known; ``nothing`` the last offsets, first (inclusive) and end, that were read and held
-    nothing to copy, since the newest segment of the offset map; ``copied`` what all passes brought, ``recent_bytes``
-    what the last one did; ``unmeasured_records`` came with a pass whose result did not arrive. ``heartbeats``: see
-    :class:`~srm_common.domain.runs.copying.CopyRange`. Times are seconds of a
-    monotonic clock."""
+    nothing to copy, since the newest segment of the offset map; ``copied_to`` what the flow has committed, None where
+    only the target knows, if any; ``copied`` what all passes brought, ``recent_bytes`` what the last one did;
+    ``unmeasured_records`` came with a pass whose result did not arrive. ``heartbeats``: see
+    :class:`~srm_common.domain.runs.copying.CopyRange`. Times are seconds of a monotonic clock."""
 
     upstream_topic: str
     downstream_topic: str
@@ -97,6 +98,7 @@ class PartitionTrack:
     position: int | None = None
     leader_epoch: int = -1
     nothing: tuple[int, int] = (0, 0)
+    copied_to: CopiedTo | None = None
     goal: int | None = None
     end: int | None = None
     copied: CopyStats = NOTHING_COPIED
@@ -163,6 +165,7 @@ class PartitionTrack:
         moved = result.position > result.start
         self.position, self.leader_epoch = result.position, result.leader_epoch
         self.nothing = result.position - result.unmapped, result.position
+        self.copied_to = result.copied_to
         self.end = result.end if self.end is None else max(self.end, result.end)
         self.copied += result.copied
         self.recent_bytes = result.copied.bytes
@@ -184,6 +187,7 @@ class PartitionTrack:
         once: their number is the distance, the only figure there is.
         """
         before, self.position, self.leader_epoch = self.position, position, leader_epoch
+        self.copied_to = None
         if position is None or before is None or position <= before:
             return False
         self.offsets_done += position - before

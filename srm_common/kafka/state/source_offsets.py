@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptBatch, CorruptRecord, StateTopicInvalid
@@ -14,6 +15,8 @@ from srm_common.kafka.state.state_reader import LogRecord, StateReader, held_by_
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.wire.mm2 import (
     SOURCE_CONNECTOR,
+    copied_to_headers,
+    copied_to_in,
     epoch_headers,
     epoch_in,
     from_zero,
@@ -36,7 +39,8 @@ class SourceOffsets(dict[TopicPartition, int]):
 
     ``faults`` has the partitions whose record cannot be read: they must not be copied until it is fixed. ``resets``
     are those whose record says "no position": an operator had them restarted from their beginning. ``epochs`` has the
-    leader epochs in the source logs of the offsets before the positions, where known.
+    leader epochs in the source logs of the offsets before the positions, and ``copied_to`` where the copies end, where
+    known.
     """
 
     def __init__(self) -> None:
@@ -44,6 +48,7 @@ class SourceOffsets(dict[TopicPartition, int]):
         self.faults: dict[TopicPartition, CorruptRecord] = {}
         self.resets: set[TopicPartition] = set()
         self.epochs: dict[TopicPartition, int] = {}
+        self.copied_to: dict[TopicPartition, CopiedTo] = {}
 
 
 def read_source_offsets(
@@ -89,6 +94,7 @@ def read_source_offsets(
         try:
             last = parse_source_offset_value(value)
             epoch, begins = epoch_in(headers), from_zero(headers)
+            copied_to = None if last is None else copied_to_in(headers, last + 1)
         except (CorruptRecord, CorruptBatch) as error:
             out.faults[upstream] = CorruptRecord(
                 f"the source offset of {upstream[0]}-{upstream[1]} cannot be read: at offset {offset} of "
@@ -104,6 +110,8 @@ def read_source_offsets(
             out[upstream] = last + 1
             if epoch >= 0:
                 out.epochs[upstream] = epoch
+            if copied_to is not None:
+                out.copied_to[upstream] = copied_to
     if copied:
         # Unless the very first commit came between the two looks.
         out = read_source_offsets(
@@ -127,6 +135,7 @@ def offset_record(
     position: int | None,
     *,
     epoch: int = -1,
+    copied_to: CopiedTo | None = None,
     connector: str = SOURCE_CONNECTOR,
 ) -> NewRecord:
     """The record that says of a partition that ``position`` is the next offset to copy; None: there is none.
@@ -136,10 +145,11 @@ def offset_record(
             known. Who finds the position otherwise than by today's log (by the offset map, or by what MirrorMaker 2
             has stored) must not give that of today's log: it may have been cut and have grown again since, and that
             would never be noticed.
+        copied_to: where the copy ends, None where that is not known.
     """
     key = source_offset_key(flow.source, *place, connector)
     value = source_offset_value(position - 1) if position else None
-    headers = epoch_headers(epoch) if position else ()
+    headers = (*epoch_headers(epoch), *copied_to_headers(copied_to, position)) if position else ()
     return NewRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value, headers=headers)
 
 
@@ -157,23 +167,28 @@ def committed_places(reader: StateReader, flow: FlowName) -> set[TopicPartition]
     return found
 
 
-def next_offsets(reader: StateReader, flow: FlowName) -> dict[TopicPartition, int]:
-    """The next offsets of ``flow``, as far as its offsets topic can be read now; what cannot is left out.
+def next_offsets(reader: StateReader, flow: FlowName) -> SourceOffsets:
+    """The next offsets of ``flow`` and where its copies end, as far as its offsets topic can be read now; what cannot
+    is left out.
 
     Args:
         reader: of the flow's target.
     """
-    out = {}
+    out = SourceOffsets()
     for key, record in _newest(reader, flow).items():
         parsed = parse_source_offset_key(key)
         if parsed is None or parsed[:2] != (SOURCE_CONNECTOR, flow.source):
             continue
         try:
             last = parse_source_offset_value(record.value)
-        except CorruptRecord:
+            copied_to = None if last is None else copied_to_in(record.headers, last + 1)
+        except (CorruptRecord, CorruptBatch):
             continue
         if last is not None:
-            out[TopicPartition(*parsed[2:])] = last + 1
+            upstream = TopicPartition(*parsed[2:])
+            out[upstream] = last + 1
+            if copied_to is not None:
+                out.copied_to[upstream] = copied_to
     return out
 
 

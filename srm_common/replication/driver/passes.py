@@ -378,6 +378,7 @@ class Passes:
             leader_epoch=track.leader_epoch,
             unmapped=track.unmapped,
             heartbeats=track.heartbeats,
+            copied_to=self.points.copied_to(track),
         )
 
     def _store(self) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
 from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog, decide, find_loss
@@ -31,11 +32,13 @@ _EARLIEST = StartPosition(StartKind.EARLIEST)
 
 class Committed(NamedTuple):
     """What the target has of the flow's progress: next offsets by (upstream topic, partition), a sentence for each
-    partition whose record cannot be read, and the leader epochs of the last offsets copied, where they are known."""
+    partition whose record cannot be read, the leader epochs of the last offsets copied and where copies end, where they
+    are known."""
 
     offsets: Mapping[TopicPartition, int]
     faults: Mapping[TopicPartition, str]
     epochs: Mapping[TopicPartition, int] = {}
+    copied_to: Mapping[TopicPartition, CopiedTo] = {}
 
 
 @dataclass
@@ -70,7 +73,7 @@ class StartingPoints:
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
 
     def __post_init__(self) -> None:
-        self._committed, self._corrupt, self._epochs = self.read_committed()
+        self._read()
         self._identity = LogIdentity(self.source)
         #: Partitions known not to hold anything that would go back.
         self._checked: set[TopicPartition] = set()
@@ -80,6 +83,13 @@ class StartingPoints:
             for place, cut in self.cut_copies.items()
             if (committed := self._committed.get(place)) is not None and committed >= cut.position
         }
+
+    def _read(self) -> None:
+        self._committed, self._corrupt, self._epochs, self._copied_to = self.read_committed()
+
+    def copied_to(self, track: PartitionTrack) -> CopiedTo | None:
+        """What the flow has committed of a partition, None where it does not know."""
+        return self._copied_to.get(track.place) if track.copied_to is None else track.copied_to
 
     def first_seen(self, topics: Mapping[str, int]) -> None:
         """Decide where topics start that were never seen before; ``topics`` are all, with their partitions."""
@@ -117,7 +127,7 @@ class StartingPoints:
         }
         if self._finds_loss_on_the_way(tracks, logs):
             # A pin stands in for the offset that is committed now, not for that of the run's start.
-            self._committed, self._corrupt, self._epochs = self.read_committed()
+            self._read()
         wanted = self._overrides([track for track in tracks if track.place in self.overridden], starts)
         firsts = self._firsts(tracks, starts)
         backward = self._backward(tracks)
@@ -193,7 +203,7 @@ class StartingPoints:
     def read_again(self, tracks: Iterable[PartitionTrack]) -> bool:
         """Read the committed offsets after an uncertain answer and believe them; True when any partition had
         gone further than was reported."""
-        self._committed, self._corrupt, self._epochs = self.read_committed()
+        self._read()
         self.memory = self.memory.without_spent_pins(self._committed)
         further = []
         for track in tracks:

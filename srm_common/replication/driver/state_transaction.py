@@ -17,7 +17,13 @@ from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.state_batches import denied, produce_state
-from srm_common.wire.mm2 import SOURCE_CONNECTOR, epoch_headers, parse_source_offset_key, partition_for
+from srm_common.wire.mm2 import (
+    SOURCE_CONNECTOR,
+    copied_to_headers,
+    epoch_headers,
+    parse_source_offset_key,
+    partition_for,
+)
 from srm_common.wire.plain_records import Entry, NewRecord
 
 
@@ -85,7 +91,7 @@ def rewritten_offsets(
         StateUnavailable: one is still open.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    epochs = read_source_offsets(flow, state, stable_within_seconds=stable_within_seconds, refuse_loss=False).epochs
+    offsets = read_source_offsets(flow, state, stable_within_seconds=stable_within_seconds, refuse_loss=False)
     topic, partitions = state.offsets_topic, range(state.offsets_partitions)
     with StateReader(flow.target) as reader, StateReader(flow.target, committed=False) as everything:
         ends = (
@@ -104,8 +110,14 @@ def rewritten_offsets(
         sure = committed.get(key)
         if sure is None or sure.offset != last.offset or sure.partition != last.partition:
             value = None if sure is None else sure.value
+            place = TopicPartition(*parsed[2:])
             headers = (
-                epoch_headers(epochs.get(TopicPartition(*parsed[2:]), -1)) if parsed[0] == SOURCE_CONNECTOR else ()
+                (
+                    *epoch_headers(offsets.epochs.get(place, -1)),
+                    *copied_to_headers(offsets.copied_to.get(place), offsets.get(place, 0)),
+                )
+                if parsed[0] == SOURCE_CONNECTOR
+                else ()
             )
             home = partition_for(key, state.offsets_partitions)
             found.append(NewRecord(topic, home, key, value, headers=headers))

@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from srm_common.domain.offsets.segments import Segment, build_segment, exact_segments
+from srm_common.domain.offsets.segments import Segment, build_segment, exact_segments, in_a_row
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
@@ -21,7 +21,7 @@ from srm_common.replication.slots.blocks import Block, Portion, Turn
 from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
 from srm_common.wire.batch import HEADER_SIZE, TRANSACTIONAL, stamp
-from srm_common.wire.mm2 import epoch_headers, partition_for, source_offset_key, source_offset_value
+from srm_common.wire.mm2 import copied_to_headers, epoch_headers, partition_for, source_offset_key, source_offset_value
 from srm_common.wire.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
 from srm_common.wire.segments import encode_segment, segment_headers, segment_partition
@@ -279,7 +279,8 @@ class Chunk:
                 key = self._keys[state.upstream] = source_offset_key(job.source_alias, topic, partition)
             place = TopicPartition(job.offsets_topic, partition_for(key, job.offsets_partitions))
             last = share.upstream_end - 1
-            records[place].append((key, source_offset_value(last), epoch_headers(state.epochs.at(last))))
+            headers = (*epoch_headers(state.epochs.at(last)), *copied_to_headers(state.copied_with(share), last + 1))
+            records[place].append((key, source_offset_value(last), headers))
             owners[place].append(state)
             segments = _segments(state, share)
             if segments:
@@ -362,9 +363,9 @@ def _segments(state: RangeState, share: Share) -> list[Segment]:
     topic, partition = state.upstream
     whole = (topic, partition, state.mapped, share.upstream_end, runs)
     if state.transform is not None:
-        return exact_segments(*whole, state.spec.generation, share.fingerprint)
+        return in_a_row(exact_segments(*whole, state.spec.generation, share.fingerprint), state.copied_to)
     most = max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES)
-    return [build_segment(*whole, most, state.spec.generation, share.fingerprint)]
+    return in_a_row([build_segment(*whole, most, state.spec.generation, share.fingerprint)], state.copied_to)
 
 
 def _with_more(waiting: Mapping[int, Sequence[Turn]]) -> dict[int, list[Turn]]:

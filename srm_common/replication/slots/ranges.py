@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import Compression
 from srm_common.domain.offsets.fingerprints import Fingerprint, fingerprint_of, offset_factor
 from srm_common.domain.offsets.segments import OffsetSpan
@@ -130,7 +131,8 @@ class RangeState:
     """A range's way from ``start`` to ``end``.
 
     ``committed``: everything before it is committed on the target. ``mapped``: where the newest segment of the offset
-    map ended, if nothing to copy was read from there to ``committed``. ``fetched``: where the next Fetch begins.
+    map ended, if nothing to copy was read from there to ``committed``. ``copied_to``: where the copy ended with it,
+    None where that is not known. ``fetched``: where the next Fetch begins.
     ``tailing``: the end moves with the source log's, until :meth:`stop_at` fixes it. ``held``: it waits until others
     had their chunk. ``transform``: what becomes of its batches, where the flow changes records. ``clock``: seconds, by
     which pauses and patience are measured.
@@ -151,6 +153,7 @@ class RangeState:
         self.downstream = TopicPartition(spec.downstream_topic, spec.partition)
         self.committed = self.fetched = spec.start
         self.mapped = spec.start - spec.unmapped
+        self.copied_to = spec.copied_to
         self.end = self._seen_end = spec.end
         self.share: Share | None = None
         self.error: SrmError | None = None
@@ -244,6 +247,7 @@ class RangeState:
         self.committed = share.upstream_end
         if share.downstream_start >= 0:
             self.mapped = share.upstream_end
+        self.copied_to = self.copied_with(share)
         self.epochs.forget_before(self.committed - 1)
         self._failures, self._failing_since, self._absent_since = 0, 0.0, 0.0
         totals = self._totals
@@ -270,6 +274,10 @@ class RangeState:
             for stamp, records in share.stamps.items():
                 bucket = bucket_of(int(now_ms) - stamp)
                 buckets[bucket] = buckets.get(bucket, 0) + records
+
+    def copied_with(self, share: Share) -> CopiedTo | None:
+        """What the flow has committed of it, with the chunk of ``share``."""
+        return self.copied_to if share.downstream_start < 0 else CopiedTo(share.upstream_end, share.downstream_end)
 
     def start_over(self, keep_acknowledged: bool) -> None:
         """The chunk failed: read again from the last committed (or, without transactions, acknowledged) offset."""
@@ -386,4 +394,5 @@ class RangeState:
             error_kind=None if self.error is None else type(self.error).__name__,
             leader_epoch=self.epochs.at(self.committed - 1),
             unmapped=self.committed - self.mapped,
+            copied_to=self.copied_to,
         )

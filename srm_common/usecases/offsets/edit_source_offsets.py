@@ -6,8 +6,9 @@ import getpass
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.filters.flow_filters import topic_filter
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.control_record import SOURCE_OFFSETS
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartPosition
@@ -76,12 +77,15 @@ def _carry_out(
 ) -> list[OffsetEdit]:
     flow, store = clusters.flow, clusters.state
     memory = SourceTopics.from_json(store.read(StateKey.TOPICS))
-    edits, ids = _edits(
-        clusters, request, read_source_offsets(flow, state, refuse_loss=False, pool=clusters.target.links), memory
-    )
+    committed = read_source_offsets(flow, state, refuse_loss=False, pool=clusters.target.links)
+    edits, ids = _edits(clusters, request, committed, memory)
     if any(edit.problem for edit in edits) or not any(_differs(edit, memory) for edit in edits):
         return edits
-    records = [offset_record(flow.name, state, edit.place, edit.after, epoch=edit.epoch) for edit in edits]
+    copied_to = _copied_to(clusters, edits, committed)
+    records = [
+        offset_record(flow.name, state, edit.place, edit.after, epoch=edit.epoch, copied_to=copied_to.get(edit.place))
+        for edit in edits
+    ]
     after = edited_memory(memory, edits, ids)
     if after != memory:
         records.insert(0, store.record(StateKey.TOPICS, after.to_json()))
@@ -100,6 +104,25 @@ def _carry_out(
             note="" if request.to is None else f"to {request.to}",
         )
     return edits
+
+
+def _copied_to(
+    clusters: FlowClusters, edits: Iterable[OffsetEdit], committed: SourceOffsets
+) -> Mapping[TopicPartition, CopiedTo]:
+    """What was copied is there all the same: the map tells by it which part of a copy was made again."""
+    back = {edit.place for edit in edits if edit.before and edit.after and edit.after < edit.before}
+    unknown = back - committed.copied_to.keys()
+    if not unknown:
+        return committed.copied_to
+    # Committed by a version that did not write it down. Where the map ends elsewhere, others have copied since.
+    log = clusters.target.segment_log(names.segments_topic(clusters.flow.name.source))
+    log.read_new({})
+    found = dict(committed.copied_to)
+    for place in unknown:
+        newest = log.newest(*place)
+        if newest is not None and newest.upstream_end == committed.get(place):
+            found[place] = CopiedTo(newest.upstream_end, newest.downstream_end)
+    return found
 
 
 def _differs(edit: OffsetEdit, memory: SourceTopics) -> bool:

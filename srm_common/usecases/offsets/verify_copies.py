@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from srm_common import __version__
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
@@ -23,17 +24,20 @@ from srm_common.domain.offsets.verification import (
 from srm_common.domain.offsets.verification_tasks import WHOLE, MapStretch
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
-from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, UnreachableCluster
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, StateUnavailable, UnreachableCluster
+from srm_common.kafka.client.link import LATEST, ClusterLink
 from srm_common.kafka.log.mapped_log import read_mapped
-from srm_common.kafka.state.source_offsets import next_offsets
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.source_offsets import SourceOffsets, next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.compare_with_source import CopyToCompare, SourceOfCopies
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.batch_terms import copy_batch
 from srm_common.wire.segment_map import SegmentMap
+from srm_common.wire.segments import segment_partition
 
 _LISTING_SECONDS = 30.0
+_SETTLING_SECONDS = 10.0
 #: What one answer may hold. Larger ones leave the caches of the processor before they are looked at.
 _FETCH_BYTES = 8 << 20
 #: How long a leader may bring nothing.
@@ -132,7 +136,9 @@ class _Verifying:
         self._results: list[PartitionVerified] = []
         self._faults: list[str] = []
         #: Next upstream offsets to copy, as committed.
-        self._positions: Mapping[TopicPartition, int] = {}
+        self._positions = SourceOffsets()
+        #: Partitions of the segments topic that were read once more; None where a transaction is open.
+        self._settled: dict[int, SegmentLog | None] = {}
 
     def go(self) -> Verification:
         clusters, flow = self._clusters, self._clusters.flow
@@ -236,7 +242,7 @@ class _Verifying:
             if self._stretches.get(upstream, WHOLE) != WHOLE:
                 continue
             log = LogRange(starts[copy], ends[copy])
-            self._done(self._result(upstream, copy, log, Findings(), None))
+            self._done(self._result(upstream, copy, log, self._unmapped(upstream, log), None))
 
     def _without_log(
         self, copies: Mapping[str, _Copy], copy: TopicPartition, upstream: TopicPartition, fault: str
@@ -257,16 +263,11 @@ class _Verifying:
         bounds = self._stretches.get(upstream, WHOLE).indexes(found.downstream_starts)
         if bounds is None:
             return
-        traits = CopyTraits(
-            copy.traits.compacted,
-            copy.traits.recompressed,
-            copy.traits.shared,
-            copy.traits.exactly_once,
-            self._positions.get(upstream),
-        )
         findings = Findings()
         fault = None
         try:
+            copied_to = self._copied_to(upstream, found)
+            traits = replace(copy.traits, position=self._positions.get(upstream), copied_to=copied_to)
             highs, unlisted = link.end_offsets([place], committed=False, timeout_seconds=_LISTING_SECONDS)
             if place not in highs:
                 raise UnreachableCluster(unlisted[place])
@@ -293,6 +294,34 @@ class _Verifying:
         except SrmError as error:
             fault = str(error)
         self._done(self._result(upstream, place, log, findings, fault))
+
+    def _copied_to(self, upstream: TopicPartition, found: SegmentMap | None) -> CopiedTo | None:
+        """What the flow has committed; None where that is not known, or the map may be about to tell more: the markers
+        of a transaction do not reach all state topics at once."""
+        known = self._positions.copied_to.get(upstream)
+        if known is None or _reaches(found, known):
+            return known
+        reader, topic = self._clusters.target.reader, names.segments_topic(self._clusters.flow.name.source)
+        partitions = range(reader.partitions(topic))
+        home = segment_partition(*upstream, len(partitions))
+        if home not in self._settled:
+            try:
+                reader.stable_ends(topic, [home], _SETTLING_SECONDS)
+            except StateUnavailable:
+                self._settled[home] = None
+            else:
+                again = self._settled[home] = self._clusters.target.segment_log(topic)
+                again.read_new(reader.offsets(topic, partitions, LATEST))
+        settled = self._settled[home]
+        return None if settled is None or _reaches(settled.complete_map(*upstream), known) else known
+
+    def _unmapped(self, upstream: TopicPartition, log: LogRange) -> Findings:
+        """Of a partition that the map does not tell of."""
+        findings = Findings()
+        known = self._copied_to(upstream, None)
+        if known is not None and log.start < known.downstream_end <= log.end:
+            findings.add(Difference(DifferenceKind.UNMAPPED, log.start, known.downstream_end - 1))
+        return findings
 
     def _rows(
         self, upstream: TopicPartition, found: SegmentMap, first: int, start: int, stop: int
@@ -325,11 +354,13 @@ class _Verifying:
         if seam:
             # As if the next segment were open, which it is elsewhere.
             log = LogRange(log.start, min(log.end, found.downstream_starts[end]))
-            traits = replace(traits, exactly_once=True, position=found.starts[end])
+            following = next(iter(self._readable(found, end, end + 1)), None)
+            copied_to = None if following is None else following.after
+            traits = replace(traits, exactly_once=True, position=found.starts[end], copied_to=copied_to)
         elif end < len(found):
             # What is behind its last segment is no part of it.
             log = LogRange(log.start, min(log.end, found[end - 1].downstream_end))
-            traits = CopyTraits(traits.compacted, traits.recompressed, traits.shared, traits.exactly_once)
+            traits = replace(traits, position=None, copied_to=None)
         start = max(log.start, found.downstream_starts[begin] if begin else 0)
         comparison = CopyComparison(self._readable(found, begin, end), log, high, traits, findings)
 
@@ -382,6 +413,14 @@ class _Shown:
 
     def take(self, batch: SourceBatch) -> None:
         self._take(copy_batch(batch))
+
+
+def _reaches(found: SegmentMap | None, copied_to: CopiedTo) -> bool:
+    """Whether a map tells of all that was committed, or cannot be read there."""
+    try:
+        return found is not None and found[-1].downstream_end >= copied_to.downstream_end
+    except CorruptRecord:
+        return True
 
 
 def _end(found: SegmentMap, number: int) -> int:

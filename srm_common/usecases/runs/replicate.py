@@ -249,7 +249,8 @@ class _Run:
             )
             if not (offsets or offsets.faults or offsets.resets):
                 refuse_missing_offsets(self._clusters, topics)
-            return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
+            faults = {place: str(fault) for place, fault in offsets.faults.items()}
+            return Committed(offsets, faults, offsets.epochs, offsets.copied_to)
 
         return StartingPoints(
             source=source,

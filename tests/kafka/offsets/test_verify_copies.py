@@ -10,16 +10,26 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.differences import DifferenceKind
+from srm_common.domain.offsets.repair_plan import repair_plan
 from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import UnreachableCluster
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.idle_flow import idle_flow
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.offsets.foreign_records import check_copies
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.batch import CONTROL, SourceBatch, split
+from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.segments import segment_key, segment_partition
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.records import delete_topic, eventually, log_files
 
@@ -206,6 +216,69 @@ def test_a_source_is_compared_with_its_copy_however_it_is_written(
 def test_records_of_another_writer_are_found(copied: Copied) -> None:
     write(copied.target, copied.copy, [b"not ours"])
     assert copied.kinds() == {DifferenceKind.FOREIGN}
+
+
+def again(copied: Copied, offset: int) -> None:
+    """Copy everything from ``offset`` on again, and have the map drop what it does not need for translations."""
+    place = TopicPartition(copied.flow.topics[0].removesuffix(".*"), 0)
+    (edit,) = edit_source_offsets(copied.flow, Request("set", {place: offset}))
+    assert not edit.problem
+    record = replicate(copied.flow, RunOptions("again"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    assert not record.error
+    sync_checkpoints(copied.flow, at_once=True)
+
+
+def test_what_was_copied_again_raises_no_alarm_and_what_others_write_does(copied: Copied) -> None:
+    again(copied, 20)
+    again(copied, 20)
+    (one,) = verify_copies(copied.flow).partitions
+    assert (one.findings.counts, one.findings.proved, one.findings.not_proved) == ({}, 60, {"copied_again": 80})
+    assert check_copies(copied.flow).found == ()
+    (one,) = verify_copies(copied.flow, against=Against.SOURCE).partitions
+    assert (one.findings.counts, one.findings.not_proved) == ({}, {"copied_again": 40})
+    write(copied.target, copied.copy, [b"not ours"])
+    again(copied, 20)
+    assert copied.kinds() == {DifferenceKind.FOREIGN}
+    assert len(check_copies(copied.flow).found) == 1
+
+
+def _loading(clusters: FlowClusters) -> bool:
+    """Whether a coordinator that has just started reads its log."""
+    try:
+        with idle_flow(clusters, "nothing was changed"):
+            return False
+    except UnreachableCluster as error:
+        if "LOAD_IN_PROGRESS" not in str(error):
+            raise
+        return True
+
+
+@pytest.mark.parametrize("fault", sorted(PLANTED.keys() - {"nothing", "truncated log"}))
+def test_a_repair_that_is_proposed_ends_the_alarm(copied: Copied, fault: str) -> None:
+    copied.edit(PLANTED[fault][0])
+    with clusters_of(copied.flow) as clusters:
+        eventually(lambda: not _loading(clusters), 60, "its coordinators are not there")
+    for _ in range(2):
+        (step, *_) = repair_plan(str(copied.flow.name), verify_copies(copied.flow).partitions)
+        assert step.first is not None
+        again(copied, step.first)
+        if copied.kinds() == set():
+            break
+    (one,) = verify_copies(copied.flow).partitions
+    assert (one.findings.counts, one.verdict) == ({}, Verdict.PARTLY)
+
+
+def test_a_lost_record_of_the_map_is_told(copied: Copied) -> None:
+    """Deleted as the log cleaner would: by a tombstone."""
+    topic = names.segments_topic(copied.flow.name.source)
+    with clusters_of(copied.flow) as clusters:
+        partitions = clusters.target.reader.partitions(topic)
+        name = copied.flow.topics[0].removesuffix(".*")
+        home, key = segment_partition(name, 0, partitions), segment_key(name, 0, 20)
+        clusters.target.writer().write("drop a segment", [NewRecord(topic, home, key, None)])
+    (one,) = verify_copies(copied.flow).partitions
+    (found,) = one.findings.differences
+    assert (found.kind, found.upstream_first, found.upstream_last) == (DifferenceKind.UNMAPPED, 20, 39)
 
 
 def test_a_copy_that_was_created_again_or_deleted_is_found(copied: Copied) -> None:

@@ -2,12 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import CorruptRecord
 from srm_common.wire import mm2
-from srm_common.wire.mm2 import murmur2, partition_for
+from srm_common.wire.mm2 import copied_to_headers, copied_to_in, murmur2, partition_for
+from srm_common.wire.plain_records import write_headers
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 INT32 = st.integers(0, (1 << 31) - 1)
@@ -202,6 +204,22 @@ def test_partition_of_25_equals_kafkas(key: str, partition: int) -> None:
 
 def test_empty_key_has_a_partition() -> None:
     assert 0 <= partition_for(b"", 7) < 7
+
+
+@pytest.mark.parametrize(
+    ("copied_to", "value"), [(CopiedTo(20, 21), b"21"), (CopiedTo(19, 30), b"30,19"), (CopiedTo(99, 0), b"0,99")]
+)
+def test_where_the_copy_ends_is_a_header_of_a_source_offset(copied_to: CopiedTo, value: bytes) -> None:
+    headers = copied_to_headers(copied_to, 20)
+    assert headers == ((b"srm.copied.to", value),)
+    assert copied_to_in(write_headers(headers), 20) == copied_to
+
+
+@pytest.mark.parametrize("value", [b"", b"-1", b"1,", b"x", b"1,x", b"1,2,3", b"9" * 20])
+def test_what_does_not_say_where_the_copy_ends_is_passed_over(value: bytes) -> None:
+    assert copied_to_headers(None, 20) == ()
+    assert copied_to_in(b"", 20) is None
+    assert copied_to_in(write_headers([(b"srm.copied.to", value)]), 20) is None
 
 
 def test_source_offsets_that_are_nested_without_end() -> None:

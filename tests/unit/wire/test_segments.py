@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import PRIME, Fingerprint
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, value_bytes
 from srm_common.errors import CorruptRecord
@@ -50,7 +51,11 @@ def segments(draw: st.DrawFn) -> Segment:
     generation = draw(st.sampled_from([0, 1, 0xFFFFFFFF]))
     fingerprint = draw(st.none() | st.builds(Fingerprint, st.integers(0, PRIME - 1), st.integers(0, (1 << 32) - 1)))
     number = draw(st.integers(0, 100_000))
-    return build_segment(topic, number, start, end, runs, max_bytes, generation, fingerprint)
+    segment = build_segment(topic, number, start, end, runs, max_bytes, generation, fingerprint)
+    if fingerprint is None or draw(st.booleans()):
+        return segment
+    before = draw(st.integers(0, 1 << 51)), segment.downstream_start - draw(st.sampled_from([0, 1, 200, 1 << 40]))
+    return replace(segment, after=CopiedTo(*before))
 
 
 def test_layout() -> None:
@@ -70,7 +75,7 @@ def test_layout() -> None:
 def test_round_trip_and_size(segment: Segment) -> None:
     key, value = encode_segment(segment)
     assert decode_segment(key, value, write_headers(segment_headers(segment))) == segment
-    assert decode_segment(key, value) == replace(segment, fingerprint=None)
+    assert decode_segment(key, value) == replace(segment, fingerprint=None, after=None)
     assert len(value) == value_bytes(segment.upstream_start, segment.upstream_end, segment.runs)
     assert decode_segment_key(key) == (segment.topic, segment.partition, segment.upstream_start)
     assert key == segment_key(segment.topic, segment.partition, segment.upstream_start)
@@ -82,6 +87,26 @@ def test_a_fingerprint_is_a_header_and_the_value_is_as_it_was_without() -> None:
     assert encode_segment(proved) == encode_segment(SEGMENT)
     assert segment_headers(SEGMENT) == ()
     assert write_headers(segment_headers(proved)) == bytes.fromhex("02 02 66 18 0102030405060708 0a0b0c0d")
+
+
+def test_what_was_committed_before_is_a_header_of_few_bytes() -> None:
+    proved = replace(SEGMENT, fingerprint=Fingerprint(0x0102030405060708, 0x0A0B0C0D))
+    assert encode_segment(replace(proved, after=CopiedTo(7, 999))) == encode_segment(SEGMENT)
+    headers = {
+        CopiedTo(7, 999): "01",
+        CopiedTo(207, 1000): "00 9003",  # offsets were moved back by 200
+        CopiedTo(5, 800): "c801 03",  # and on, by two
+    }
+    for after, value in headers.items():
+        found = write_headers(segment_headers(replace(proved, after=after)))
+        length = bytes((2 * len(bytes.fromhex(value)),)).hex()
+        assert found == bytes.fromhex(f"04 02 66 18 0102030405060708 0a0b0c0d 02 63 {length} {value}")
+        assert decode_segment(*encode_segment(SEGMENT), found).after == after
+    among = write_headers([(b"c", b"\x01"), (b"x", b"y"), *segment_headers(proved)])
+    assert decode_segment(*encode_segment(SEGMENT), among).after == CopiedTo(7, 999)
+    for damaged in (b"\x80", b"\x01\x02\x03"):
+        with pytest.raises(CorruptRecord, match="orders-300 from offset 7"):
+            decode_segment(*encode_segment(SEGMENT), write_headers([*segment_headers(proved), (b"c", damaged)]))
 
 
 @given(segments(), st.integers(0, 1 << 40))

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from hypothesis import strategies as st
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.copy_comparison import CopyBatch, CopyComparison, CopyTraits
 from srm_common.domain.offsets.differences import DifferenceKind, Findings
 from srm_common.domain.offsets.fingerprints import batch_term, fingerprint_of, offset_factor
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, joined
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, in_a_row, joined
 
 FLOW, OTHER = (1000, 0), (7, 3)
 
@@ -39,6 +40,9 @@ class Copy:
     chunks: list[list[int]] = field(default_factory=list)
     upstream: int = 0
     end: int = 0
+    #: Whether segments say what was committed before them.
+    told: bool = True
+    copied_to: CopiedTo | None = None
 
     def append(self, content: Content, producer: tuple[int, int] = FLOW) -> int:
         """Produce a batch; returns its offset."""
@@ -59,19 +63,28 @@ class Copy:
             self.upstream += content.records + hole
         fingerprint = fingerprint_of(sum(term * factor for term, factor in terms), sum(term for term, _ in terms))
         whole = ("t", 0, start, self.upstream, spans, most_bytes, 1, fingerprint)
-        self.segments.append(build_segment(*whole))
+        (segment,) = in_a_row([build_segment(*whole)], self.copied_to)
+        self.segments.append(segment)
+        self.copied_to = CopiedTo(segment.upstream_end, segment.downstream_end) if self.told else None
         self.chunks.append(list(range(first, len(self.batches))))
         self.end += 1  # the marker
 
     def compare(self, traits: CopyTraits | None = None, *, start: int = 0, end: int | None = None) -> Findings:
         """What a comparison finds."""
         until = self.end if end is None else end
-        traits = CopyTraits(position=self.upstream) if traits is None else traits
+        traits = CopyTraits(position=self.upstream, copied_to=self.copied_to) if traits is None else traits
         comparison = CopyComparison(self.segments, LogRange(start, until), until, traits)
         for batch in sorted(self.batches, key=lambda one: one.base_offset):
             if batch.next_offset > start and batch.base_offset < until:
                 comparison.take(batch)
         return comparison.finish()
+
+    def forget_before(self, upstream: int) -> None:
+        """Offsets are moved back, and the map forgets what follows once it is copied again."""
+        self.upstream = upstream
+        kept = [number for number, one in enumerate(self.segments) if one.upstream_start < upstream]
+        self.segments = [self.segments[number] for number in kept]
+        self.chunks = [self.chunks[number] for number in kept]
 
     def put(self, at: int, content: Content) -> None:
         """Another content where a batch lies."""
@@ -84,7 +97,7 @@ CONTENTS = st.builds(Content, st.integers(0, (1 << 32) - 1), st.integers(0, 1 <<
 @st.composite
 def copies(draw: st.DrawFn, least: int = 1) -> Copy:
     """Chunks of batches with holes upstream, some joined, of a topic that began before the flow or with it."""
-    copy = Copy(upstream=draw(st.sampled_from([0, 100])))
+    copy = Copy(upstream=draw(st.sampled_from([0, 100])), told=draw(st.booleans()))
     for _ in range(draw(st.integers(least, 6))):
         contents = draw(st.lists(CONTENTS, min_size=least, max_size=6, unique_by=lambda one: one.crc))
         holes = [draw(st.sampled_from([0, 0, 1])) for _ in contents]

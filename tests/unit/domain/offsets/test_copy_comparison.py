@@ -153,7 +153,7 @@ def test_what_was_there_before_the_flow_is_not_proved() -> None:
 
 def between(records: list[int], untold: int) -> Copy:
     """What MirrorMaker 2 has written between two chunks of the flow, of a stretch of so many upstream offsets."""
-    copy = Copy()
+    copy = Copy(told=False)
     copy.commit([Content(1, 1000, 10)], [0])
     for number, count in enumerate(records):
         copy.append(Content(50 + number, 1000, count), OTHER)
@@ -210,6 +210,94 @@ def test_a_copy_made_again_takes_a_part_of_an_older_segment() -> None:
     )
     found = copy.compare()
     assert (found.not_proved, found.proved, found.different) == ({NotProved.COPIED_AGAIN: 23}, 40, False)
+
+
+def again() -> Copy:
+    """Three chunks, and the last two once more."""
+    copy = small()
+    copy.forget_before(20)
+    copy.commit([Content(number, 1000, 10) for number in (101, 102)], [0, 0])
+    copy.commit([Content(number, 1000, 10) for number in (201, 202)], [0, 0])
+    return copy
+
+
+def test_what_was_copied_again_is_not_proved_and_no_difference() -> None:
+    found = again().compare()
+    assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
+    assert (found.proved_from, found.proved_to) == (0, 60)
+    twice = again()
+    twice.forget_before(20)
+    twice.commit([Content(101, 1000, 10)], [0])
+    found = twice.compare()
+    assert (found.counts, found.proved, found.not_proved) == ({}, 30, {NotProved.COPIED_AGAIN: 80})
+
+
+def test_what_others_write_behind_the_older_copies_is_found() -> None:
+    copy = small()
+    foreign_record(copy, 0, 0)
+    copy.end += 1
+    copy.forget_before(20)
+    copy.commit([Content(number, 1000, 10) for number in (101, 102)], [0, 0])
+    found = copy.compare()
+    assert found.not_proved == {NotProved.COPIED_AGAIN: 40}
+    assert [str(one) for one in found.differences] == ["offset 63: records that the flow did not write"]
+
+
+def test_a_batch_that_no_consumer_takes_is_found_in_older_copies_too() -> None:
+    copy = again()
+    copy.batches[3] = copy.batches[3]._replace(term=None)
+    found = copy.compare()
+    assert [str(one) for one in found.differences] == ["offsets 31 to 40: a batch that fails its checksum"]
+    assert found.not_proved == {NotProved.COPIED_AGAIN: 30}
+
+
+def test_what_is_missing_and_was_copied_again_is_no_difference() -> None:
+    """In the middle of a chunk, the rest of which is still what the map tells of."""
+    copy = small()
+    copy.forget_before(30)
+    assert copy.segments[1].upstream_end == 40
+    copy.segments[1] = replace(copy.segments[1], upstream_end=30)
+    copy.commit([Content(102, 1000, 10)], [0])
+    assert copy.compare().not_proved == {NotProved.COPIED_AGAIN: 20}
+    del copy.batches[3]
+    found = copy.compare()
+    assert (found.counts, found.proved, found.not_proved) == ({}, 30, {NotProved.COPIED_AGAIN: 40})
+    del copy.batches[2]
+    (lost,) = copy.compare().differences
+    assert (lost.kind, lost.upstream_first, lost.upstream_last) == (DifferenceKind.LOST, 20, 39)
+
+
+def test_a_lost_record_of_the_map_is_told_from_what_mirror_maker_copies() -> None:
+    """Of another transaction than those around it, and with nothing left of it."""
+    for gone in (False, True):
+        copy = small()
+        del copy.segments[1]
+        copy.batches[2:4] = [] if gone else [one._replace(producer=OTHER) for one in copy.batches[2:4]]
+        found = copy.compare()
+        kind = DifferenceKind.LOST if gone else DifferenceKind.UNMAPPED
+        (told,) = found.differences
+        assert replace(told, detail="") == Difference(kind, 20, 40, 20, 39)
+        assert (found.proved, found.not_proved) == (40, {})
+    assert not copy.compare(start=41).different
+
+
+def test_the_newest_record_of_the_map_may_be_lost() -> None:
+    copy = small()
+    del copy.segments[2]
+    assert copy.compare().differences == [Difference(DifferenceKind.UNMAPPED, 41, 61, 40, 59)]
+    # Committed after the log was looked at, so that it may be in the map by now.
+    assert not copy.compare(end=42).different
+
+
+def test_offsets_that_were_moved_on_leave_no_room_for_others() -> None:
+    """What the source has there was left out on purpose, and MirrorMaker 2 did not copy in the meantime."""
+    copy = small()
+    copy.upstream += 100
+    foreign_record(copy, 0, 0)
+    copy.end += 1
+    copy.commit([Content(7, 1000, 10)], [0])
+    found = copy.compare()
+    assert (found.counts, found.not_proved) == ({DifferenceKind.FOREIGN: 1}, {})
 
 
 def test_findings_are_kept_as_json() -> None:

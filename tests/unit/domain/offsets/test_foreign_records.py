@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
@@ -35,6 +38,16 @@ def test_a_part_that_somebody_else_copied_is_told_apart() -> None:
     between = [segment(0, 0, 10), segment(40, 50, 10)]
     assert list(suspicious_gaps(between, LogRange(5, 61), exactly_once=True)) == [Gap(LogRange(10, 50), True)]
     assert list(suspicious_gaps(between, LogRange(30, 61), exactly_once=True)) == [Gap(LogRange(30, 50), True)]
+
+
+def test_what_the_flow_has_copied_again_is_its_own() -> None:
+    """Ten records, twenty more, and these again from 10 on, with two of others before them."""
+    again = [CHUNKS[0], replace(segment(10, 35, 20), after=CopiedTo(30, 32))]
+    assert list(suspicious_gaps(again, LogRange(0, 56), exactly_once=True)) == [Gap(LogRange(32, 35))]
+    again[1] = replace(again[1], after=CopiedTo(30, 34))
+    assert list(suspicious_gaps(again, LogRange(0, 56), exactly_once=True)) == []
+    on = [CHUNKS[0], replace(segment(40, 20, 10), after=CopiedTo(10, 10))]
+    assert list(suspicious_gaps(on, LogRange(0, 31), exactly_once=True)) == [Gap(LogRange(10, 20))]
 
 
 def test_a_jump_within_a_chunk() -> None:

@@ -23,6 +23,8 @@ from tests.unit.usecases.offsets.test_verify_copies import (
     batches,
     copied,
     copied_by_mirror_maker,
+    move_back,
+    rewritten,
     store_offset,
 )
 
@@ -91,6 +93,21 @@ def test_what_was_copied_before_the_map_begins_is_proved_by_the_source(steady_si
     steady_sides.run("r")
     one = compared(steady_sides)
     assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.PROVED, 14, {})
+
+
+def test_what_was_copied_again_is_proved_by_the_source(copied: Sides) -> None:
+    move_back(copied, 20)
+    one = compared(copied)
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.PROVED, 100, {})
+    assert one.findings.proved_to == 60
+    log = copied.target.log(COPY, 0)
+    log.batches[batches(log)[2]] = rewritten(log.batches[batches(log)[2]], lambda one: one._replace(value=b"other"))
+    one = compared(copied)
+    assert (one.verdict, one.findings.counts) == (Verdict.PARTLY, {})
+    assert (one.findings.proved, one.findings.not_proved) == (60, {NotProved.COPIED_AGAIN: 41})
+    copied.source.log("orders", 0).delete_before(30)
+    one = compared(copied)
+    assert (one.verdict, one.findings.counts) == (Verdict.PARTLY, {})
 
 
 def test_records_that_were_written_again_are_compared_one_by_one(steady_sides: Sides) -> None:

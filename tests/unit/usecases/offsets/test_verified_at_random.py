@@ -17,6 +17,8 @@ from srm_common.domain.offsets.verification import Against, PartitionVerified, V
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.offsets.verify_copies import verify_copies
 from tests.examples import examples
@@ -34,7 +36,7 @@ class Story:
         self.sides = sides
         self.dice = random.Random(seed)
         self.compacted = self.dice.random() < 0.3
-        self.taken = False
+        self.taken = self.again = False
         self._written = self._runs = 0
         config = {"cleanup.policy": "compact"} if self.compacted else {}
         if self.dice.random() < 0.2:
@@ -50,9 +52,9 @@ class Story:
 
     def tell(self) -> None:
         """Some steps, and at the end all is copied."""
-        steps: list[Callable[[], object]] = [self.write, self.write_transactions, self.run, self.join]
+        steps: list[Callable[[], object]] = [self.write, self.write_transactions, self.run, self.join, self.move_back]
         steps += [self.compact] if self.compacted else [self.retain]
-        weights = [4, 2, 4, 1, 1]
+        weights = [4, 2, 4, 1, 1, 1]
         for step in self.dice.choices(steps, weights, k=self.dice.randint(3, 8)):
             step()
         self.write()
@@ -97,6 +99,18 @@ class Story:
     def join(self) -> None:
         """Segments of chunks become one."""
         sync_checkpoints(self.sides.clusters(), at_once=True)
+
+    def move_back(self) -> None:
+        """Some of what was copied is to be copied again."""
+        clusters = self.sides.clusters()
+        offsets = {
+            place: self.dice.randint(0, offset)
+            for place, offset in committed_now(clusters).items()
+            if self.dice.random() < 0.7
+        }
+        if offsets:
+            edits = edit_source_offsets(clusters, Request("set", offsets))
+            self.again = self.again or any(one.changes for one in edits)
 
     def retain(self) -> None:
         """Retention on either side; at the source of what is copied."""
@@ -160,10 +174,10 @@ def check(seed: int) -> None:
             found = one.verified(against)
             told = [str(difference) for partition in found.partitions for difference in partition.findings.differences]
             assert found.clean, (seed, against, told, [partition.fault for partition in found.partitions])
-            if not (one.compacted or one.taken):
+            if not (one.compacted or one.taken or one.again):
                 assert found.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, (seed, against, left(found.partitions))
-        if one.compacted or one.taken:
-            return  # what the cleaner has thinned is not proved, and need not show
+        if one.compacted or one.taken or one.again:
+            return  # what the cleaner has thinned and what was copied again are not proved, and need not show
         one.break_it()
         for against in Against:
             assert not one.verified(against).clean, (seed, against)

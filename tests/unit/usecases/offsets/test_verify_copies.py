@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.flow import names
-from srm_common.domain.offsets.differences import DifferenceKind, NotProved
+from srm_common.domain.offsets.differences import Difference, DifferenceKind, NotProved
 from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
@@ -16,6 +16,8 @@ from srm_common.kafka.log.transaction_markers import MarkerSearch, find_markers
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_of, marker, records_of, stored
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
@@ -29,14 +31,18 @@ COPY = "a.orders"
 
 @pytest.fixture
 def copied(steady_sides: Sides) -> Sides:
-    """Three runs of two batches each, chunks of their own; the batches are too large to be merged."""
-    steady_sides.source.create_topic("orders", 2)
-    steady_sides.refresh()
+    three_runs(steady_sides)
+    return steady_sides
+
+
+def three_runs(sides: Sides) -> None:
+    """Of two batches each, chunks of their own; the batches are too large to be merged."""
+    sides.source.create_topic("orders", 2)
+    sides.refresh()
     for number in range(3):
         for batch in range(2):
-            write(steady_sides.source, "orders", [b"%d %d %d " % (number, batch, n) * 100 for n in range(10)])
-        steady_sides.run(f"run-{number}")
-    return steady_sides
+            write(sides.source, "orders", [b"%d %d %d " % (number, batch, n) * 100 for n in range(10)])
+        sides.run(f"run-{number}")
 
 
 def verified(sides: Sides, scope: VerificationScope | None = None) -> Verification:
@@ -144,14 +150,14 @@ def deleted(sides: Sides, log: PartitionLog) -> None:
     delete_topic(sides.target, COPY)
 
 
-def without_map(sides: Sides, log: PartitionLog) -> None:
-    """The second of three records of the map is gone."""
+def without_map(sides: Sides, number: int) -> None:
+    """One of three records of the map is gone."""
     topic = names.segments_topic("a")
     for partition in range(25):
         map_log = sides.target.log(topic, partition)
         data = batches(map_log)
         if data:
-            del map_log.batches[data[1]]
+            del map_log.batches[data[number]]
 
 
 def compacted(sides: Sides, log: PartitionLog) -> None:
@@ -190,17 +196,84 @@ def test_each_planted_fault_is_found_and_named(copied: Sides, fault: str) -> Non
     assert one.findings.proved_to < 60 or kind in (DifferenceKind.FOREIGN, DifferenceKind.DOUBLED)
 
 
-def test_what_a_lost_record_of_the_map_told_of_is_not_proved(copied: Sides) -> None:
-    """It was a run of its own, with an epoch of its own: MirrorMaker 2 may have copied it under the same producer."""
-    without_map(copied, copied.target.log(COPY, 0))
-    found = verified(copied)
-    one = the_one(found)
-    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (
-        Verdict.PARTLY,
-        40,
-        {NotProved.NOT_COPIED: 20},
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_lost_record_of_the_map_is_told(copied: Sides, number: int) -> None:
+    """It was a run of its own, with an epoch of its own."""
+    without_map(copied, number)
+    one = the_one(verified(copied))
+    (found,) = one.findings.differences
+    assert (found.kind, found.upstream_first, found.upstream_last) == (
+        DifferenceKind.UNMAPPED,
+        20 * number,
+        20 * number + 19,
     )
+    assert (found.downstream_first, found.downstream_last) == (21 * number - 1, 21 * number + 19)
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.DIFFERENT, 40, {})
+
+
+def test_a_map_that_is_lost_as_a_whole_is_told(copied: Sides) -> None:
+    for partition in range(25):
+        log = copied.target.log(names.segments_topic("a"), partition)
+        log.delete_before(log.end)
+    one = the_one(verified(copied))
+    assert one.findings.differences == [Difference(DifferenceKind.UNMAPPED, 0, 61)]
+    copied.target.log(COPY, 0).delete_before(63)
+    assert the_one(verified(copied)).verdict is Verdict.NOTHING
+
+
+def former_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that did not write down where the copy ended."""
+    monkeypatch.setattr("srm_common.replication.slots.chunk.in_a_row", lambda segments, copied_to: segments)
+    monkeypatch.setattr("srm_common.replication.slots.chunk.copied_to_headers", lambda copied_to, position: ())
+
+
+def test_a_lost_record_of_former_versions_looks_like_what_mirror_maker_copies(
+    steady_sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    former_version(monkeypatch)
+    three_runs(steady_sides)
+    without_map(steady_sides, 1)
+    found = verified(steady_sides)
+    one = the_one(found)
+    expected = (Verdict.PARTLY, 40, {NotProved.NOT_COPIED: 20})
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == expected
     assert found.clean
+
+
+def move_back(sides: Sides, offset: int) -> None:
+    """Everything from ``offset`` on is copied again."""
+    edits = edit_source_offsets(sides.clusters(), Request("set", {TopicPartition("orders", 0): offset}))
+    assert [one.problem for one in edits] == [None]
+    assert not sides.run(f"again-from-{offset}").error
+
+
+def test_what_was_copied_again_raises_no_alarm(copied: Sides) -> None:
+    """As a repair does it. The map drops what it does not need for translations."""
+    move_back(copied, 20)
+    for _ in range(2):
+        found = the_one(verified(copied)).findings
+        assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
+        assert check_copies(copied.clusters()).found == ()
+        sync_checkpoints(copied.clusters(), at_once=True)
+    move_back(copied, 30)  # in the middle of a chunk
+    move_back(copied, 20)
+    found = the_one(verified(copied)).findings
+    assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 110})
+    write(copied.target, COPY, [b"not ours"])
+    assert the_one(verified(copied)).findings.counts == {DifferenceKind.FOREIGN: 1}
+    move_back(copied, 20)
+    found = the_one(verified(copied)).findings
+    assert (found.counts, found.proved) == ({DifferenceKind.FOREIGN: 1}, 60)
+    assert len(check_copies(copied.clusters()).found) == 1
+
+
+def test_what_a_former_version_copied_may_be_copied_again(steady_sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patches:
+        former_version(patches)
+        three_runs(steady_sides)
+    move_back(steady_sides, 20)
+    found = the_one(verified(steady_sides)).findings
+    assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
 
 
 def copied_by_mirror_maker(sides: Sides, records: int) -> None:

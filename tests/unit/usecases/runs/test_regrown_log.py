@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
@@ -20,7 +21,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.mm2 import EPOCH_HEADER
+from srm_common.wire.mm2 import COPIED_TO_HEADER, EPOCH_HEADER
 from tests.kafka.checkpoint_rounds import here
 from tests.kafka.engine import Engine
 from tests.kafka.flows import flow_between, prepare
@@ -65,7 +66,7 @@ def test_the_epoch_is_a_header_beside_what_mirror_maker_writes(
     epoch = outcome.ranges[name, 0].leader_epoch
     assert epoch >= 0
     assert message.value() == b'{"offset":199}'
-    assert message.headers() == [(EPOCH_HEADER.decode(), b"%d" % epoch)]
+    assert message.headers() == [(EPOCH_HEADER.decode(), b"%d" % epoch), (COPIED_TO_HEADER.decode(), b"200")]
 
 
 def test_a_position_that_was_set_has_the_epoch_of_its_place_in_the_log(
@@ -123,6 +124,11 @@ def test_an_offset_that_is_written_once_more_keeps_its_epoch(
     with Ownership.take(flow, 1, 1):
         pass
     again = rewritten_offsets(flow, state)
-    assert again == [offset_record(flow.name, state, Place(name, 0), 100, epoch=known.epochs[Place(name, 0)])]
+    assert again == [
+        offset_record(
+            flow.name, state, Place(name, 0), 100, epoch=known.epochs[Place(name, 0)], copied_to=CopiedTo(100, 100)
+        )
+    ]
     StateWriter(flow.target).write("write them once more", again)
-    assert (committed_now(flow), committed_now(flow).epochs) == (known, known.epochs)
+    now = committed_now(flow)
+    assert (now, now.epochs, now.copied_to) == (known, known.epochs, known.copied_to)
