@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
-from srm_common.domain.offsets.copy_comparison import CopyBatch
-from srm_common.domain.offsets.fingerprints import batch_term
+from srm_common.domain.offsets.copy_comparison import BatchRow, CopyBatch
+from srm_common.domain.offsets.fingerprints import batch_term, offset_factor
 from srm_common.wire.batch import (
     CODEC_MASK,
+    CONTROL,
     CRC_START,
     DELETE_HORIZON,
+    HEADER,
     HEADER_SIZE,
+    LENGTH_OVERHEAD,
     Packed,
     SourceBatch,
     carried,
@@ -43,5 +46,45 @@ def copy_batch(batch: SourceBatch) -> CopyBatch:
     thinned = attributes & DELETE_HORIZON != 0
     return _tuple(CopyBatch, (first, first + delta + 1, count, term, (producer, epoch), size, thinned))
 
+
+def batch_row(records: memoryview, position: int, end: int) -> BatchRow:
+    """The batches from byte ``position`` on that follow one another up to the offset ``end``, added up: what they come
+    to one by one, at half the cost. None of them has a hole, another producer or a wrong checksum."""
+    total, start, unpack = len(records), position, HEADER.unpack_from
+    at = producer = epoch = -1
+    digest = content = 0
+    terms: dict[int, int] = {}
+    while total - position >= HEADER_SIZE:
+        fields = unpack(records, position)
+        (first, length, _, magic, crc, attributes, delta, base_timestamp, _, own, own_epoch, _, count) = fields
+        if not terms:
+            at, producer, epoch = first, own, own_epoch
+        following, until = first + count, position + length + LENGTH_OVERHEAD
+        if (
+            first != at
+            or following > end
+            or count != delta + 1
+            or count < 1
+            or own != producer
+            or own_epoch != epoch
+            or attributes & _NOT_IN_A_ROW
+            or magic != 2
+            or not position + HEADER_SIZE <= until <= total
+        ):
+            break
+        body = position + HEADER_SIZE
+        header_crc = crc32c(records[position + CRC_START : body])
+        if crc32c(records[body:until], header_crc) != crc:
+            break
+        term = batch_term(carried(crc, header_crc, 0, until - body), base_timestamp, count, attributes & CODEC_MASK)
+        digest += term * offset_factor(first)
+        content += term
+        terms[term] = first
+        at, position = following, until
+    return BatchRow(at, (producer, epoch), position - start, digest, content, terms)
+
+
+#: Markers, and what the log cleaner has written.
+_NOT_IN_A_ROW = CONTROL | DELETE_HORIZON
 
 _tuple = tuple.__new__  # what the constructors of named tuples end in, at a fifth of their cost

@@ -19,8 +19,7 @@ time.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -31,7 +30,8 @@ from srm_common.domain.offsets.map_gaps import GapKind, MapGap, gap_behind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_offsets
 
-#: So many batches are remembered to tell one that is there twice from others that the flow did not write.
+#: So many batches at least, and twice as many at most, are remembered to tell one that is there twice from others that
+#: the flow did not write.
 _REMEMBERED = 10_000
 _ABORTED = "their transaction was aborted, though the map was committed with it"
 
@@ -49,6 +49,18 @@ class CopyBatch(NamedTuple):
     producer: tuple[int, int]
     size: int = 0
     thinned: bool = False
+
+
+class BatchRow(NamedTuple):
+    """Batches of one producer that follow one another without a hole, added up. ``digest`` and ``content`` are sums as
+    :func:`~srm_common.domain.offsets.fingerprints.fingerprint_of` takes them; ``terms`` has the offset of each."""
+
+    next_offset: int
+    producer: tuple[int, int]
+    size: int
+    digest: int
+    content: int
+    terms: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +141,9 @@ class CopyComparison:
         self._gap = MapGap(GapKind.UNKNOWN)
         self._lost: Difference | None = None
         self._of_lost = 0
-        self._recent: OrderedDict[int, int] = OrderedDict()
+        #: Offsets of batches by their terms: of the newest, and of those before.
+        self._recent: dict[int, int] = {}
+        self._older: dict[int, int] = {}
         self._stray: Difference | None = None
         self._others: _Others | None = None
         #: Producers of the segment before, with their epochs: whatever else has both is the flow's, too.
@@ -164,6 +178,28 @@ class CopyComparison:
         else:
             self._inside(now, batch)
         self._shown = max(self._shown, batch.next_offset)
+
+    def row_end(self, first: int) -> int:
+        """Batches from ``first`` on that follow one another without a hole, and end here at the latest, may be taken by
+        :meth:`take_row`; 0 where they have to be taken one by one."""
+        now = self._segment_at(first)
+        if now is None or first != now.at or self._stray or self._others or self._lost:
+            return 0
+        run = self._run_at(now, first)
+        return 0 if run.foreign or first < run.downstream else min(run.downstream_end, now.end, self._log.end)
+
+    def take_row(self, row: BatchRow) -> None:
+        """What :meth:`take` would make of each of its batches."""
+        now = self._open
+        assert now is not None
+        self.findings.bytes += row.size
+        now.at = row.next_offset
+        digest, content = now.sums.get(row.producer, (0, 0))
+        now.sums[row.producer] = digest + row.digest, content + row.content
+        self._recent.update(row.terms)
+        if len(self._recent) > _REMEMBERED:
+            self._older, self._recent = self._recent, {}
+        self._shown = max(self._shown, row.next_offset)
 
     def finish(self) -> Findings:
         """The log is at its end."""
@@ -253,8 +289,8 @@ class CopyComparison:
             stray = Difference(
                 DifferenceKind.UNMAPPED, first, last, before.upstream_end, before.upstream_end + untold - 1
             )
-        elif batch.term is not None and batch.term in self._recent:
-            detail = f"it was committed at offset {self._recent[batch.term]}"
+        elif batch.term is not None and (known := self._seen(batch.term)) is not None:
+            detail = f"it was committed at offset {known}"
             stray = Difference(DifferenceKind.DOUBLED, first, last, detail=detail)
         elif self._traits.shared:
             self.findings.foreign += batch.records
@@ -307,7 +343,11 @@ class CopyComparison:
     def _remember(self, term: int, offset: int) -> None:
         self._recent[term] = offset
         if len(self._recent) > _REMEMBERED:
-            self._recent.popitem(last=False)
+            self._older, self._recent = self._recent, {}
+
+    def _seen(self, term: int) -> int | None:
+        found = self._recent.get(term)
+        return self._older.get(term) if found is None else found
 
     # ---- segments
 

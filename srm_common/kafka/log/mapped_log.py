@@ -27,6 +27,10 @@ class MappedReader(Protocol):
     def take(self, batch: SourceBatch) -> None:
         """A batch that a read_committed consumer sees, or that is mapped; valid only during the call."""
 
+    def take_row(self, records: memoryview, position: int, first: int) -> tuple[int, int]:
+        """Take the batches from byte ``position`` on as far as they can be taken together, of one producer and all of
+        them mapped: how many bytes, and the offset behind them. The first has this offset, and is no marker."""
+
     def aborted(self, first: int, last: int) -> None:
         """Mapped batches between these offsets, inclusive, are of a transaction that was aborted."""
 
@@ -80,29 +84,30 @@ class _MappedReading:
 
     async def absorb(self, partition: int, records: memoryview) -> int:
         """One answer; returns the offset behind it."""
-        batches = list(split(records))
-        is_mapped, take, mapped = self._reader.is_mapped, self._reader.take, self._mapped
-        at, end = self._at, self._end
-        for number, batch in enumerate(batches):
+        is_mapped, take, take_row, end = self._reader.is_mapped, self._reader.take, self._reader.take_row, self._end
+        position = 0
+        while (batch := next(split(records[position:]), None)) is not None:
             header = batch.header
-            first, following = header.base_offset, header.base_offset + header.last_offset_delta + 1
-            if following <= at:
-                continue
+            first, following, size = header.base_offset, header.next_offset, header.size
             attributes = header.attributes
-            if attributes & CONTROL:
-                self._meet(batch)
-            elif first >= end:
+            if following <= self._at:
                 pass
-            elif header.record_count:
-                if is_mapped(first, following):
-                    if attributes & TRANSACTIONAL and header.producer_id not in mapped:
-                        mapped[header.producer_id] = first
+            elif attributes & CONTROL:
+                self._meet(batch)
+            elif first < end and header.record_count:
+                row, behind = take_row(records, position, first) if first >= self._at else (0, first)
+                if row or is_mapped(first, following):
+                    if attributes & TRANSACTIONAL:
+                        self._mapped.setdefault(header.producer_id, first)
+                    if row:
+                        size, following = row, behind
+                    else:
+                        take(batch)
+                elif not attributes & TRANSACTIONAL or not await self._is_aborted(records[position:]):
                     take(batch)
-                elif not attributes & TRANSACTIONAL or not await self._is_aborted(batches, number):
-                    take(batch)
-            at = following
-        self._at = at
-        return at
+            self._at = max(self._at, following)
+            position += size
+        return self._at
 
     def _meet(self, marker: SourceBatch) -> None:
         verify(marker)
@@ -115,14 +120,15 @@ class _MappedReading:
             if aborted:
                 self._reader.aborted(first, header.base_offset - 1)
 
-    async def _is_aborted(self, batches: Sequence[SourceBatch], number: int) -> bool:
-        """What became of the transaction of a batch; compaction takes the markers of committed ones only before the
-        data is gone (Kafka's ``CleanedTransactionMetadata``)."""
-        header = batches[number].header
+    async def _is_aborted(self, records: memoryview) -> bool:
+        """What became of the transaction of the first batch; compaction takes the markers of committed ones only
+        before the data is gone (Kafka's ``CleanedTransactionMetadata``)."""
+        header = next(split(records)).header
         producer, first = header.producer_id, header.base_offset
         known = self._markers.get(producer)
         if known is None or not known.follows(first):
-            known = _next_marker(batches[number + 1 :], producer, first)
+            batches = list(split(records))
+            known = _next_marker(batches[1:], producer, first)
             if known is None:
                 search = MarkerSearch(self._place, batches[-1].header.next_offset, {producer: first})
                 try:

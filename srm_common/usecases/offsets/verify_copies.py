@@ -32,7 +32,7 @@ from srm_common.kafka.state.source_offsets import SourceOffsets, next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.compare_with_source import CopyToCompare, SourceOfCopies
 from srm_common.wire.batch import SourceBatch
-from srm_common.wire.batch_terms import copy_batch
+from srm_common.wire.batch_terms import batch_row, copy_batch
 from srm_common.wire.segment_map import SegmentMap
 from srm_common.wire.segments import segment_partition
 
@@ -407,12 +407,21 @@ class _Shown:
     """What a comparison is shown of a log."""
 
     def __init__(self, comparison: CopyComparison) -> None:
-        self._take = comparison.take
+        self._comparison = comparison
         self.is_mapped = comparison.is_mapped
         self.aborted = comparison.aborted
 
     def take(self, batch: SourceBatch) -> None:
-        self._take(copy_batch(batch))
+        self._comparison.take(copy_batch(batch))
+
+    def take_row(self, records: memoryview, position: int, first: int) -> tuple[int, int]:
+        end = self._comparison.row_end(first)
+        if not end:
+            return 0, first
+        row = batch_row(records, position, end)
+        if row.size:
+            self._comparison.take_row(row)
+        return row.size, row.next_offset
 
 
 def _reaches(found: SegmentMap | None, copied_to: CopiedTo) -> bool:

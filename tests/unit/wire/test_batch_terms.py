@@ -1,10 +1,24 @@
 from __future__ import annotations
 
+import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.wire.batch import HEADER_SIZE, TRANSACTIONAL, Packed, SourceBatch, parse_header, stamp, unopened
-from srm_common.wire.batch_terms import copy_batch, packed_term
+from srm_common.domain.offsets.fingerprints import offset_factor
+from srm_common.wire.batch import (
+    CONTROL,
+    DELETE_HORIZON,
+    HEADER_SIZE,
+    TRANSACTIONAL,
+    Packed,
+    SourceBatch,
+    parse_header,
+    split,
+    stamp,
+    unopened,
+)
+from srm_common.wire.batch_terms import batch_row, copy_batch, packed_term
 from srm_common.wire.merging import merge
 from tests.unit.wire.batches import Record, source_batch
 
@@ -43,3 +57,43 @@ def test_a_body_that_is_not_what_its_checksum_says_has_none() -> None:
     data = bytearray(source_batch([Record(7, 1000, b"k", b"v")]).data)
     data[HEADER_SIZE + 8] ^= 1
     assert copy_batch(SourceBatch(parse_header(data), memoryview(data))).term is None
+
+
+def log_of(counts: list[int]) -> list[bytearray]:
+    """Batches of one producer that follow one another, from offset 100 on."""
+    found, at = [], 100
+    for count in counts:
+        packed = unopened(source_batch([Record(n, 1000 + n, b"k%d" % n, b"%d" % at) for n in range(count)], codec=0))
+        found.append(bytearray(stored(packed, at, 5).data))
+        at += count
+    return found
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.integers(0, 5), st.integers(0, 60))
+def test_a_row_comes_to_what_its_batches_do(counts: list[int], cut: int, room: int) -> None:
+    log = log_of(counts)
+    records = memoryview(b"other" + b"".join(log) + bytes(log[0][: 20 * cut]))
+    row = batch_row(records, 5, 100 + room)
+    taken = [copy_batch(one) for one in split(records[5:])]
+    taken = [one for one in taken if one.next_offset <= 100 + room and one.base_offset >= 100][: len(counts)]
+    terms = {one.term: one.base_offset for one in taken if one.term is not None}
+    assert row.terms == terms
+    assert (row.size, row.next_offset) == (sum(one.size for one in taken), 100 + sum(one.records for one in taken))
+    assert row.content == sum(terms)
+    assert row.digest == sum(term * offset_factor(offset) for term, offset in terms.items())
+    assert row.producer == (5, 3) or not taken
+
+
+@pytest.mark.parametrize(
+    ("at", "bits"),
+    [(HEADER_SIZE + 8, 1), (21, 0x80), (22, CONTROL), (22, DELETE_HORIZON), (43, 1), (52, 1), (7, 1), (26, 1), (16, 3)],
+    ids=["body", "checksum", "marker", "cleaned", "producer", "epoch", "offset", "hole", "magic"],
+)
+def test_a_row_ends_before_what_has_to_be_looked_at(at: int, bits: int) -> None:
+    log = log_of([2, 2, 2])
+    log[1][at] ^= bits
+    if at not in (HEADER_SIZE + 8, 21):
+        log[1][17:21] = crc32c(log[1][21:]).to_bytes(4, "big")
+    row = batch_row(memoryview(b"".join(log)), 0, 1000)
+    assert (row.size, row.next_offset) == (len(log[0]), 102)
+    assert batch_row(memoryview(b"".join(log)), 0, 101).size == 0
