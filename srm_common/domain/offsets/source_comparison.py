@@ -99,12 +99,44 @@ def stretches(
             yield Stretch(before.upstream_end, end, before.downstream_end, copy.end, NotProved.NOT_COPIED)
 
 
+def shared_stretches(segments: Iterable[Segment], copy: LogRange, high: int, findings: Findings) -> Iterator[Stretch]:
+    """The map of a copy that other flows write to as well, run by run: what lies between may be theirs. Upstream they
+    leave nothing out. The arguments are those of :func:`stretches`."""
+    before: Segment | None = None
+    for segment in segments:
+        if before is not None:
+            yield from _runs_of(before, segment.downstream_start, findings)
+        before = segment
+        if segment.downstream_start >= copy.end and segment.downstream_end <= high:
+            return  # committed after the log was looked at
+    if before is not None:
+        yield from _runs_of(before, before.downstream_end, findings)
+
+
+def _runs_of(segment: Segment, following: int, findings: Findings) -> Iterator[Stretch]:
+    if _is_cut(segment, following, findings):
+        return
+    at = segment.upstream_start
+    for run in segment.runs:
+        end = segment.upstream_end if run is segment.runs[-1] else run.upstream_end
+        if run.foreign:
+            findings.leave(NotProved.MIXED, run.length)
+        else:
+            yield Stretch(at, end, run.downstream, run.downstream_end)
+        at = end
+
+
 def _of_segment(segment: Segment, following: int, findings: Findings) -> Iterator[Stretch]:
-    """A segment up to where the next begins, unless that took a part of it."""
+    if not _is_cut(segment, following, findings):
+        yield Stretch(segment.upstream_start, segment.upstream_end, segment.downstream_start, segment.downstream_end)
+
+
+def _is_cut(segment: Segment, following: int, findings: Findings) -> bool:
+    """Whether the next one, which begins there, took a part of a segment."""
     if following < segment.downstream_end or segment.runs[-1].upstream_end > segment.upstream_end:
         findings.leave(NotProved.COPIED_AGAIN, sum(run.length for run in segment.runs if not run.foreign))
-        return
-    yield Stretch(segment.upstream_start, segment.upstream_end, segment.downstream_start, segment.downstream_end)
+        return True
+    return False
 
 
 class Side:

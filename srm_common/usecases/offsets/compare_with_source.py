@@ -18,6 +18,7 @@ from srm_common.domain.offsets.source_comparison import (
     SourceComparison,
     Stretch,
     kept_by_both,
+    shared_stretches,
     stretches,
 )
 from srm_common.domain.patterns.java_regex import compile_java_regex
@@ -130,8 +131,11 @@ class SourceOfCopies:
     ) -> None:
         for begin, end in one.rows:
             ends = not begin, one.traits.position if end == len(one.found) else None
-            found = stretches(readable(begin, end), source, one.log, one.high, ends, findings)
-            for group in _in_a_row(kept_by_both(found, source, one.log, findings)):
+            if one.traits.shared:
+                found = shared_stretches(readable(begin, end), one.log, one.high, findings)
+            else:
+                found = stretches(readable(begin, end), source, one.log, one.high, ends, findings)
+            for group in _in_a_row(kept_by_both(found, source, one.log, findings), apart=one.traits.shared):
                 self._compare_group(one, source, group, findings)
 
     def _compare_group(
@@ -163,8 +167,10 @@ class SourceOfCopies:
         known = next(
             (at for at in reversed(range(len(one.found))) if one.found[at].downstream_end <= one.log.end), None
         )
-        if not one.whole or known is None:
-            findings.leave(NotProved.COMPACTED, max(one.log.end - one.log.start, 0))
+        if not one.whole or known is None or one.traits.shared:
+            # Of a key that several flows write, the newest value is that of any.
+            reason = NotProved.MIXED if one.traits.shared else NotProved.COMPACTED
+            findings.leave(reason, max(one.log.end - one.log.start, 0))
             return
         copied = min(one.found[known].upstream_end, source.end)
         classes = 1
@@ -266,11 +272,15 @@ def _damaged(place: TopicPartition, alias: str, error: CorruptBatch) -> ClusterE
     return ClusterError(f"{place.topic}-{place.partition} on {alias} cannot be read: {error}")
 
 
-def _in_a_row(found: Iterable[Stretch]) -> Iterator[list[Stretch]]:
-    """Stretches that follow one another, so that both logs are read on."""
+def _in_a_row(found: Iterable[Stretch], *, apart: bool) -> Iterator[list[Stretch]]:
+    """Stretches that follow one another, so that both logs are read on; ``apart``: what others wrote may lie between
+    them."""
     group: list[Stretch] = []
     for one in found:
-        if group and (one.upstream, one.downstream) != (group[-1].upstream_end, group[-1].downstream_end):
+        if group and not (
+            one.upstream == group[-1].upstream_end
+            and (one.downstream == group[-1].downstream_end or (apart and one.downstream > group[-1].downstream_end))
+        ):
             yield group
             group = []
         group.append(one)

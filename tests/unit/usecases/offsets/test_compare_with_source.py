@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
@@ -108,6 +109,31 @@ def test_what_was_copied_again_is_proved_by_the_source(copied: Sides) -> None:
     copied.source.log("orders", 0).delete_before(30)
     one = compared(copied)
     assert (one.verdict, one.findings.counts) == (Verdict.PARTLY, {})
+
+
+def shared(sides: Sides) -> None:
+    """Another flow writes to the same copy, the registry says."""
+    clusters = sides.clusters()
+    registry = clusters.target.registry
+    (own,) = registry.read().of_flow(clusters.flow.name).values()
+    registry.write([replace(own, flow="c->b")])
+
+
+def test_what_other_flows_write_to_a_shared_copy_is_no_difference(copied: Sides) -> None:
+    theirs = [b"of another flow %d" % number for number in range(7)]
+    write(copied.target, COPY, theirs)
+    write(copied.source, "orders", [b"last %d " % number * 100 for number in range(10)])
+    copied.run("last")
+    write(copied.target, COPY, theirs)
+    assert set(compared(copied).findings.counts) == {DifferenceKind.FOREIGN}
+    shared(copied)
+    one = compared(copied)
+    assert (one.verdict, one.findings.proved, one.findings.counts) == (Verdict.PROVED, 70, {})
+    log = copied.target.log(COPY, 0)
+    del log.batches[batches(log)[2]]
+    one = compared(copied)
+    assert set(one.findings.counts) == {DifferenceKind.LOST}
+    assert one.findings.proved == 50
 
 
 def test_records_that_were_written_again_are_compared_one_by_one(steady_sides: Sides) -> None:
@@ -244,3 +270,11 @@ def test_another_newest_value_or_none_is_a_difference(keyed: Sides) -> None:
     found = compared(keyed).findings
     assert set(found.counts) == {DifferenceKind.LOST}
     assert str(found.differences[0]).startswith("upstream offset ")
+
+
+def test_of_a_compacted_copy_that_is_shared_no_newest_value_is_known(keyed: Sides) -> None:
+    last_value(keyed.target.log(COPY, 0), b"of another flow")
+    shared(keyed)
+    one = compared(keyed)
+    assert (one.verdict, one.findings.counts) == (Verdict.PARTLY, {})
+    assert set(one.findings.not_proved) == {NotProved.MIXED}
