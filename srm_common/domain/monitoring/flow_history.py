@@ -12,62 +12,19 @@ from typing import Any, Self
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.certificates import CertificateEnd, later_seen
+from srm_common.domain.monitoring.run_counts import RunCounts, counts_of, uncounted, with_report
 from srm_common.domain.monitoring.run_report import RunReport, untranslated
 from srm_common.domain.offsets.verification import Verdict
 from srm_common.domain.offsets.verification_summary import VerificationSummary
 
-# Which sentence of a run tells about records that vanished at the source.
-
-
-#: Every such sentence names it (:mod:`srm_common.domain.runs.data_loss`).
+#: Every sentence of a run about records that vanished at the source names it (:mod:`srm_common.domain.runs.data_loss`).
 _SETTING = "on.data.loss"
-#: So does the sentence about records that transforms could not take.
+#: And this one the sentence about records that transforms could not take.
 _TOLERANCE = "errors.tolerance"
 #: For so long a flow is said to have lost, or left out, records, although its runs are good again.
 SHOWN_MS = 24 * 3600 * 1000
-
-
 #: So many topics of skipped records the history names; with one more there are others.
 TOPICS_NAMED = 3
-#: Of so many runs that lost or left out records the history knows how many, the newest ones.
-RUNS_COUNTED = 50
-
-
-@dataclass(frozen=True, slots=True)
-class RunCounts:
-    """What a history has counted of run ``run_id``, reported at ``reported_ms``: records that were ``lost`` and passed,
-    records that transforms ``skipped``, and ``dead_letters`` among them."""
-
-    run_id: str
-    reported_ms: int
-    lost: int = 0
-    skipped: int = 0
-    dead_letters: int = 0
-
-    @classmethod
-    def of(cls, report: RunReport) -> Self:
-        partitions = () if report.run is None else report.run.partitions
-        return cls(
-            report.run_id,
-            report.reported_ms,
-            # One that stands still finds the same again in the next run.
-            sum(one.lost_records for one in partitions if one.error is None),
-            sum(one.skipped_records or 0 for one in partitions),
-            sum(one.dead_letters or 0 for one in partitions),
-        )
-
-    @property
-    def any(self) -> bool:
-        return bool(self.lost or self.skipped or self.dead_letters)
-
-    def beyond(self, known: RunCounts) -> RunCounts:
-        """Without what is ``known`` of the same run already."""
-        return replace(
-            self,
-            lost=max(0, self.lost - known.lost),
-            skipped=max(0, self.skipped - known.skipped),
-            dead_letters=max(0, self.dead_letters - known.dead_letters),
-        )
 
 
 def loss_message(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
@@ -255,10 +212,10 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
         history = history.before
     run, ok = report.run, report.ok
     failed = () if run is None else run.failed_partitions
-    new = _uncounted(history, report)
+    new = uncounted(history.counted, report)
     known = replace(
         _with_skipped(_with_loss(history, report, new), report, new),
-        counted=_counted(history, report),
+        counted=with_report(history.counted, report),
         reported_ms=report.reported_ms,
         run_id=report.run_id,
         ok=ok,
@@ -317,37 +274,6 @@ def _over_since(history: FlowHistory, report: RunReport) -> int | None:
     return None if within else history.lag_over_since_ms
 
 
-def _known(history: FlowHistory, run_id: str) -> RunCounts | None:
-    """What the history has counted of a run."""
-    return next((one for one in history.counted if one.run_id == run_id), None)
-
-
-def _uncounted(history: FlowHistory, report: RunReport) -> RunCounts:
-    """What the report tells that the history has not counted yet."""
-    found, nothing = RunCounts.of(report), RunCounts(report.run_id, report.reported_ms)
-    known = _known(history, report.run_id)
-    if known is None and len(history.counted) >= RUNS_COUNTED and report.reported_ms < history.counted[0].reported_ms:
-        return nothing
-    return found.beyond(known or nothing)
-
-
-def _counted(history: FlowHistory, report: RunReport) -> tuple[RunCounts, ...]:
-    """That of the history after the report."""
-    new = _uncounted(history, report)
-    if not new.any:
-        return history.counted
-    known = _known(history, report.run_id) or RunCounts(report.run_id, 0)
-    mine = RunCounts(
-        report.run_id,
-        max(known.reported_ms, report.reported_ms),
-        known.lost + new.lost,
-        known.skipped + new.skipped,
-        known.dead_letters + new.dead_letters,
-    )
-    others = (one for one in history.counted if one.run_id != report.run_id)
-    return tuple(sorted((*others, mine), key=lambda one: one.reported_ms)[-RUNS_COUNTED:])
-
-
 def _with_loss(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowHistory:
     """``new``: what is not counted yet of the records that partitions have passed by."""
     run = report.run
@@ -361,7 +287,7 @@ def _with_loss(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowH
     begun = history
     if not history.losing:
         # What an earlier report of the same run, which came late, has told is of this loss, too.
-        known = _known(history, report.run_id)
+        known = counts_of(history.counted, report.run_id)
         begun = replace(history, lost_records=known.lost if known else 0, lost_held=0, lost_since_ms=None)
     # A partition that the run did not look at stands where it stood.
     if any(stands_still(one.error) and not one.lost_records for one in run.partitions):
@@ -403,8 +329,8 @@ def _with_skipped(history: FlowHistory, report: RunReport, new: RunCounts) -> Fl
 
 
 def _with_late(history: FlowHistory, report: RunReport) -> FlowHistory:
-    new = _uncounted(history, report)
-    history = replace(_with_skipped(history, report, new), counted=_counted(history, report))
+    new = uncounted(history.counted, report)
+    history = replace(_with_skipped(history, report, new), counted=with_report(history.counted, report))
     if report.ok and (history.good_run_ended_ms or 0) < report.ended_ms:
         history = replace(history, good_run_ended_ms=report.ended_ms)
     # What still stands has been found again since.

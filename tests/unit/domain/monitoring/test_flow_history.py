@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 
 from srm_common.domain.amount import Amount
-from srm_common.domain.monitoring.flow_history import NO_RUNS, RUNS_COUNTED, SHOWN_MS, FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory, fold
+from srm_common.domain.monitoring.run_counts import RUNS_COUNTED
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
 from tests.unit.domain.monitoring.reports import OBJECTIVE, START, report
