@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -14,80 +14,10 @@ from srm_common.kafka.client.connection import FIRST_REQUEST, FrameConnection
 from srm_common.kafka.client.connection_faults import fault_text, handshake_fault, is_refusal
 from srm_common.kafka.client.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
 from srm_common.kafka.client.event_loop import EventLoop
-from srm_common.kafka.client.library import ClusterMetadata, Errors, KafkaConnectionManager
+from srm_common.kafka.client.library import Errors, KafkaConnectionManager
+from srm_common.kafka.client.link_metadata import LinkMetadata
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.client.transport import FrameTlsTransport, FrameTransport
-
-#: So long without an answer, and with no broker left to ask, the servers of the settings are asked again (KIP-899).
-_LOST_SECONDS = 10.0
-
-
-class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
-    """Asks whichever broker answers first, where the library waits for one drawn at random.
-
-    Nothing here creates topics.
-    """
-
-    #: Those whose leaders are kept; the library takes out names that no topic can have.
-    _topics: set[str]
-
-    def __init__(self, **configs: Any) -> None:
-        super().__init__(**configs)
-        self.config["allow_auto_create_topics"] = False
-
-    def forget(self) -> None:
-        """Know the brokers only, as after the first request of a new connection."""
-        for known in (self._topics, self._partitions, self._topic_ids, self._topic_names_by_id):
-            known.clear()
-        self.unauthorized_topics.clear()
-
-    def keep(self, topics: Iterable[str]) -> bool:
-        """Ask for the leaders of these topics, too, from the next refresh on; whether one is new."""
-        new = set(topics) - self._topics
-        self._topics |= new
-        return bool(new)
-
-    async def refresh_anew(self) -> None:
-        """Refresh by a request that is made from now on. The library joins one that is under way, which may not name
-        the topics that were added since: they would look as if they did not exist.
-
-        Raises:
-            KafkaError: no broker answered.
-        """
-        if self.metadata_refresh_in_progress:
-            with suppress(Errors.KafkaError):  # whoever began it is told
-                await self._refresh_future
-        await self.refresh_metadata()
-
-    async def _refresh_loop(self) -> None:
-        """Refresh when it is time or wanted. The library's own loop ends at the first failure of a refresh that
-        another task had begun."""
-        while not self.closed:
-            try:
-                if self.metadata_refresh_in_progress:
-                    await self._refresh_future
-                elif self._manager.bootstrapped and self.ttl() == 0:
-                    await self.refresh_metadata()
-                else:
-                    await self._wakeup(max(self.ttl() / 1000, 0.05))
-            except Errors.KafkaError:
-                # Passed to the waiting callers; ttl() says when the next attempt is due.
-                continue
-
-    async def _do_refresh_metadata(self, node_id: Any) -> None:
-        try:
-            try:
-                answer = await self._manager.ask_any(self.metadata_request)
-            except Errors.NodeNotReadyError:
-                if time.monotonic() * 1000 - self._last_successful_refresh_ms < _LOST_SECONDS * 1000:
-                    raise
-                await self._manager.search_servers()
-            else:
-                self.update_metadata(answer)
-        except Exception as error:
-            self.failed_update(error)
-            raise
-
 
 #: How long one broker may take for a request that any other answers as well, before another is asked, too.
 _NEXT_BROKER_SECONDS = 1.0

@@ -24,7 +24,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client import library
 from srm_common.kafka.client.client_credentials import ClientCredentials, FetchedToken
 from srm_common.kafka.client.connection import FrameConnection
-from srm_common.kafka.client.connections import FrameConnectionManager, LinkMetadata
+from srm_common.kafka.client.connections import FrameConnectionManager
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import FrameProtocol
 from srm_common.kafka.client.library import (
@@ -42,6 +42,7 @@ from srm_common.kafka.client.library import (
     Task,
     TaskState,
 )
+from srm_common.kafka.client.link_metadata import LinkMetadata
 from srm_common.kafka.client.transport import _ENCODING_DER, FrameTlsTransport, FrameTransport
 
 ROOT = Path(__file__).parents[4]
