@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import logging
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -24,6 +23,7 @@ from typing import Any, Self
 from srm_common.errors import LocalKafkaError
 from srm_common.kafka.client.librdkafka import AdminClient
 from srm_common.testing.fake_cluster.acls import Acls
+from srm_common.testing.fake_cluster.clock import Clock
 from srm_common.testing.fake_cluster.faults import After, Fault, When
 from srm_common.testing.fake_cluster.groups import Committed, Groups
 from srm_common.testing.fake_cluster.log import PartitionLog
@@ -41,24 +41,6 @@ from srm_common.testing.local_server import ADMIN_SETTINGS
 
 _TRANSACTION_VERSION = "transaction.version"
 _FEATURES = {_TRANSACTION_VERSION: 2, "group.version": 1, "metadata.version": 27}
-
-
-class Clock:
-    """The time that a cluster gives out, in ms since 1970: the machine's, until a test sets it."""
-
-    def __init__(self) -> None:
-        self._set_ms: int | None = None
-
-    def now_ms(self) -> int:
-        return int(time.time() * 1000) if self._set_ms is None else self._set_ms
-
-    def set(self, ms: int) -> None:
-        """It stands still from now on."""
-        self._set_ms = ms
-
-    def advance(self, seconds: float) -> None:
-        """It goes forward at once, and stands still from then on."""
-        self._set_ms = self.now_ms() + int(seconds * 1000)
 
 
 class FakeCluster:
