@@ -37,7 +37,14 @@ def flow_between(source: Cluster, target: Cluster, name: str, **settings: Any) -
         ClusterSettings.plaintext(alias, source.bootstrap_servers),
         ClusterSettings.plaintext("target", target.bootstrap_servers),
     )
-    usual = {"emit_heartbeats": False, "emit_checkpoints_interval_seconds": 0.0, "retry_timeout_seconds": 20.0}
+    # Brokers make a log for each partition of the state topics: as many as show that keys are spread over them.
+    usual = {
+        "emit_heartbeats": False,
+        "emit_checkpoints_interval_seconds": 0.0,
+        "retry_timeout_seconds": 20.0,
+        "offsets_partitions": 5,
+        "status_partitions": 1,
+    }
     return small_flow(*ends, f"{name}.*", **{**usual, **settings})
 
 
@@ -61,6 +68,8 @@ def properties_of(flow: FlowSettings) -> dict[str, object]:
         f"{name}.emit.heartbeats.enabled": "false",
         f"{name}.heartbeats.replication.enabled": "false",
         f"{name}.retry.timeout.seconds": 20,
+        f"{name}.offset.storage.partitions": flow.offsets_partitions,
+        f"{name}.status.storage.partitions": flow.status_partitions,
         **{
             f"{name}.{kind}.replication.factor": -1
             for kind in ("offset.storage", "status.storage", "config.storage", "checkpoints.topic", "heartbeats.topic")
