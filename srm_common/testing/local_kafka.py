@@ -40,12 +40,14 @@ TunedFor = Literal["tests", "throughput"]
 
 QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     # A node that was killed may register again, and its leaders move, only after its session has ended (default 9 s).
-    # Compaction comes soon, and its buffer (default 128 MB) does not fill the small heap. The controller writes no
-    # record twice a second only to have written one, which is a quarter of what an idle node does. Threads that wait
-    # for requests wake up three times a second each: of three and eight for each listener, a test needs one and two.
+    # Compaction comes soon, but not twice a second: each time the cleaner looks through all compacted logs, which are
+    # thousands after some dozen flows. Its buffer (default 128 MB) does not fill the small heap. The controller writes
+    # no record twice a second only to have written one, which is a quarter of what an idle node does. Threads that
+    # wait for requests wake up three times a second each: of three and eight for each listener, a test needs one and
+    # two.
     "tests": {
         "broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "400",
-        "log.cleaner.backoff.ms": "500", "log.cleaner.dedupe.buffer.size": "4194304",
+        "log.cleaner.backoff.ms": "2000", "log.cleaner.dedupe.buffer.size": "4194304",
         "metadata.max.idle.interval.ms": "0",
         "num.network.threads": "1", "num.io.threads": "2",
     },
