@@ -138,6 +138,9 @@ class Flow:
             f"{a}->{b}.groups": self.group,
             "tasks.max": 1,
             "replication.factor": -1,
+            # Rights are of topics, and some sixty flows have state topics of their own.
+            "offset.storage.partitions": 1,
+            "status.storage.partitions": 1,
             "retry.timeout.seconds": 5,
             "sync.group.offsets.enabled": "true",
             "emit.checkpoints.interval.seconds": 1,
