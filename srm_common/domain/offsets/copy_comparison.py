@@ -19,11 +19,11 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 from srm_common.domain.copied_to import CopiedTo
+from srm_common.domain.offsets.copy_batch import BatchRow, CopyBatch
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
 from srm_common.domain.offsets.map_gaps import GapKind, MapGap, gap_behind
@@ -34,33 +34,6 @@ from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_off
 #: the flow did not write.
 _REMEMBERED = 10_000
 _ABORTED = "their transaction was aborted, though the map was committed with it"
-
-
-class CopyBatch(NamedTuple):
-    """A batch of the copy that counts. ``next_offset`` is behind its last offset; ``records``
-    are fewer than these where compaction has removed some. ``term`` is what it adds to a fingerprint, None where its
-    checksum is wrong; ``producer`` its producer id and epoch; ``size`` in bytes. ``thinned``: the log cleaner has
-    written it."""
-
-    base_offset: int
-    next_offset: int
-    records: int
-    term: int | None
-    producer: tuple[int, int]
-    size: int = 0
-    thinned: bool = False
-
-
-class BatchRow(NamedTuple):
-    """Batches of one producer that follow one another without a hole, added up. ``digest`` and ``content`` are sums as
-    :func:`~srm_common.domain.offsets.fingerprints.fingerprint_of` takes them; ``terms`` has the offset of each."""
-
-    next_offset: int
-    producer: tuple[int, int]
-    size: int
-    digest: int
-    content: int
-    terms: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
