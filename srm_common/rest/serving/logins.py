@@ -27,6 +27,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.errors import ConfigError
 from srm_common.rest.faults import ApiError
 from srm_common.rest.ports import Right
+from srm_common.rest.serving.connection_limits import network_of
 from srm_common.rest.serving.watched_files import stamp
 
 ROLES: Mapping[str, frozenset[Right]] = {
@@ -250,7 +251,7 @@ class Person:
 
 
 class WrongLogins:
-    """Counts wrong logins by address. ``clock`` gives seconds that never go back. Thread-safe."""
+    """Counts wrong logins by address (:func:`network_of`). ``clock`` gives seconds that never go back. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -300,7 +301,8 @@ class BasicAccess:
 
     def _tried(self, request: Request, name: str, password: str) -> Login:
         address = request.client.host if request.client else ""
-        wait = math.ceil(self._wrong.wait_seconds(address))
+        network = network_of(address)
+        wait = math.ceil(self._wrong.wait_seconds(network))
         if wait:
             raise ApiError(
                 429,
@@ -310,7 +312,7 @@ class BasicAccess:
             )
         login = self._logins.find(name, password)
         if login is None:
-            self._wrong.add(address)
+            self._wrong.add(network)
             raise ApiError(401, "login_needed", "name or password is wrong", headers=_CHALLENGE)
         return login
 

@@ -1,18 +1,22 @@
-"""HTTP/1.1 with a time limit for each request to arrive.
+"""HTTP/1.1 with a time limit for each request to arrive, and for each response to be read.
 
 uvicorn has none: every byte puts off its limit for idle connections, so that whoever sends one a second holds a
-connection, and what was read from it, for as long as they like. uvicorn's other implementations do not limit the length
-of headers either; h11 refuses those that are not complete after 16 KB."""
+connection, and what was read from it, for as long as they like; and what a client does not read is kept for it, also
+when the connection was closed on this side. uvicorn's other implementations do not limit the length of headers either;
+h11 refuses those that are not complete after 16 KB."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from srm_common.rest.guards import MOST_SECONDS
+
+_LOG = logging.getLogger(__name__)
 
 _TOO_SLOW = b"the request took too long to arrive\n"
 _RESPONSE = (
@@ -29,14 +33,25 @@ class TimedRequests(H11Protocol):
     #: Until the body is complete, which nobody may read any more: who still reads it has said so before
     #: (:class:`srm_common.rest.guards.BodyLimit`).
     body_seconds: ClassVar[float] = MOST_SECONDS + 5.0
+    #: Until the client has taken all that was written at once, or a connection that is closed here is over; it is
+    #: looked at once within this time, so that twice as much may pass. As for a request: 10 MB by a line of 1.4 Mbit/s.
+    response_seconds: ClassVar[float] = MOST_SECONDS
 
     _limit: asyncio.TimerHandle | None = None
     #: What the limit is for: whether the body arrives, and the request before it or with it.
     _limited: tuple[bool, object] | None = None
 
+    _look: asyncio.TimerHandle | None = None
+    #: Whether the connection has waited for its client at the last look, and ever since.
+    _waiting = False
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # Any byte that waits is one that the client does not take. A transport with TLS compares otherwise: it would
+        # always be full with 0.
+        transport.set_write_buffer_limits(high=1 if self.scheme == "https" else 0, low=0)
         self._set_limit((False, None))
+        self._look = self.loop.call_later(self.response_seconds, self._look_again)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -46,8 +61,14 @@ class TimedRequests(H11Protocol):
         super().on_response_complete()
         self._watch()
 
+    def resume_writing(self) -> None:
+        self._waiting = False
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._set_limit(None)
+        if self._look is not None:
+            self._look.cancel()
         super().connection_lost(exc)
 
     def _watch(self) -> None:
@@ -77,3 +98,18 @@ class TimedRequests(H11Protocol):
         if not body:
             self.transport.write(_RESPONSE)
         self.transport.close()
+
+    def _look_again(self) -> None:
+        """Ends a connection that waits for its client since the look before this one."""
+        waits = self.flow.write_paused or self.transport.is_closing()
+        if waits and self._waiting:
+            # A transport that is closing keeps what the client does not read until it is read.
+            _LOG.warning(
+                "%s has not read a response within %g s: its connection is ended",
+                self.client[0] if self.client else "a client",
+                self.response_seconds,
+            )
+            self.transport.abort()
+            return
+        self._waiting = waits
+        self._look = self.loop.call_later(self.response_seconds, self._look_again)

@@ -1,0 +1,96 @@
+"""How many connections ``srm-control serve`` holds: in all, and of one address.
+
+Connections are counted where they are accepted, since a server of asyncio hears of one only after its TLS handshake,
+for which a client may take a minute.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import resource
+import socket
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+_LOG = logging.getLogger(__name__)
+
+#: In all, where the process may open at least twice as many files; otherwise half of those: clusters, the history and
+#: Airflow need some, too.
+MOST = 500
+#: Of one address. A browser has six, a proxy in front one for each request that it passes on, and 40 threads answer.
+MOST_OF_ONE = 100
+#: The log has a sentence about refused connections at most this often.
+_TOLD_SECONDS = 60.0
+
+
+def network_of(address: str) -> str:
+    """Whom an address stands for: of IPv6 a network of 64 bits, which one host may have all addresses of (RFC 4291)."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address  # a name, as of Unix sockets
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+
+
+def most_connections() -> int:
+    """In all, for this process."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST if files == resource.RLIM_INFINITY else max(1, min(MOST, files // 2))
+
+
+class LimitedSocket(socket.socket):
+    """A listening socket that closes what it accepts beyond its limits. For asyncio's own loop: it accepts by
+    :meth:`accept`, and closes each connection's socket."""
+
+    def __init__(
+        self,
+        family: int = socket.AF_INET,
+        kind: int = socket.SOCK_STREAM,
+        protocol: int = 0,
+        *,
+        most: int | None = None,
+        most_of_one: int = MOST_OF_ONE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock`` gives seconds that never go back."""
+        super().__init__(family, kind, protocol)
+        self._most = most_connections() if most is None else most
+        self._most_of_one = most_of_one
+        self._clock = clock
+        self._accepted: list[tuple[str, weakref.ref[socket.socket]]] = []
+        self._refused = 0
+        self._told_at: float | None = None
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Raises ConnectionAbortedError instead of returning a connection that is too many; it is closed."""
+        connection, address = super().accept()
+        host = str(address[0])
+        network = network_of(host)
+        # Whoever drops a connection without closing it has closed it, too.
+        self._accepted = [one for one in self._accepted if (held := one[1]()) is not None and held.fileno() >= 0]
+        of_one = sum(other == network for other, _ in self._accepted)
+        if len(self._accepted) < self._most and of_one < self._most_of_one:
+            self._accepted.append((network, weakref.ref(connection)))
+            return connection, address
+        connection.close()
+        if of_one >= self._most_of_one:
+            self._tell(host, f"it has {of_one} open, the most of one address")
+        else:
+            self._tell(host, f"{len(self._accepted)} are open, the most in all")
+        raise ConnectionAbortedError("there are too many connections")
+
+    def _tell(self, host: str, why: str) -> None:
+        self._refused += 1
+        now = self._clock()
+        if self._told_at is not None and now - self._told_at < _TOLD_SECONDS:
+            return
+        others = f", and {self._refused - 1} others before it" if self._refused > 1 else ""
+        _LOG.warning("refused a connection from %s%s: %s", host, others, why)
+        self._refused, self._told_at = 0, now
