@@ -3,11 +3,13 @@ figures of the history with the current lag, where it is known, in place of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.metrics.metric import Metric
@@ -210,13 +212,31 @@ AppContextDep = Annotated[AppContext, Depends(app_context)]
 Alias = Annotated[str, Path(min_length=1, max_length=249, examples=["east"])]
 TargetAlias = Annotated[str, Path(min_length=1, max_length=249, examples=["west"])]
 
+#: Of the state of a request.
+_CALLER = "srm_caller"
+
 
 def caller(request: Request, context: AppContextDep) -> Caller:
     """The caller; 401 without a login. A plain function, as access may ask a database."""
-    return context.access.caller(request)
+    known: Caller | None = getattr(request.state, _CALLER, None)
+    return context.access.caller(request) if known is None else known
 
 
 CallerDep = Annotated[Caller, Depends(caller)]
+
+
+class AfterLogin(APIRoute):
+    """A route that reads the body of a request once its caller is known. FastAPI reads it first, so that anybody could
+    have 10 MB of JSON taken apart, and held meanwhile."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def after_login(request: Request) -> Response:
+            setattr(request.state, _CALLER, await run_in_threadpool(caller, request, app_context(request)))
+            return await handle(request)
+
+        return after_login
 
 
 def flow_for(right: Right) -> Callable[..., FlowName]:

@@ -8,7 +8,7 @@ from srm_common.domain.filters.flow_filters import FIELDS, Edited, FilterEdit, F
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError, EditConflict, SrmError
-from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow, ReadableFlow
+from srm_common.rest.app_context import AfterLogin, AppContextDep, CallerDep, EditableFlow, ReadableFlow
 from srm_common.rest.faults import ApiError, fault_of, responses
 from srm_common.rest.live import CALLS, TAG, filters_of
 from srm_common.rest.ports import Right
@@ -20,7 +20,7 @@ from srm_common.usecases.filters.effective_filters import EffectiveFilters
 from srm_common.usecases.filters.filter_effect import groups_effect, topics_effect
 from srm_common.usecases.filters.filter_history import filter_history
 
-router = APIRouter(prefix="/api/v2", tags=["filters", TAG])
+router = APIRouter(prefix="/api/v2", tags=["filters", TAG], route_class=AfterLogin)
 
 #: The newest edits in an answer; srm-control topics --history has all.
 _EDITS = 100

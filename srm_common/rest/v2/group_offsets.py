@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.groups.group_offsets import AppliedOffset, GroupOffset
 from srm_common.rest import schemas
-from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow
+from srm_common.rest.app_context import AfterLogin, AppContextDep, CallerDep, EditableFlow
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.live import CALLS, TAG, flow_now, hurried
@@ -19,7 +19,7 @@ from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
 from srm_common.usecases.groups.apply_offsets import apply_offsets
 from srm_common.usecases.groups.explain_offsets import export_offsets, group_positions
 
-router = APIRouter(prefix="/api/v2", tags=["groups", TAG])
+router = APIRouter(prefix="/api/v2", tags=["groups", TAG], route_class=AfterLogin)
 
 Group = Annotated[str, Query(min_length=1, max_length=1000, examples=["billing"])]
 #: Problems in an answer.

@@ -13,14 +13,14 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.domain.moving.moves import MODES, POSITIONS, READ_AGAIN, MoveKind, MoveMode, StepName
 from srm_common.errors import ConfigError
-from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow, require
+from srm_common.rest.app_context import AfterLogin, AppContextDep, CallerDep, EditableFlow, require
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.ports import Right
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.v2.steering import scheduler_of
 from srm_common.rest.v2.steering_schemas import Done, MoveRequest, MoveState, MoveStep
 
-router = APIRouter(prefix="/api/v2", tags=["moves"])
+router = APIRouter(prefix="/api/v2", tags=["moves"], route_class=AfterLogin)
 
 #: Tasks of a move's DAG in their order; the last, which does nothing, is left out.
 TASKS = (

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.plans.plan import Plan
-from srm_common.rest.app_context import AppContext, AppContextDep, CallerDep, ReadableFlow, TriggerableFlow
+from srm_common.rest.app_context import AfterLogin, AppContext, AppContextDep, CallerDep, ReadableFlow, TriggerableFlow
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.live import CALLS, TAG, flow_now
 from srm_common.rest.ports import Scheduler
@@ -16,7 +16,7 @@ from srm_common.rest.schemas import PlanAnswer, PlannedAction
 from srm_common.rest.v2.steering_schemas import Done, Note
 from srm_common.usecases.topics.plan_topics import plan_topics
 
-router = APIRouter(prefix="/api/v2", tags=["steering"])
+router = APIRouter(prefix="/api/v2", tags=["steering"], route_class=AfterLogin)
 
 
 @router.post("/flows/{source}/{target}/plan", tags=[TAG], responses=responses(404, 415, 422, 502, 503, 504))

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.errors import ConfigError
-from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow
+from srm_common.rest.app_context import AfterLogin, AppContextDep, CallerDep, EditableFlow
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.live import CALLS, TAG, flow_now, hurried
@@ -103,7 +103,7 @@ class TransformPreview(Answer):
     topics_left_out: list[str]
 
 
-router = APIRouter(prefix="/api/v2/flows/{source}/{target}/transforms", tags=["transforms"])
+router = APIRouter(prefix="/api/v2/flows/{source}/{target}/transforms", tags=["transforms"], route_class=AfterLogin)
 
 #: Half of what a live request may take: the rest is for connecting, and for the request that is under way then.
 _LIMITS = ReadLimits(seconds=10.0, read_bytes=32 << 20)

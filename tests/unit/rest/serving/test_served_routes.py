@@ -93,6 +93,16 @@ def test_nothing_is_told_without_a_login(service: Service) -> None:
         assert service.answer(method, address(path), None, {} if method != "GET" else None)[0] == 401, path
 
 
+@pytest.mark.parametrize("login", [None, "nobody"])
+def test_no_body_is_read_before_the_login(service: Service, login: str | None) -> None:
+    """The body is announced and does not come: whoever waited for it would answer 408, a minute later."""
+    for method, path in NEEDED:
+        status, _, _ = service.answer(
+            method, address(path), login, content_type="application/json", content_length="9000000"
+        )
+        assert status == 401, path
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_may_send_what_it_has_the_right_to(service: Service, role: str) -> None:
     for (method, path), right in NEEDED.items():
