@@ -18,7 +18,7 @@ from srm_common.domain.settings.layers import Entry, Layers, current_spelling, s
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import CONNECTION, TARGETS
-from srm_common.settings_files.explanations import is_secret
+from srm_common.settings_files.explanations import has_login, is_secret
 from srm_common.settings_files.findings import Finding, FindingCode
 from srm_common.settings_files.key_findings import key_findings
 from srm_common.settings_files.properties import (
@@ -190,7 +190,7 @@ class _Writer:
             yield from lines
 
     def _entry(self, entry: DraftEntry) -> Iterator[str]:
-        value = self.draft.without_secrets(entry, is_secret(entry.key))
+        value = self.draft.without_secrets(entry, is_secret(entry.key) or has_login(entry.value))
         if entry.remark:
             yield from comment(entry.remark)
         key = self._newest(entry.key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ from srm_common.settings_files.providers import Providers
 
 MASK = "***"
 _SECRET = re.compile(
-    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|user\.info$|alarm\.notifier\..*url"
-    r"|database\.url"
+    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|user\.info$"
+    r"|alarm\.notifier\..*(url|key|auth)|database\.url"
 )
+#: A user, or a user and a password, in an address; as far as the last @ before its path.
+_LOGIN_IN_ADDRESS = re.compile(r"(?<=://)[^/\s,]*@")
 _ONE_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _PEM = "-----BEGIN"
 _SIDES: tuple[Side, ...] = ("source", "target")
@@ -88,6 +91,11 @@ def is_secret(key: str) -> bool:
     return _SECRET.search(key.lower()) is not None
 
 
+def has_login(value: str) -> bool:
+    """Whether a value has an address with a login in it, such as ``https://user:password@registry:8081``."""
+    return _LOGIN_IN_ADDRESS.search(value) is not None
+
+
 class Explainer:
     """Explains the keys of one flow of a configuration."""
 
@@ -145,7 +153,7 @@ class Explainer:
                 if key in BY_NAME and BY_NAME[key] in _SHOWN:
                     continue
                 found = [
-                    self._origin(level.value, scope[prefix + key])
+                    self._origin(level.value, scope[prefix + key], resolve=False)
                     for level, scope, prefix in scopes
                     if prefix + key in scope
                 ]
@@ -175,19 +183,18 @@ class Explainer:
         first = origins[0] if origins else None
         return Explanation(name, first.value if first else None, first, tuple(origins[1:]), None, side, client)
 
-    def _origin(self, level: str, entry: Entry) -> Origin:
-        return Origin(level, entry.written, entry.place, self._shown(entry))
+    def _origin(self, level: str, entry: Entry, *, resolve: bool = True) -> Origin:
+        """``resolve``: replace references. What those of a transform stand for may be a secret, whatever its name."""
+        return Origin(level, entry.written, entry.place, self._shown(entry, resolve))
 
-    def _shown(self, entry: Entry) -> str:
+    def _shown(self, entry: Entry, resolve: bool) -> str:
         text = entry.value.strip()
         if is_secret(entry.written):
             return text if _ONE_REFERENCE.fullmatch(text) else MASK
-        if entry.line:
-            try:
+        if entry.line and resolve:
+            with contextlib.suppress(ConfigError):  # 'config check' says what is wrong with the reference
                 text = self._providers.resolve(entry).strip()
-            except ConfigError:
-                return text  # the reference itself; 'config check' says what is wrong with it
-        return "(PEM text)" if text.startswith(_PEM) else text
+        return "(PEM text)" if text.startswith(_PEM) else _LOGIN_IN_ADDRESS.sub(f"{MASK}@", text)
 
 
 def texts(explanation: Explanation) -> Sequence[tuple[str, str]]:

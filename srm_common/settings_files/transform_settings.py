@@ -15,7 +15,7 @@ from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
-from srm_common.settings_files.explanations import is_secret
+from srm_common.settings_files.explanations import has_login, is_secret
 from srm_common.settings_files.providers import Providers
 
 _PARSED = (
@@ -37,9 +37,13 @@ def is_transform_key(key: str) -> bool:
 
 
 def transform_keys(configuration: Configuration, name: FlowName) -> dict[str, str]:
-    """The flow's, by name, as they are written: references to secrets stay references, and keys of logins, which
-    converters may have, are left out."""
-    return {key: entry.value.strip() for key, entry in _entries(configuration, name).items() if not is_secret(key)}
+    """The flow's, by name, as they are written: references to secrets stay references, and keys of logins and
+    addresses with a login, which converters may have, are left out."""
+    return {
+        key: entry.value.strip()
+        for key, entry in _entries(configuration, name).items()
+        if not is_secret(key) and not has_login(entry.value)
+    }
 
 
 def with_transforms(configuration: Configuration, flow: FlowSettings, keys: Mapping[str, str]) -> FlowSettings:

@@ -49,6 +49,16 @@ def made_of(tmp_path: Path, text: str, name: str = "mm2.properties", tool: Tool 
     return convert(path, tool)
 
 
+def test_a_login_in_an_address_is_a_secret(tmp_path: Path) -> None:
+    made = made_of(
+        tmp_path,
+        MIRROR_MAKER + "B.schema.registry.url = https://me:hush@b:8081\nA.schema.registry.url = http://a:8081\n",
+    )
+    assert "hush" not in made.text
+    assert "A.schema.registry.url = http://a:8081" in made.text
+    assert "B.schema.registry.url = ${env:B_SCHEMA_REGISTRY_URL}" in made.text
+
+
 def test_mirror_maker_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = made_of(tmp_path, MIRROR_MAKER)
     assert made.tool is Tool.MIRROR_MAKER
