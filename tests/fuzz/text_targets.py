@@ -1,8 +1,10 @@
-"""Texts that people write: properties, logins, filters, patterns, statements, start positions, key stores."""
+"""Texts that people write: properties, logins, filters, patterns, statements, start positions; key stores and
+certificates."""
 
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable
 from hashlib import sha1
 from random import Random
@@ -22,6 +24,7 @@ from srm_common.errors import ConfigError, SrmError
 from srm_common.settings_files.airflow_connections import AirflowConnection
 from srm_common.settings_files.client_keys import parse_jaas
 from srm_common.settings_files.properties import parse_properties
+from srm_common.wire.certificates import of_der, of_pem
 from srm_common.wire.java_stores import read_java_store
 from tests.fuzz.target import Target
 
@@ -101,7 +104,8 @@ def _hidden_key() -> bytes:
     return _signed(body)
 
 
-def _certificate() -> bytes:
+def a_certificate() -> bytes:
+    """Of CN=ca, until 2040, as DER."""
     from datetime import datetime
 
     from cryptography import x509
@@ -114,6 +118,10 @@ def _certificate() -> bytes:
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(7).not_valid_before(datetime(2020, 1, 1)).not_valid_after(datetime(2040, 1, 1))
     return builder.sign(key, None).public_bytes(Encoding.DER)
+
+
+def _certificate_text() -> bytes:
+    return ssl.DER_cert_to_PEM_cert(a_certificate()).encode() * 2
 
 
 def _resigned(data: bytes, chance: Random) -> bytes:
@@ -175,9 +183,11 @@ TARGETS = (
         _text(lambda text: AirflowConnection.parse("c", text)),
         _NAMED,
     ),
+    Target("certificate", [a_certificate()], lambda data: of_der([data]), (ValueError,), keep=4),
+    Target("certificate-text", [_certificate_text()], _text(of_pem), (ValueError,), keep=27),
     Target(
         "java-store",
-        [_jks(_certificate()), _hidden_key()],
+        [_jks(a_certificate()), _hidden_key()],
         lambda data: read_java_store(data, "changeit"),
         (ValueError,),
         _resigned,

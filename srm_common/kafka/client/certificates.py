@@ -3,6 +3,8 @@ them, and our own."""
 
 from __future__ import annotations
 
+import logging
+
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.errors import SrmError
@@ -11,6 +13,7 @@ from srm_common.kafka.client.library import ApiVersionsRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.security import own_chain
 
+_LOG = logging.getLogger(__name__)
 _TIMEOUT_MS = 5_000
 
 
@@ -51,7 +54,12 @@ async def _shown(link: ClusterLink) -> tuple[list[tuple[int, str]], bool]:
             continue
         broker = link.manager.cluster.broker_metadata(node)
         server = place_text((broker.host, broker.port))
-        own, *above = of_der(connection.transport.verified_chain())
+        try:
+            own, *above = of_der(connection.transport.verified_chain())
+        except ValueError as error:  # the connection itself does not need what cannot be read
+            _LOG.warning("the certificates of broker %s of cluster '%s' cannot be read: %s", server, link.alias, error)
+            complete = False
+            continue
         found.append((own.ends_ms, f"the certificate of broker {server} ({own.subject})"))
         found += [
             (one.ends_ms, f"the certificate authority {one.subject}, which vouches for broker {server},")
@@ -65,4 +73,9 @@ def _own(settings: ClusterSettings) -> list[tuple[int, str]]:
     from srm_common.wire.certificates import of_pem
 
     chain = own_chain(settings)
-    return [(one.ends_ms, f"the client certificate ({one.subject}) for the brokers") for one in of_pem(chain)]
+    try:
+        found = of_pem(chain)
+    except ValueError as error:
+        _LOG.warning("the client certificate for cluster '%s' cannot be read: %s", settings.alias, error)
+        return []
+    return [(one.ends_ms, f"the client certificate ({one.subject}) for the brokers") for one in found]

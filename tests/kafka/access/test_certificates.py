@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import re
 import ssl
 from collections.abc import Iterator
@@ -145,6 +146,23 @@ def test_what_is_wrong_with_a_certificate_is_one_sentence(certified: Certified) 
     ):
         found = sentence_of(cluster, expected)
         assert re.search(rf"^cluster 'a' \(.*\) is not reachable: .*{expected}", found), found
+
+
+def test_a_certificate_that_only_openssl_reads_stops_no_report(
+    certified: Certified, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is known is told: of the others, and that this one may end earlier."""
+    cluster = certified.cluster(certified.authority.vouch_for("copier", ends=10 * DAY, file="beside"))
+    certified.show(certified.authority.vouch_for("127.0.0.1", file="odd", printable=True))
+    try:
+        with caplog.at_level(logging.WARNING):
+            found = certificate_end(cluster)
+        assert found is not None
+        assert (found.holder, found.complete) == ("the client certificate (CN=copier) for the brokers", False)
+        server = certified.kafka.bootstrap_servers
+        assert f"certificates of broker {server} of cluster 'a' cannot be read: " in caplog.text
+    finally:
+        certified.show(certified.first)
 
 
 def test_a_certificate_that_has_ended_says_so_until_it_is_renewed(certified: Certified) -> None:
