@@ -46,7 +46,8 @@ class ClusterSettings:
     (``bootstrap.servers`` and security included, and :data:`NO_AUTO_CREATION`). ``kafka_python`` holds keyword
     arguments of ``kafka.net.manager.KafkaConnectionManager`` (``bootstrap_servers`` as a list); a value of
     :class:`PemTexts`, :class:`OauthClient` or :class:`KerberosLogin` in it becomes a live object in
-    :func:`srm_common.kafka.client.security.connection_arguments`. ``rack`` is where the readers of the cluster are
+    :func:`srm_common.kafka.client.security.connection_arguments`; a :class:`DelegationToken` is for
+    :mod:`srm_common.kafka.client.scram`. ``rack`` is where the readers of the cluster are
     (KIP-392).
 
     ``client_id`` is the name that the file gives to clients; without one they are named after their ``owner``, a flow,
@@ -79,12 +80,19 @@ class ClusterSettings:
 
     @property
     def kerberos(self) -> KerberosLogin | None:
-        """The login by Kerberos (GSSAPI), None where another one is used.
-
-        kafka-python serves such a cluster alone: librdkafka is distributed without Kerberos.
-        """
+        """The login by Kerberos (GSSAPI), None where another one is used."""
         found = self.kafka_python.get("sasl_oauth_token_provider")
         return found if isinstance(found, KerberosLogin) else None
+
+    @property
+    def by_token(self) -> bool:
+        """Whether the user name is the id of a delegation token."""
+        return isinstance(self.kafka_python.get("sasl_oauth_token_provider"), DelegationToken)
+
+    @property
+    def kafka_python_alone(self) -> bool:
+        """Whether librdkafka lacks the login: it is distributed without Kerberos, and knows no delegation tokens."""
+        return self.kerberos is not None or self.by_token
 
     def of_client(self, client: Client) -> ClusterSettings:
         """The settings that count for one kind of client."""
@@ -172,6 +180,11 @@ class KerberosLogin:
     principal: str | None = None
     keytab: str | None = None
     ticket_cache: str | None = None
+
+
+@dataclass(frozen=True)
+class DelegationToken:
+    """Says of a login by SCRAM that it is by a delegation token (KIP-48): the name is its id, the password its HMAC."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, JavaStore, KerberosLogin, OauthClient
+from srm_common.domain.cluster import (
+    LIBRDKAFKA_DEFAULTS,
+    ClusterSettings,
+    DelegationToken,
+    JavaStore,
+    KerberosLogin,
+    OauthClient,
+)
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.registry_keys import REGISTRY_KEYS, registry_settings
@@ -238,12 +245,6 @@ def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str
     if mechanism == "GSSAPI":
         kafka_python["sasl_oauth_token_provider"] = _kerberos(client, options)
         return
-    if options.get("tokenauth", "false").strip().lower() == "true":
-        raise client.fault(
-            "sasl.jaas.config",
-            "tokenauth=true (login by a delegation token) is not available, as librdkafka does not know it; use a user "
-            "of the cluster with its password, and remove tokenauth",
-        )
     username = options.get("username") or client.get("sasl.username")
     password = options.get("password") if "password" in options else client.get("sasl.password")
     if username is None or password is None:
@@ -253,6 +254,8 @@ def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str
         )
     confluent["sasl.username"] = kafka_python["sasl_plain_username"] = username
     confluent["sasl.password"] = kafka_python["sasl_plain_password"] = password
+    if mechanism in _SCRAM and options.get("tokenauth", "false").strip().lower() == "true":
+        kafka_python["sasl_oauth_token_provider"] = DelegationToken()
 
 
 def _refuse_handlers(client: Connection, mechanism: str) -> None:

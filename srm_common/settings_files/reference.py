@@ -226,6 +226,9 @@ replacement.
 `Krb5LoginModule` in `sasl.jaas.config`: `useKeyTab` with `keyTab` and `principal`, or `useTicketCache` with
 `ticketCache`; see [security.md](security.md#kerberos).
 
+`tokenauth="true"` in `sasl.jaas.config` of SCRAM is a login by a delegation token: `username` is its id, `password` its
+HMAC. A token is neither made nor renewed here; a new one counts from the next task on.
+
 ## Airflow connections
 
 `<alias>.connection = kafka_east` takes address and credentials from the Airflow connection `kafka_east`. Its extra is a

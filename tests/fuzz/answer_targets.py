@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from srm_common.kafka.client.frames import FrameProtocol, _decode_fetch, _decode_produce
 from srm_common.kafka.client.library import Errors, messages
+from srm_common.kafka.client.scram import Scram
 from tests.fuzz.target import Target
 
 _FRAMES: Mapping[str, Sequence[str]] = json.loads((Path(__file__).parent / "seeds/answers.json").read_text())
@@ -37,13 +39,35 @@ def _taken(decode: Callable[[bytes | memoryview], Any]) -> Callable[[bytes], Non
     return read
 
 
-TARGETS = tuple(
-    Target(
-        f"answer-{name.replace(' ', '-')}",
-        [b64decode(frame) for frame in frames],
-        _taken(_decoder(name.split()[0], int(name.split()[1]))),
-        (Errors.KafkaProtocolError,),
-        keep=4,
-    )
-    for name, frames in _FRAMES.items()
+def _logged_in(data: bytes) -> None:
+    """Both messages of a broker, a line each, with the nonce that a client would have chosen for them."""
+    first, _, last = data.partition(b"\n")
+    login = Scram(sasl_plain_username="user", sasl_plain_password="pencil", sasl_mechanism="SCRAM-SHA-256")
+    login.client.nonce = b"rOprNGfwEbeRWgbNEkqO"
+    login.auth_bytes()
+    # A few hundred thousand iterations are allowed, and take their time.
+    if len(re.sub(rb"[^0-9]", b"", first.partition(b"i=")[2])) > 4:
+        return
+    login.receive(first)
+    login.auth_bytes()
+    login.receive(last)
+
+
+#: RFC 7677, section 3.
+_SCRAM = (
+    b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096\n"
+    b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+)
+TARGETS = (
+    *(
+        Target(
+            f"answer-{name.replace(' ', '-')}",
+            [b64decode(frame) for frame in frames],
+            _taken(_decoder(name.split()[0], int(name.split()[1]))),
+            (Errors.KafkaProtocolError,),
+            keep=4,
+        )
+        for name, frames in _FRAMES.items()
+    ),
+    Target("scram", [_SCRAM], _logged_in, (Errors.SaslAuthenticationFailedError,)),
 )

@@ -15,6 +15,7 @@ LONGEST_FIRST = (
     "access/test_changed_secrets.py",
     "access/test_oauth.py",
     "access/test_rights.py",
+    "access/test_scram.py",
     "runs/test_replicate.py",
     "schemas/test_karapace_flows.py",
     "client/test_silent_servers.py",

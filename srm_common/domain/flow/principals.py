@@ -14,10 +14,13 @@ _BY_USER_NAME = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 def login_principal(cluster: ClusterSettings) -> str | None:
     """``User:<name>`` of the login, as Kafka's default principal builder makes it.
 
-    None where only the broker knows: it takes the principal from a certificate or a token.
+    None where only the broker knows: it takes the principal from a certificate or a token, a delegation token included,
+    which stands for the user who had it made.
     """
     settings = cluster.confluent
     protocol = settings.get("security.protocol", "PLAINTEXT").upper()
+    if cluster.by_token:
+        return None
     if cluster.kerberos is not None:
         # The DEFAULT of sasl.kerberos.principal.to.local.rules: neither host nor realm.
         principal = cluster.kerberos.principal

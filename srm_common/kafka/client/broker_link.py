@@ -146,6 +146,9 @@ class BrokerLink(Closing):
             await self.manager.bootstrap_async(timeout_ms=max(deadline - time.monotonic(), 0.0) * 1000)
         except Errors.KafkaTimeoutError as error:
             reason = f" ({self.manager.last_fault})" if self.manager.last_fault else ""
+            if self.settings.by_token:
+                # Brokers take one that has ended until they look again, and end each connection behind the login.
+                reason += "; if the delegation token of the login has ended, put a new one in its place"
             raise UnreachableCluster(
                 f"cluster '{self.alias}' ({self.settings.bootstrap_servers}) is not reachable: no broker answered "
                 f"within {timeout_seconds:g} s{reason}"
@@ -159,7 +162,8 @@ class BrokerLink(Closing):
 
     def _not_let_in(self, error: Exception) -> AccessDenied:
         where = f"cluster '{self.alias}' ({self.settings.bootstrap_servers})"
-        return AccessDenied(f"{where} refused the login: {fault_text(error)}; check the login")
+        what = "whether its delegation token has ended" if self.settings.by_token else "the login"
+        return AccessDenied(f"{where} refused the login: {fault_text(error)}; check {what}")
 
     async def _still_there(self, wanted: set[str], seconds: float) -> bool:
         """Whether connections that another link used tell the brokers and the leaders; else they are ended."""

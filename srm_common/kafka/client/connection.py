@@ -13,6 +13,7 @@ from srm_common.kafka.client.event_loop import EventLoop, in_thread
 from srm_common.kafka.client.frames import FrameProtocol
 from srm_common.kafka.client.kerberos import KerberosTickets, Ticket
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
+from srm_common.kafka.client.scram import Scram  # noqa: F401 - takes the place of the library's
 
 T = TypeVar("T")
 

@@ -21,6 +21,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.sasl.scram import ScramClient
 from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.protocol.admin import (
@@ -91,6 +92,7 @@ __all__ = [
     "OffsetFetchRequest",
     "OffsetForLeaderEpochRequest",
     "SaslMechanismGSSAPI",
+    "ScramClient",
     "Task",
     "TaskState",
     "messages",

@@ -61,7 +61,7 @@ class SharedAdmin:
     def client(self) -> AdminClient:
         with self._lock:
             if self._client is None:
-                if self._cluster.of_client(Client.ADMIN).kerberos is not None:
+                if self._cluster.of_client(Client.ADMIN).kafka_python_alone:
                     self._client = cast(AdminClient, self.links)
                 else:
                     self._client = admin_client(self._cluster, error_cb=self._remember)

@@ -120,6 +120,16 @@ def test_oauth() -> None:
     assert "hush" not in repr(provider)
 
 
+def test_a_delegation_token() -> None:
+    """kafka-python serves the cluster alone: librdkafka does not know them. The broker knows whose a token is."""
+    by_token = SCRAM.replace(";", " tokenauth='true';")
+    for mechanism, jaas, expected in (("SCRAM-SHA-256", by_token, True), ("SCRAM-SHA-512", SCRAM, False)):
+        cluster = translate(security_protocol="SASL_SSL", sasl_mechanism=mechanism, sasl_jaas_config=jaas)
+        assert (cluster.by_token, cluster.kafka_python_alone) == (expected, expected)
+        assert login_principal(cluster) == (None if expected else "User:u")
+        assert cluster.kafka_python["sasl_plain_password"] == "hush"
+
+
 KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
 KERBEROS = {
     "security_protocol": "SASL_SSL",
@@ -200,14 +210,6 @@ def test_whom_to_trust_at_the_token_endpoint(
                 "sasl_login_callback_handler_class": "com.example.Vault",
             },
             "sasl.login.callback.handler.class: a login that a Java class supplies is not available",
-        ),
-        (
-            {
-                "security_protocol": "SASL_SSL",
-                "sasl_mechanism": "SCRAM-SHA-256",
-                "sasl_jaas_config": SCRAM.replace(";", ' tokenauth="true";'),
-            },
-            r"tokenauth=true \(login by a delegation token\) is not available",
         ),
         ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI needs sasl.jaas.config.*Java's default"),
         (
