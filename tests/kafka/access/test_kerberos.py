@@ -26,6 +26,7 @@ from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
 from srm_common.wire.plain_records import NewRecord
 from tests.kafka.access.test_rights import EVERYTHING
+from tests.kafka.acl_commands import bindings_of, create, documented
 from tests.kafka.flows import Seen
 from tests.kafka.group_commits import commit
 from tests.kafka.records import produce, read_all
@@ -145,6 +146,38 @@ def test_a_pair_of_clusters_with_kerberos_alone_is_replicated(
         assert code == 0, f"{words}: {printed}"
     offsets = target.admin().list_consumer_groups().result().valid
     assert f"{name}-group" in {one.group_id for one in offsets}
+
+
+def test_the_documented_rights_are_enough_for_a_principal_of_kerberos(
+    kafkas: dict[str, LocalKafka],
+    kdc: LocalKdc,
+    certificate: Path,
+    written: Callable[..., Path],
+    command: Callable[..., tuple[int, str]],
+    tmp_path: Path,
+    name: str,
+) -> None:
+    """The commands of docs/acls.md as they are, for their ``User:srm``, which is a super user nowhere."""
+    for side, variable in (("source", "A"), ("target", "B")):
+        for line in documented("acls.md", variable):
+            create(kafkas[side], bindings_of(line))
+    kafkas["source"].create_topic(name)
+    produce(kafkas["source"], name, 0, _records(100))
+    commit(kafkas["source"], f"{name}-group", TopicPartition(name, 0, 12))
+    keytab = kdc.keytab("srm")
+    cache = kdc.ticket_cache("srm", keytab, tmp_path / "cache")
+    file = written(name, by_keytab("srm", keytab), by_ticket_cache(cache, "otherkafka", certificate.parent / "ca.pem"))
+    # The lists of another test with this flow may have been edited.
+    for words in (f"topics --add {name}", "run", *EVERYTHING):
+        code, printed = command(file, *words.format(topic=name).split())
+        assert code == 0, f"{words}: {printed}"
+        assert "needs the permission" not in printed, f"{words}: {printed}"
+    seen = [
+        [record.seen for record in read_all(kafkas[side], topic)[0]]
+        for side, topic in (("source", name), ("target", f"a.{name}"))
+    ]
+    assert len(seen[0]) == 100
+    assert seen[0] == seen[1][: len(seen[0])]
 
 
 def test_a_connection_outlives_the_login(
