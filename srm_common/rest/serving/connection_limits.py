@@ -1,11 +1,11 @@
 """How many connections ``srm-control serve`` holds: in all, and of one address.
 
-Connections are counted where they are accepted, since a server of asyncio hears of one only after its TLS handshake,
-for which a client may take a minute.
+Connections are counted where they are accepted, since a server of asyncio hears of one only after its TLS handshake.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import resource
@@ -13,7 +13,7 @@ import socket
 import time
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 _LOG = logging.getLogger(__name__)
 
@@ -94,3 +94,20 @@ class LimitedSocket(socket.socket):
         others = f", and {self._refused - 1} others before it" if self._refused > 1 else ""
         _LOG.warning("refused a connection from %s%s: %s", host, others, why)
         self._refused, self._told_at = 0, now
+
+
+class ServiceLoop(asyncio.SelectorEventLoop):
+    """The loop of the service: its servers give a TLS handshake as long as the headers of a request.
+
+    uvicorn leaves asyncio's minute. uvloop, which it prefers where that is installed, accepts connections in C, past
+    :class:`LimitedSocket`.
+    """
+
+    #: Of a connection, from its beginning.
+    handshake_seconds: ClassVar[float] = 10.0
+
+    async def create_server(self, *arguments: Any, ssl: Any = None, **options: Any) -> asyncio.Server:
+        """As asyncio's."""
+        if ssl is not None:
+            options.setdefault("ssl_handshake_timeout", self.handshake_seconds)
+        return await super().create_server(*arguments, ssl=ssl, **options)

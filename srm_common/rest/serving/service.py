@@ -24,7 +24,7 @@ from srm_common.errors import ConfigError
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.ports import Access
-from srm_common.rest.serving.connection_limits import LimitedSocket
+from srm_common.rest.serving.connection_limits import LimitedSocket, ServiceLoop
 from srm_common.rest.serving.logins import BasicAccess, Logins, OpenAccess, WatchedLogins, environment_login
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
 from srm_common.rest.serving.timed_requests import TimedRequests
@@ -190,8 +190,7 @@ def server_config(app: FastAPI, certificate: WatchedCertificate | None = None) -
     return uvicorn.Config(
         app,
         http=TimedRequests,
-        # Limits of connections are where asyncio accepts them; uvloop, where it is installed, has them accepted in C.
-        loop="asyncio",
+        loop=f"{ServiceLoop.__module__}:{ServiceLoop.__name__}",
         # The app has no WebSockets, and a connection that became one would have no limits.
         ws="none",
         ssl_context_factory=None if certificate is None else lambda *_: certificate.listening(),

@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from srm_common.rest.serving import connection_limits
-from srm_common.rest.serving.connection_limits import LimitedSocket, most_connections, network_of
+from srm_common.rest.serving.connection_limits import LimitedSocket, ServiceLoop, most_connections, network_of
 from srm_common.rest.serving.service import Listener
 from srm_common.rest.serving.timed_requests import TimedRequests
 from srm_common.testing.airflow_client import wait_until
@@ -77,8 +77,9 @@ def test_an_address_that_opens_many_and_says_nothing_keeps_no_other_out(
 ) -> None:
     certificate = made_certificate(tmp_path) if tls else None
     trusting = ssl.create_default_context(cafile=certificate) if tls else None
-    # Those that are let in stay for the test; with TLS the loop gives them a minute for the handshake.
+    # Those that are let in stay for the test.
     monkeypatch.setattr(TimedRequests, "headers_seconds", 600.0)
+    monkeypatch.setattr(ServiceLoop, "handshake_seconds", 600.0)
     listening = LimitedSocket(most=30, most_of_one=20)
     app = FastAPI(openapi_url=None)  # each request is answered with 404
     with ExitStack() as stack, serving(app, certificate, listening) as (_, address), caplog.at_level(logging.WARNING):
@@ -100,6 +101,14 @@ def test_an_address_that_opens_many_and_says_nothing_keeps_no_other_out(
         wait_until(lambda: answer(address, "127.0.0.5", trusting) == b"HTTP/1.1 404", 120, "there is room again")
     said = [one.getMessage() for one in caplog.records if one.name == connection_limits.__name__]
     assert said == ["refused a connection from 127.0.0.1: it has 20 open, the most of one address"]
+
+
+def test_a_handshake_that_does_not_begin_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = made_certificate(tmp_path)
+    monkeypatch.setattr(ServiceLoop, "handshake_seconds", 0.5)
+    with serving(FastAPI(openapi_url=None), certificate) as (_, address), connected(address) as silent:
+        assert silent.recv(1) == b""  # within its limit of two minutes
+        assert answer(address, "127.0.0.1", ssl.create_default_context(cafile=certificate)) == b"HTTP/1.1 404"
 
 
 @pytest.fixture
