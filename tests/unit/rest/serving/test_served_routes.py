@@ -18,6 +18,7 @@ import pytest
 import uvicorn
 
 from srm_common.rest.live import TAG
+from srm_common.rest.serving.logins import MOST_WRONG
 from srm_common.rest.serving.service import Listener, access_of, server_config
 from srm_common.testing.airflow_client import wait_until
 from tests.unit.rest.conftest import Stage, app_of, opened
@@ -155,3 +156,15 @@ def test_no_header_of_a_request_comes_back(service: Service, name: str) -> None:
         status, headers, _ = service.answer("GET", path, "op", **{name: 'gzip, "evil";q=1, bytes=0-1, evil.example'})
         assert status < 500
         assert not any("evil" in value for _, value in headers), (path, headers)
+
+
+def test_wrong_logins_count_by_the_client_that_a_proxy_of_this_machine_names(service: Service) -> None:
+    """Not by the proxy's address, which is everyone's; by networks of 64 bits, as a client of IPv6 has as many."""
+
+    def guesses(addresses: list[str]) -> list[int]:
+        return [service.answer("GET", "/api/v2/whoami", "nobody", x_forwarded_for=one)[0] for one in addresses]
+
+    refused = [401] * MOST_WRONG + [429]
+    assert guesses(["203.0.113.9"] * (MOST_WRONG + 1)) == refused
+    assert guesses([f"2001:db8:0:1::{number:x}" for number in range(MOST_WRONG + 1)]) == refused
+    assert guesses([f"2001:db8:0:{number:x}::1" for number in range(2, MOST_WRONG + 3)]) == [401] * (MOST_WRONG + 1)
