@@ -172,8 +172,16 @@ def encode_segment(segment: Segment) -> tuple[bytes, bytes]:
     upstream, downstream = segment.upstream_start, segment.downstream_start
     _put(out, segment.upstream_end - upstream)
     _put(out, len(segment.runs))
+    append = out.append
     for start, upstream_length, place, length, foreign in segment.runs:
-        _put(out, start - upstream)
+        gap = start - upstream
+        if gap < 128 and length < 32 and upstream_length == length and place == downstream and not foreign:
+            # Nearly all runs of a compacted topic.
+            append(gap)
+            append(length << 2)
+            upstream, downstream = start + length, place + length
+            continue
+        _put(out, gap)
         head = length << 2
         jumps = place != downstream
         if upstream_length == length and not foreign:

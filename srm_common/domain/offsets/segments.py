@@ -119,16 +119,17 @@ def build_segment(
     Raises:
         ValueError: the runs are empty, overlap, go backwards or leave the range.
     """
-    _check(upstream_start, upstream_end, runs)
+    size, kept = _measured(upstream_start, upstream_end, runs)
     max_bytes = min(max_bytes, MOST_VALUE_BYTES)
-    joined = with_neighbours_joined(runs)
-    kept = joined
-    records = sum(run.length for run in joined)
-    # Start near the run length that fills the budget, then double: a handful of linear rounds at most.
-    limit = max(2, records * _SMALLEST_RUN_BYTES // max(1, max_bytes))
-    while len(kept) > 1 and value_bytes(upstream_start, upstream_end, kept) > max_bytes:
-        kept = _coarsened(joined, limit)
-        limit *= 2
+    if size > max_bytes:
+        joined = kept
+        records = sum(run.length for run in joined)
+        # Start near the run length that fills the budget, then double: a handful of linear rounds at most.
+        limit = max(2, records * _SMALLEST_RUN_BYTES // max(1, max_bytes))
+        while len(kept) > 1 and size > max_bytes:
+            kept = _coarsened(joined, limit)
+            size = value_bytes(upstream_start, upstream_end, kept)
+            limit *= 2
     return Segment(
         topic,
         partition,
@@ -158,9 +159,8 @@ def exact_segments(
     other numbers of records, and only the runs tell what became of a position. Several segments have no fingerprint:
     that of the chunk is of all of them together.
     """
-    _check(upstream_start, upstream_end, runs)
-    kept = with_neighbours_joined(runs)
-    if value_bytes(upstream_start, upstream_end, kept) > MOST_VALUE_BYTES and len(kept) > 1:
+    size, kept = _measured(upstream_start, upstream_end, runs)
+    if size > MOST_VALUE_BYTES and len(kept) > 1:
         middle = len(kept) // 2
         at = kept[middle].upstream
         return [
@@ -191,41 +191,60 @@ def in_a_row(segments: Iterable[Segment], copied_to: CopiedTo | None) -> list[Se
 
 
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:
-    """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`."""
+    """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`.
+
+    Raises:
+        ValueError: the runs are empty, overlap, go backwards or leave the range.
+    """
+    return _size_of(upstream_start, upstream_end, runs)[0]
+
+
+def _measured(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> tuple[int, Sequence[OffsetSpan]]:
+    """The runs, neighbours joined, and the size of their encoded value. Raises as :func:`value_bytes`."""
+    size, touching = _size_of(upstream_start, upstream_end, runs)
+    if not touching:
+        return size, runs
+    joined = with_neighbours_joined(runs)
+    return value_bytes(upstream_start, upstream_end, joined), joined
+
+
+def _size_of(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> tuple[int, bool]:
+    """As :func:`value_bytes`, and whether some neighbours could be joined."""
+    if not runs:
+        raise ValueError("a segment needs at least one run")
     size = VALUE_HEAD_BYTES + _varint_bytes(upstream_end - upstream_start) + _varint_bytes(len(runs))
     upstream, downstream = upstream_start, runs[0].downstream
-    for start, upstream_length, place, length, foreign in runs:
-        gap = start - upstream
+    was_dense = touching = False
+    for run in runs:
+        start, upstream_length, place, length, foreign = run
+        gap, jump = start - upstream, place - downstream
+        upstream, downstream = start + upstream_length, place + length
+        dense = upstream_length == length and not foreign
         # A compacted topic has a run for every other record, with small numbers.
-        size += 2 if gap < 128 and length < 32 else _varint_bytes(gap) + _varint_bytes(length << 2)
-        jumps = place != downstream
-        if upstream_length == length and not foreign:
-            size += _varint_bytes(place - downstream) if jumps else 0
-        elif jumps or foreign:
-            size += _varint_bytes(place - downstream) + _varint_bytes(upstream_length << 1)
+        if dense and not jump and 0 < gap < 128 and 0 < length < 32 and place >= 0:
+            size += 2
+            was_dense = True
+            continue
+        if gap < 0 or jump < 0 or place < 0 or length < 1:
+            raise ValueError(f"{run} overlaps what is before it, or is empty")
+        if upstream_length < length and not foreign:
+            raise ValueError(f"{run} has more records than upstream offsets")
+        touching = touching or (dense and was_dense and not gap and not jump)
+        was_dense = dense
+        size += _varint_bytes(gap) + _varint_bytes(length << 2)
+        if dense:
+            size += _varint_bytes(jump) if jump else 0
+        elif jump or foreign:
+            size += _varint_bytes(jump) + _varint_bytes(upstream_length << 1)
         else:
             size += _varint_bytes(upstream_length - length)
-        upstream, downstream = start + upstream_length, place + length
-    return size
+    if upstream > upstream_end:
+        raise ValueError(f"the last run ends at {upstream}, beyond the end of the chunk {upstream_end}")
+    return size, touching
 
 
 def _varint_bytes(number: int) -> int:
     return (number.bit_length() + 6) // 7 or 1
-
-
-def _check(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> None:
-    if not runs:
-        raise ValueError("a segment needs at least one run")
-    upstream, downstream = upstream_start, runs[0].downstream
-    for run in runs:
-        start, upstream_length, place, length, foreign = run
-        if start < upstream or place < downstream or place < 0 or length < 1:
-            raise ValueError(f"{run} overlaps what is before it, or is empty")
-        if upstream_length < length and not foreign:
-            raise ValueError(f"{run} has more records than upstream offsets")
-        upstream, downstream = start + upstream_length, place + length
-    if upstream > upstream_end:
-        raise ValueError(f"the last run ends at {upstream}, beyond the end of the chunk {upstream_end}")
 
 
 def with_neighbours_joined(runs: Iterable[OffsetSpan]) -> list[OffsetSpan]:

@@ -15,7 +15,7 @@ from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
-from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch
+from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch, UpstreamRun
 from srm_common.wire.batch_terms import packed_term
 
 _tuple = tuple.__new__  # as in srm_common/wire/batch.py
@@ -41,7 +41,6 @@ class Share:
     #: Everything before it was acknowledged, in order.
     acknowledged: int
     downstream_start: int = -1
-    downstream_end: int = -1
     records: int = 0
     bytes: int = 0
     batches: int = 0
@@ -61,14 +60,8 @@ class Share:
     #: Records by their batch's timestamp, which is rounded down by up to 1/32 of its age when the chunk began: few
     #: numbers stand for however many batches, and the latency that they will have at the commit is as exact.
     stamps: dict[int, int] = field(default_factory=dict)
-    _closed: list[OffsetSpan] = field(default_factory=list)
-    #: The span that may still grow, as numbers: where it begins upstream and downstream, and where both continue.
-    _up: int = -1
-    _down: int = -1
-    _up_next: int = -1
-    _down_next: int = -1
-    #: Whether every upstream offset of it has its record.
-    _dense: bool = False
+    #: What was acknowledged: where a batch begins downstream, and its runs. Spans are made of them once, at the end.
+    _stored: list[tuple[int, tuple[UpstreamRun, ...]]] = field(default_factory=list)
     #: Sums of the fingerprint, not reduced yet.
     _digest: int = 0
     _content: int = 0
@@ -76,9 +69,18 @@ class Share:
     @property
     def runs(self) -> list[OffsetSpan]:
         """What was acknowledged, as runs in order; neighbours that are dense are one."""
-        if self._up < 0:
-            return []
-        return [*self._closed, OffsetSpan(self._up, self._up_next - self._up, self._down, self._down_next - self._down)]
+        spans: list[OffsetSpan] = []
+        up_next = down_next = -1
+        for down, runs in self._stored:
+            for upstream, length, records in runs:
+                if upstream == up_next and down == down_next and length == records and spans[-1].dense:
+                    last = spans[-1]
+                    spans[-1] = OffsetSpan(last.upstream, last.length + length, last.downstream, last.length + length)
+                else:
+                    spans.append(_tuple(OffsetSpan, (upstream, length, down, records, False)))
+                down += records
+                up_next, down_next = upstream + length, down
+        return spans
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -91,20 +93,9 @@ class Share:
         term = packed_term(packed)
         self._digest += term * offset_factor(base_offset)
         self._content += term
-        down = base_offset
         if self.downstream_start < 0:
-            self.downstream_start = down
-        for upstream, length, records in runs:
-            dense = length == records
-            if not (dense and self._dense and upstream == self._up_next and down == self._down_next):
-                if self._up >= 0:
-                    up, place = self._up, self._down
-                    span = (up, self._up_next - up, place, self._down_next - place, False)
-                    self._closed.append(_tuple(OffsetSpan, span))
-                self._up, self._down, self._dense = upstream, down, dense
-            down += records
-            self._up_next, self._down_next = upstream + length, down
-        self.downstream_end = down
+            self.downstream_start = base_offset
+        self._store(base_offset, runs)
         self.acknowledged = upstream_end
         self.records += count
         self.bytes += HEADER_SIZE + len(body)
@@ -125,6 +116,22 @@ class Share:
                 stamp = stamp >> shift << shift
             stamps = self.stamps
             stamps[stamp] = stamps[stamp] + count if stamp in stamps else count
+
+    def _store(self, base_offset: int, runs: tuple[UpstreamRun, ...]) -> None:
+        """Note where runs went. Dense batches that follow one another are noted as one: a chunk may have thousands."""
+        stored = self._stored
+        if len(runs) == 1 and stored and len(stored[-1][1]) == 1:
+            place, ((start, length, records),) = stored[-1]
+            ((upstream, more, more_records),) = runs
+            if (
+                upstream == start + length
+                and base_offset == place + records
+                and length == records
+                and more == more_records
+            ):
+                stored[-1] = place, ((start, length + more, length + more),)
+                return
+        stored.append((base_offset, runs))
 
 
 class RangeState:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
-from srm_common.domain.offsets.segments import OffsetSpan
+from srm_common.domain.offsets.segments import OffsetSpan, with_neighbours_joined
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.errors import (
@@ -78,7 +78,7 @@ def test_dense_neighbours_become_one_run() -> None:
     share.acknowledge(packed((10, 5, 5)), 70)
     share.acknowledge(packed((15, 5, 5)), 75)
     assert share.runs == [OffsetSpan(10, 10, 70, 10)]
-    assert (share.downstream_start, share.downstream_end, share.acknowledged) == (70, 80, 20)
+    assert (share.downstream_start, share.acknowledged) == (70, 20)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,40 @@ def test_runs_of_one_batch_lie_one_after_the_other_downstream() -> None:
     share = Share(0, 0, 0)
     share.acknowledge(packed((0, 3, 3), (5, 4, 4), (20, 30, 7), end=60), 1000)
     assert share.runs == [OffsetSpan(0, 3, 1000, 3), OffsetSpan(5, 4, 1003, 4), OffsetSpan(20, 30, 1007, 7)]
-    assert (share.downstream_end, share.acknowledged) == (1014, 60)
+    assert share.acknowledged == 60
+
+
+Batches = list[tuple[int, list[tuple[int, int, int]]]]
+"""How far the copy's log jumps before each, and of its runs the gap before it, its records, and its holes."""
+BATCHES = st.lists(
+    st.tuples(
+        st.sampled_from([0, 0, 0, 1, 9]),
+        st.lists(
+            st.tuples(st.sampled_from([0, 0, 1, 200]), st.integers(1, 40), st.sampled_from([0, 0, 0, 3])),
+            min_size=1,
+            max_size=4,
+        ),
+    ),
+    max_size=12,
+)
+
+
+@given(BATCHES)
+def test_runs_of_a_share_are_those_of_its_batches_with_dense_neighbours_joined(batches: Batches) -> None:
+    share = Share(5, 5, 5)
+    up, down = 5, 100
+    plain = []
+    for jump, gaps in batches:
+        down += jump
+        base = down
+        runs = []
+        for gap, length, holes in gaps:
+            up += gap
+            runs.append((up, length + holes, length))
+            plain.append(OffsetSpan(up, length + holes, down, length))
+            up, down = up + length + holes, down + length
+        share.acknowledge(packed(*runs), base)
+    assert share.runs == with_neighbours_joined(plain)
 
 
 def test_figures_of_a_share() -> None:
