@@ -34,14 +34,15 @@ from srm_common.wire.batch import (
     verify,
     write_varint,
 )
-from srm_common.wire.codec import NONE, decompress
+from srm_common.wire.codec import LZ4, NONE, decompress
 from srm_common.wire.reencode import ends_inside, packed_records, start_time
 from srm_common.wire.small_batches import SmallBatches
 
 _VARINTS = [write_varint(value) for value in range(1 << 15)]
-#: So many records are walked in plain Python, for about half a second, before the compiled loops are loaded; with so
-#: many left in a partition they are at once.
-_PLAIN_RECORDS, _MANY_RECORDS = 250_000, 400_000
+#: So much is done in plain Python, for about half a second, before the compiled loops are loaded; with so much left of
+#: a partition they are at once. Two units are what they save on a small record; where LZ4 need not be compressed again,
+#: they save one on so many compressed bytes.
+_PLAIN_WORK, _MUCH_WORK, _LZ4_BYTES = 500_000, 800_000, 40
 
 #: Bodies with their headers, wanted offsets (the last one exclusive), and the time to count from -> the records of all
 #: of them as one body, how many there are, and which offsets they had.
@@ -67,13 +68,11 @@ def _loops(first: Header | None = None, last_offset: int | None = None) -> _Loop
     """The compiled loops; None for plain Python.
 
     Args:
-        first: the batch that is at hand.
+        first: of the batch that is at hand.
         last_offset: where the wanted offsets of its partition end (exclusive), if they do.
     """
     global _compiled, _walked, _looked
-    if _compiled is None and (
-        _walked >= _PLAIN_RECORDS or (not _looked and _left(first, last_offset) >= _MANY_RECORDS)
-    ):
+    if _compiled is None and (_walked >= _PLAIN_WORK or (not _looked and _left(first, last_offset) >= _MUCH_WORK)):
         _walked, _looked = 0, True
         if find_spec("numba") is not None:
             from srm_common.wire import record_walk
@@ -90,10 +89,20 @@ def _compiled_loops() -> _Loops:
 
 
 def _left(first: Header | None, last_offset: int | None) -> int:
-    """Records that are left of a partition, if all of its batches have as many holes as this one."""
-    if first is None or last_offset is None:
+    """The work that is left of a partition. The log of a compacted topic has the more holes the older it is, and none
+    at its end: on the way there, half of those that this batch has are in it."""
+    if first is None or last_offset is None or first.record_count < 1:
         return 0
-    return (last_offset - first.base_offset) * first.record_count // max(1, first.last_offset_delta + 1)
+    offsets = max(1, first.last_offset_delta + 1)
+    records = (last_offset - first.base_offset) * (offsets + first.record_count) // (2 * offsets)
+    return records * _work(first) // first.record_count
+
+
+def _work(header: Header) -> int:
+    """What the compiled loops save on a batch."""
+    # A small record is one for itself and one for its bytes, in whatever codec.
+    lz4 = header.attributes & CODEC_MASK == LZ4
+    return header.record_count + max(header.record_count, header.length // _LZ4_BYTES if lz4 else 0)
 
 
 def small_batches(records: memoryview) -> SmallBatches | None:
@@ -212,7 +221,7 @@ def _renumber(
             count = _walk(bytes(body), header, first_offset, last_offset, base_timestamp, count, pieces, runs)
         except IndexError as error:
             raise ends_inside(header, count) from error
-    _walked += count
+    _walked += sum([_work(header) for header, _ in bodies])
     return b"".join(pieces), count, runs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
@@ -12,7 +13,7 @@ from srm_common.errors import CorruptBatch
 from srm_common.wire import merging
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch, parse_header, unopened
 from srm_common.wire.codec import LZ4, NAMES, NONE
-from srm_common.wire.merging import merge, merge_row
+from srm_common.wire.merging import merge, merge_row, rewrite
 from srm_common.wire.reencode import loose_records, pack, rebatch
 from tests.unit.wire.batches import (
     Record,
@@ -56,6 +57,22 @@ def test_a_long_range_is_worth_the_compiled_loops_at_once(
         assert (taken, packed is not None) == (1, True)
         assert (merging._compiled is not None) == (not looked and left >= 400_000)
         assert merging._looked or left < 400_000
+
+
+@pytest.mark.parametrize(("codec", "left", "many"), [(LZ4, 30_000, True), (LZ4, 10_000, False), (NONE, 30_000, False)])
+def test_large_records_that_need_not_be_compressed_again_are_worth_them_sooner(
+    codec: int, left: int, many: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
+    monkeypatch.setattr(merging, "_compiled", None)
+    monkeypatch.setattr(merging, "_walked", 0)
+    monkeypatch.setattr(merging, "_looked", False)
+    noise = random.Random(3)
+    records = [one._replace(value=noise.randbytes(2000)) for one in some(range(0, 20, 2))]
+    packed = rewrite(source_batch(records, codec=codec, base_offset=0, next_offset=20), 0, left)
+    assert packed is not None
+    assert packed.record_count == 10
+    assert (merging._compiled is not None) == many
 
 
 CODECS = pytest.mark.parametrize("codec", range(5), ids=NAMES.get)
@@ -297,7 +314,7 @@ def test_loops_are_loaded_after_many_records_where_they_are_kept(
     record_walk = pytest.importorskip("srm_common.wire.record_walk", reason="numpy is not installed")
     monkeypatch.setattr(merging, "_compiled", None)
     monkeypatch.setattr(merging, "_walked", 0)
-    monkeypatch.setattr(merging, "_PLAIN_RECORDS", 100)
+    monkeypatch.setattr(merging, "_PLAIN_WORK", 200)
     monkeypatch.setattr(record_walk, "KEPT", kept)
     batch = source_batch(some(range(60)))
     outcomes = []
