@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -357,7 +357,7 @@ class Packed(NamedTuple):
     max_timestamp: int
     record_count: int
     body: Buffer
-    runs: tuple[UpstreamRun, ...]
+    runs: Sequence[UpstreamRun]
     upstream_end: int
     reencoded: bool
     checked: Checked | None = None

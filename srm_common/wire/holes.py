@@ -6,18 +6,22 @@ Compiled as :mod:`srm_common.wire.record_walk` is, and only used so.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 
-from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, UpstreamRun
 from srm_common.wire.codec import LZ4, LZ4_BLOCK_CHECKSUM, LZ4_INDEPENDENT, lz4_blocks, unlz4_blocks
 from srm_common.wire.lz4_patch import GRANULE, patch_frame
 from srm_common.wire.machine_code import Bytes
 from srm_common.wire.record_walk import LEAST_RECORD, Ints, compiled, varint_at
-from srm_common.wire.reencode import few
+from srm_common.wire.reencode import are_many
+from srm_common.wire.stored_runs import DenseRuns
 
 #: Bytes of an offset delta at most.
 MOST_DELTA = 5
+#: Bytes of a run in the offset map at most.
+_MOST_RUN = 20
 
 
 @compiled
@@ -73,11 +77,28 @@ def number_in_place(
     return (marked, used) if at == size else (-1, 0)
 
 
+@compiled
+def write_between(runs: Ints, used: int, out: Bytes) -> int:
+    """Write the runs but the first and the last one as the offset map has them: the gap before each, and its length
+    times four, as varints. Returns their size."""
+    size = 0
+    for row in range(1, used - 1):
+        for part in range(2):
+            value = runs[row, 1] << 2 if part else runs[row, 0] - runs[row - 1, 0] - runs[row - 1, 1]
+            while value > 127:
+                out[size] = value & 127 | 128
+                size += 1
+                value >>= 7
+            out[size] = value
+            size += 1
+    return size
+
+
 class _Room(threading.local):
     """What a thread writes to, batch by batch: new pages would cost as much as what is written to them."""
 
     def __init__(self) -> None:
-        self.content = self.near = self.out = np.zeros(0, np.uint8)
+        self.content = self.near = self.out = self.between = np.zeros(0, np.uint8)
         self.marks = np.empty(0, np.int64)
         self.runs = np.empty((0, 2), np.int64)
 
@@ -92,6 +113,7 @@ class _Room(threading.local):
             records = _power(records)
             self.runs = np.empty((records, 2), np.int64)
             self.marks = np.empty(records * MOST_DELTA + 1, np.int64)
+            self.between = np.empty(records * _MOST_RUN, np.uint8)
 
 
 def _power(size: int) -> int:
@@ -137,14 +159,32 @@ def close_holes(batch: SourceBatch) -> Packed | None:
         written = room.out[:size].tobytes()
     else:
         written = bytes(body)
-    dense = [(start, length, length) for start, length in runs[:used].tolist()]
     return Packed(
         LZ4,
         header.base_timestamp,
         header.max_timestamp,
         count,
         written,
-        few(dense, count, len(written)),
+        _runs_of(runs, used, count, len(written)),
         header.next_offset,
         True,
+    )
+
+
+def _runs_of(runs: Ints, used: int, count: int, size: int) -> Sequence[UpstreamRun]:
+    """The first ``used`` runs, as the map of a batch of ``size`` bytes keeps them."""
+    first, first_length = runs[0].tolist()
+    if used == 1:
+        return ((first, first_length, first_length),)
+    (before, before_length), (last, last_length) = runs[used - 2 : used].tolist()
+    if are_many(used, size):
+        return ((first, last + last_length - first, count),)
+    between = _room.between
+    return DenseRuns(
+        (first, first_length, first_length),
+        between[: write_between(runs, used, between)].tobytes(),
+        before + before_length,
+        (last, last_length, last_length),
+        used,
+        count,
     )

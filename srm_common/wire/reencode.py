@@ -71,10 +71,15 @@ def coarsened(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamR
 
 def few(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamRun, ...]:
     """As :func:`coarsened`, of runs of which no two are neighbours."""
-    if len(runs) > 1 and len(runs) * _BYTES_PER_RUN > max(size * MAP_SHARE, MAP_LEAST_BYTES):
+    if len(runs) > 1 and are_many(len(runs), size):
         first, last = runs[0], runs[-1]
         return ((first[0], last[0] + last[1] - first[0], count),)
     return tuple(runs)
+
+
+def are_many(runs: int, size: int) -> bool:
+    """Whether so many runs would take too much of a batch of ``size`` bytes."""
+    return runs * _BYTES_PER_RUN > max(size * MAP_SHARE, MAP_LEAST_BYTES)
 
 
 class LooseRecord(NamedTuple):

@@ -103,20 +103,24 @@ def plain_key(key: bytes) -> bytes:
 
 def segment_headers(segment: Segment) -> Headers:
     """The headers of the segment's record."""
-    if segment.fingerprint is None:
+    return headers_of(segment.fingerprint, segment.after, segment.upstream_start, segment.downstream_start)
+
+
+def headers_of(
+    fingerprint: Fingerprint | None, after: CopiedTo | None, upstream_start: int, downstream_start: int
+) -> Headers:
+    """The headers of the record of a segment that begins there; ``after`` is what had been committed before."""
+    if fingerprint is None:
         return ()
-    fingerprint = (_FINGERPRINT_HEADER, segment.fingerprint.to_bytes())
-    return (fingerprint,) if segment.after is None else (fingerprint, (_AFTER_HEADER, _after_bytes(segment)))
-
-
-def _after_bytes(segment: Segment) -> bytes:
-    assert segment.after is not None
-    out = bytearray()
-    _put(out, segment.downstream_start - segment.after.downstream_end)
-    back = segment.after.upstream_end - segment.upstream_start
+    first = (_FINGERPRINT_HEADER, fingerprint.to_bytes())
+    if after is None:
+        return (first,)
+    distances = bytearray()
+    _put(distances, downstream_start - after.downstream_end)
+    back = after.upstream_end - upstream_start
     if back:
-        _put(out, back << 1 if back > 0 else (-back << 1) - 1)
-    return bytes(out)
+        _put(distances, back << 1 if back > 0 else (-back << 1) - 1)
+    return first, (_AFTER_HEADER, bytes(distances))
 
 
 def header_bytes(headers: bytes) -> bytes:

@@ -180,14 +180,18 @@ def in_a_row(segments: Iterable[Segment], copied_to: CopiedTo | None) -> list[Se
     """
     out = []
     for segment in segments:
-        known = copied_to
-        if known is not None and known.downstream_end > segment.downstream_start:
-            # The copy was cut. What is left of it was copied again only where offsets were moved back, too.
-            again = known.upstream_end > segment.upstream_start
-            known = CopiedTo(known.upstream_end, segment.downstream_start) if again else None
-        out.append(replace(segment, after=known))
+        out.append(replace(segment, after=copied_before(copied_to, segment.upstream_start, segment.downstream_start)))
         copied_to = CopiedTo(segment.upstream_end, segment.downstream_end)
     return out
+
+
+def copied_before(copied_to: CopiedTo | None, upstream_start: int, downstream_start: int) -> CopiedTo | None:
+    """What a segment that begins there has to say of what was committed before it; None where that is not known."""
+    if copied_to is None or copied_to.downstream_end <= downstream_start:
+        return copied_to
+    # The copy was cut. What is left of it was copied again only where offsets were moved back, too.
+    again = copied_to.upstream_end > upstream_start
+    return CopiedTo(copied_to.upstream_end, downstream_start) if again else None
 
 
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from srm_common.domain.offsets.segments import Segment, build_segment, exact_segments, in_a_row
+from srm_common.domain.offsets.segments import Segment, build_segment, copied_before, exact_segments, in_a_row
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
@@ -24,7 +24,14 @@ from srm_common.wire.batch import HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.mm2 import copied_to_headers, epoch_headers, partition_for, source_offset_key, source_offset_value
 from srm_common.wire.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
-from srm_common.wire.segments import encode_segment, segment_headers, segment_partition
+from srm_common.wire.segments import (
+    encode_segment,
+    headers_of,
+    segment_headers,
+    segment_key,
+    segment_partition,
+)
+from srm_common.wire.stored_runs import encode_stored
 
 #: So many runs are committed with what was put in by then. Only transforms leave as many: none of theirs is merged.
 _MOST_RUNS = 100_000
@@ -285,7 +292,7 @@ class Chunk:
             segments = _segments(state, share)
             if segments:
                 place = TopicPartition(job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
-                records[place] += [(*encode_segment(segment), segment_headers(segment)) for segment in segments]
+                records[place] += segments
                 owners[place].append(state)
         await self._add(list(records), owners=owners)
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -355,17 +362,28 @@ class Chunk:
         self.opened_at = 0.0
 
 
-def _segments(state: RangeState, share: Share) -> list[Segment]:
-    """What the chunk adds to the offset map of one partition."""
-    runs = share.runs
-    if not runs:
+def _segments(state: RangeState, share: Share) -> list[Entry]:
+    """What the chunk adds to the offset map of one partition, as records."""
+    if not share.stored:
         return []
-    topic, partition = state.upstream
-    whole = (topic, partition, state.mapped, share.upstream_end, runs)
+    (topic, partition), start, end, generation = state.upstream, state.mapped, share.upstream_end, state.spec.generation
+    before = state.copied_to
     if state.transform is not None:
-        return in_a_row(exact_segments(*whole, state.spec.generation, share.fingerprint), state.copied_to)
+        return _records(
+            in_a_row(exact_segments(topic, partition, start, end, share.runs, generation, share.fingerprint), before)
+        )
     most = max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES)
-    return in_a_row([build_segment(*whole, most, state.spec.generation, share.fingerprint)], state.copied_to)
+    value = encode_stored(start, end, generation, share.stored, most)
+    if value is None:
+        merged = build_segment(topic, partition, start, end, share.runs, most, generation, share.fingerprint)
+        return _records(in_a_row([merged], before))
+    place = share.stored[0][0]
+    headers = headers_of(share.fingerprint, copied_before(before, start, place), start, place)
+    return [(segment_key(topic, partition, start), value, headers)]
+
+
+def _records(segments: Iterable[Segment]) -> list[Entry]:
+    return [(*encode_segment(one), segment_headers(one)) for one in segments]
 
 
 def _with_more(waiting: Mapping[int, Sequence[Turn]]) -> dict[int, list[Turn]]:

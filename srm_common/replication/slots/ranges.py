@@ -17,6 +17,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
 from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch, UpstreamRun
 from srm_common.wire.batch_terms import packed_term
+from srm_common.wire.stored_runs import StoredRuns
 
 _tuple = tuple.__new__  # as in srm_common/wire/batch.py
 
@@ -41,6 +42,7 @@ class Share:
     #: Everything before it was acknowledged, in order.
     acknowledged: int
     downstream_start: int = -1
+    downstream_end: int = -1
     records: int = 0
     bytes: int = 0
     batches: int = 0
@@ -60,8 +62,8 @@ class Share:
     #: Records by their batch's timestamp, which is rounded down by up to 1/32 of its age when the chunk began: few
     #: numbers stand for however many batches, and the latency that they will have at the commit is as exact.
     stamps: dict[int, int] = field(default_factory=dict)
-    #: What was acknowledged: where a batch begins downstream, and its runs. Spans are made of them once, at the end.
-    _stored: list[tuple[int, tuple[UpstreamRun, ...]]] = field(default_factory=list)
+    #: What was acknowledged, batch by batch; dense batches that follow one another as one.
+    stored: list[StoredRuns] = field(default_factory=list)
     #: Sums of the fingerprint, not reduced yet.
     _digest: int = 0
     _content: int = 0
@@ -71,7 +73,7 @@ class Share:
         """What was acknowledged, as runs in order; neighbours that are dense are one."""
         spans: list[OffsetSpan] = []
         up_next = down_next = -1
-        for down, runs in self._stored:
+        for down, runs in self.stored:
             for upstream, length, records in runs:
                 if upstream == up_next and down == down_next and length == records and spans[-1].dense:
                     last = spans[-1]
@@ -95,6 +97,7 @@ class Share:
         self._content += term
         if self.downstream_start < 0:
             self.downstream_start = base_offset
+        self.downstream_end = base_offset + count
         self._store(base_offset, runs)
         self.acknowledged = upstream_end
         self.records += count
@@ -117,9 +120,9 @@ class Share:
             stamps = self.stamps
             stamps[stamp] = stamps[stamp] + count if stamp in stamps else count
 
-    def _store(self, base_offset: int, runs: tuple[UpstreamRun, ...]) -> None:
+    def _store(self, base_offset: int, runs: Sequence[UpstreamRun]) -> None:
         """Note where runs went. Dense batches that follow one another are noted as one: a chunk may have thousands."""
-        stored = self._stored
+        stored = self.stored
         if len(runs) == 1 and stored and len(stored[-1][1]) == 1:
             place, ((start, length, records),) = stored[-1]
             ((upstream, more, more_records),) = runs

@@ -52,7 +52,7 @@ def as_plain() -> Iterator[None]:
     plain = {name: getattr(getattr(lz4_patch, name), "py_func", getattr(lz4_patch, name)) for name in LOOPS}
     with ExitStack() as stack:
         stack.enter_context(mock.patch.multiple(lz4_patch, **plain))
-        for name in ("patch_frame", "number_in_place"):
+        for name in ("patch_frame", "number_in_place", "write_between"):
             loop = getattr(holes, name)
             stack.enter_context(mock.patch.object(holes, name, getattr(loop, "py_func", loop)))
         yield
