@@ -51,7 +51,10 @@ def quiet_library() -> None:
 
     What matters comes back to the caller as an error.
     """
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    library = logging.getLogger("kafka")
+    # Each change has every logger of the process forget for which levels it is enabled.
+    if library.level != logging.CRITICAL:
+        library.setLevel(logging.CRITICAL)
 
 
 class BrokerLink(Closing):
