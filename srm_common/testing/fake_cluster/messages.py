@@ -98,6 +98,8 @@ class Protocol:
             latest = newest.get(name, min(latest, _NEWEST.get(name, latest)))
             if latest >= 0:
                 self.versions[name] = min(oldest, latest), latest
+        #: The newest answer to ApiVersions in each version, and its bytes: every connection asks for it.
+        self._versions_written: dict[int, tuple[Answer, bytes]] = {}
         self._offered: list[Answer] = [
             {"api_key": int(known[name][0].API_KEY), "min_version": oldest, "max_version": newest}
             for name, (oldest, newest) in self.versions.items()
@@ -139,10 +141,22 @@ class Protocol:
         kind = messages()[call.api][1]
         # The header of ApiVersions is never flexible: who asks does not know yet what the broker can (KIP-511).
         flexible = call.api != _API_VERSIONS and kind.flexible_version_q(call.version)
-        pieces = [_CORRELATION.pack(correlation_id) + b"\0" * flexible]
-        response_encoder(kind, call.version)(answer, pieces.append)
-        content = b"".join(pieces)
-        return _SIZE.pack(len(content)) + content
+        head = _CORRELATION.pack(correlation_id) + b"\0" * flexible
+        if call.api != _API_VERSIONS:
+            content = _encoded(kind, call.version, answer)
+        else:
+            known, content = self._versions_written.get(call.version, ({}, b""))
+            if known != answer:
+                content = _encoded(kind, call.version, answer)
+                self._versions_written[call.version] = answer, content
+        return _SIZE.pack(len(head) + len(content)) + head + content
+
+
+def _encoded(kind: Any, version: int, answer: Answer) -> bytes:
+    """The body of an answer."""
+    pieces: list[bytes] = []
+    response_encoder(kind, version)(answer, pieces.append)
+    return b"".join(pieces)
 
 
 def _client_id(payload: memoryview) -> tuple[str, int]:

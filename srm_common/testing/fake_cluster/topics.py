@@ -9,6 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from srm_common.testing.fake_cluster.configs import Configs
 from srm_common.testing.fake_cluster.log import PartitionLog
@@ -272,6 +273,7 @@ class Topics:
                 raise Refused(INVALID_TOPIC, f"Topic '{name}' collides with existing topic: {other}")
 
 
+@cache
 def _java_hash(text: str) -> int:
     """``Utils.abs(String.hashCode)``, by which brokers find coordinators."""
     value = 0
