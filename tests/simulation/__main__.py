@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import os
 import sys
@@ -37,6 +38,8 @@ def main() -> int:
         return _follow(arguments.follow)
     if arguments.plans:
         return _play_plans(verbose=arguments.verbose)
+    # What was imported stays, and need not be gone through after each seed.
+    gc.freeze()
     first, end = map(int, arguments.seeds.split(":"))
     return _play(first, None if arguments.hours else end, arguments.hours, verbose=arguments.verbose)
 

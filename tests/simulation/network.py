@@ -23,6 +23,8 @@ _FIRST_DESCRIPTOR = 1 << 20
 #: What the two kernels of a connection hold.
 _ROOM_BYTES = 256 << 10
 _SYN_AGAIN_SECONDS = 1.0
+#: How long a packet takes, in latencies of the network.
+_LATENCIES = (0.5, 1, 1, 1, 2, 8)
 #: After a partition heals, TCP sends again soon.
 _AGAIN_SECONDS = 0.2
 
@@ -54,7 +56,8 @@ class _Pipe:
         network = self._wire.network
         world = network.world
         size = 0 if data is None else len(data)
-        latency = network.latency * self._chance.choice((0.5, 1, 1, 1, 2, 8)) + size / network.bytes_per_second
+        latency = network.latency * _LATENCIES[int(self._chance.random() * len(_LATENCIES))]
+        latency += size / network.bytes_per_second
         self._last = max(self._last, world.now + latency)
         self._queue.append((self._last, data))
         self.size += size

@@ -36,8 +36,10 @@ class SimulatedSocket:
     # ---- what the network says
 
     def notify(self) -> None:
-        """Something changed that the owner may wait for."""
-        self.owner.wake()
+        """Something changed: the owner goes on, if it waits for that."""
+        key = self.owner.interest.get(self._number)
+        if key is not None and self.events() & key.events:
+            self.owner.wake()
 
     def events(self) -> int:
         """What the kernel would report."""
@@ -140,7 +142,9 @@ class _Selector(selectors.SelectSelector):
             if found or (until is not None and world.now >= until):
                 break
             self._turns = 0
+            process.interest = self._fd_to_key
             process.wait(until)
+            process.interest = {}
         self._turns += 1
         if self._turns > _TURNS_OF_A_MOMENT:
             self._turns = 0

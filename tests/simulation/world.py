@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from selectors import SelectorKey
 from typing import Any
 
 import greenlet
@@ -56,6 +57,8 @@ class Process:
         self.killed = False
         self.value: Any = None
         self.error: BaseException | None = None
+        #: What it waits for besides the time: events of selectors, by the descriptors of its sockets.
+        self.interest: Mapping[int, SelectorKey] = {}
         #: Called with the process at its end.
         self.ended: list[Callable[[Process], None]] = []
         self._world = world
@@ -152,7 +155,7 @@ class World:
         self._events: list[tuple[float, int, Event]] = []
         self._number = 0
         self._order = self.chance("order")
-        self._digest = hashlib.sha256()
+        self._facts: list[tuple[float, tuple[object, ...]]] = []
 
     def chance(self, name: str) -> random.Random:
         """A stream of numbers of its own: what one part draws changes nothing of the others."""
@@ -160,12 +163,12 @@ class World:
 
     def note(self, *facts: object) -> None:
         """Make something that happened part of :attr:`digest`."""
-        self._digest.update(f"{self.now!r} {facts!r}\n".encode())
+        self._facts.append((self.now, facts))
 
     @property
     def digest(self) -> str:
         """Equal for two runs of a seed in which the same happened."""
-        return self._digest.hexdigest()[:16]
+        return hashlib.sha256(repr(self._facts).encode()).hexdigest()[:16]
 
     def unix_seconds(self) -> float:
         return BEGIN_UNIX_SECONDS + self.now - BEGIN_SECONDS
@@ -209,7 +212,7 @@ class World:
                 turns += 1
                 if turns > _MOST_TURNS:
                     raise Hung(f"time does not pass: {self.ready[0].name} goes on without end")
-                process = self.ready.pop(self._order.randrange(len(self.ready)))
+                process = self.ready.pop(int(self._order.random() * len(self.ready)))
                 self.current = process
                 try:
                     process.turn()
