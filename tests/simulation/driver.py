@@ -18,6 +18,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import LostProcess, OwnershipError
+from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
@@ -77,14 +78,15 @@ class Driver:
         Raises:
             SrmError: as a run does.
         """
-        flow, memory, notes = self.flow, self.memory, self.notes
+        flow, memory = self.flow, self.memory
         with ExitStack() as stack:
+            links = stack.enter_context(LinkPool())
             source = stack.enter_context(SourceView(flow, patience_seconds=flow.patience_seconds))
             job = replace(copy_job(flow, self.state), **self.job_settings)
             highest, memory.slots = memory.slots, max(memory.slots, self.slots)
-            owner = Ownership.take(flow, self.slots, max(self.slots, highest))
+            owner = Ownership.take(flow, self.slots, max(self.slots, highest), pool=links)
             runs: list[Passes] = []
-            stack.push(lambda kind, error, trace: self._disown(owner, kind, job, runs, notes))
+            stack.push(lambda kind, error, trace: self._disown(owner, kind, job, runs, links))
             self._free(
                 owner,
                 job,
@@ -93,14 +95,14 @@ class Driver:
                     for topic in self.topics
                     for number in range(topic.partitions)
                 ],
-                notes,
+                links,
             )
             points = StartingPoints(
                 source=source,
                 memory=SourceTopics.from_json(memory.topics),
-                read_committed=self._committed,
+                read_committed=lambda: self._committed(links),
                 on_data_loss=flow.on_data_loss,
-                note=notes.append,
+                note=self.notes.append,
             )
 
             def remember(topics: SourceTopics) -> None:
@@ -125,13 +127,13 @@ class Driver:
             passes.run()
         return Run(list(passes.tracks.values()), passes.retries)
 
-    def _committed(self) -> Committed:
-        offsets = read_source_offsets(self.flow, self.state, patience_seconds=self.flow.patience_seconds)
+    def _committed(self, links: LinkPool) -> Committed:
+        offsets = read_source_offsets(self.flow, self.state, patience_seconds=self.flow.patience_seconds, pool=links)
         return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
 
-    def _free(self, owner: Ownership, job: CopyJob, copies: list[Copy], notes: list[str]) -> None:
-        freed = end_hanging_transactions(job, owner.all_identities, copies)
-        notes += freed.faults
+    def _free(self, owner: Ownership, job: CopyJob, copies: list[Copy], links: LinkPool) -> None:
+        freed = end_hanging_transactions(job, owner.all_identities, copies, links)
+        self.notes += freed.faults
         if freed.found_any:
             owner.refence()
 
@@ -141,7 +143,7 @@ class Driver:
         kind: type[BaseException] | None,
         job: CopyJob,
         runs: list[Passes],
-        notes: list[str],
+        links: LinkPool,
     ) -> bool:
         passes = runs[0] if runs else None
         untouched = kind is None and passes is not None and passes.count == 0
@@ -153,7 +155,7 @@ class Driver:
                 owner.refence()
                 tracks = passes.tracks.values()
                 copies = [Copy(one.place, TopicPartition(one.downstream_topic, one.partition)) for one in tracks]
-                self._free(owner, job, copies, notes)
+                self._free(owner, job, copies, links)
         finally:
             owner.release()
         return False
