@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
@@ -322,7 +323,7 @@ def summary(record: RunRecord) -> str:
     """A run in one line."""
     seconds = ((record.finished_ms or record.started_ms) - record.started_ms) / 1000
     return (
-        f"{record.flow}: {record.records} records, {record.bytes / 1e6:.1f} MB in {record.passes} "
+        f"{record.flow}: {counted(record.records, 'record')}, {record.bytes / 1e6:.1f} MB in {record.passes} "
         f"pass{'' if record.passes == 1 else 'es'} and {seconds:.1f} s; lag {record.backlog.text('partition')}"
     )
 
