@@ -29,6 +29,7 @@
      +-- AirflowError             Airflow does not respond, refuses the login, or lacks what was asked for
      +-- EditConflict             a concurrent edit; check the current state, then repeat the edit
      +-- LostProcess              a worker process died; its work is done again
+     +-- SparkFailed              Spark did not start, or its application has ended; start the run again
      +-- RunFailed                at least one partition failed; its run record says which
      +-- LocalKafkaError          a broker or MirrorMaker of srm_common.testing could not be fetched or started
      +-- LocalAirflowError        the Airflow of srm_common.testing could not be started, or answered with an error
@@ -201,6 +202,10 @@ class EditConflict(SrmError):
 
 class LostProcess(SrmError):
     """A worker process died; the driver fences and continues."""
+
+
+class SparkFailed(SrmError):
+    """Spark did not start, or its application has ended."""
 
 
 class RunFailed(SrmError):

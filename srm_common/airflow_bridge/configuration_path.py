@@ -21,7 +21,13 @@ def configuration_path(config: str | Path | None = None) -> Path:
         return _existing(Path(config), "the DAG file names it")
     if named := os.environ.get(VARIABLE):
         return _existing(Path(named), f"{VARIABLE} names it")
-    home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+    try:
+        home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+    except RuntimeError:
+        raise ConfigError(
+            f"{VARIABLE} is not set, nor is AIRFLOW_HOME, and this account has no home folder; set {VARIABLE} to the "
+            "file that describes clusters and flows"
+        ) from None
     return _existing(home / DEFAULT_NAME, f"{VARIABLE} is not set, so it was looked for in Airflow's home")
 
 

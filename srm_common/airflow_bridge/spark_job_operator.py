@@ -16,7 +16,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES
-from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, spark_settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -150,6 +150,7 @@ def spark_environment() -> dict[str, str]:
     """
     # Where the environment names another Python, that is the one of the cluster's workers.
     environment = {
+        **account_environment(),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable),
     }

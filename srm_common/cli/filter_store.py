@@ -3,11 +3,9 @@ machine, or ``srm-control.internal`` alone."""
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from srm_common.account import whoami
 from srm_common.airflow_rest import URL, AirflowRest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.filters.flow_filters import FilterLists
@@ -211,12 +210,3 @@ class KafkaStore(RecordedFilters):
         raise AirflowError(
             f'there is no Airflow to start a run in; copy now with: srm-control run --flow "{self._name}"'
         )
-
-
-def whoami() -> str:
-    """The person, or account, that runs this command."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError):  # an account without a name
-        user = f"uid {os.getuid()}"
-    return f"{user}@{socket.gethostname()}"

@@ -16,10 +16,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from srm_common.account import home_folder
 from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
 
@@ -162,7 +162,8 @@ def from_airflow(conn_id: str) -> AirflowConnection | None:
 def _has_airflow_home() -> bool:
     if "airflow" in sys.modules or os.environ.get("AIRFLOW_HOME"):
         return True
-    return (Path.home() / "airflow" / "airflow.cfg").is_file()
+    home = home_folder()
+    return home is not None and (home / "airflow" / "airflow.cfg").is_file()
 
 
 def _extra(conn_id: str, extra: object) -> Mapping[str, Any]:

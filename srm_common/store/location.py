@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, StoreError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.service_settings import TopKeys
 from srm_common.store.engine import parsed_url
@@ -24,7 +24,7 @@ def open_store(configuration: Configuration | None, environment: Mapping[str, st
 
     Raises:
         ConfigError: a key of the store cannot be used.
-        StoreError: the driver of the database is not installed.
+        StoreError: the driver of the database is not installed, or there is no place for a file.
     """
     url = store_location(configuration, environment)
     if configuration is None:
@@ -38,6 +38,7 @@ def store_location(configuration: Configuration | None, environment: Mapping[str
 
     Raises:
         ConfigError: it is not such an address.
+        StoreError: none is set, and there is no home folder to keep it in.
     """
     named = environment.get(VARIABLE, "").strip()
     if named:
@@ -80,7 +81,12 @@ def store_retention(configuration: Configuration) -> Retention:
 
 def _own_folder(environment: Mapping[str, str]) -> Path:
     home = environment.get("AIRFLOW_HOME", "").strip()
-    if home:
-        return Path(home).expanduser().absolute()
     data = environment.get("XDG_DATA_HOME", "").strip()
-    return (Path(data) if data else Path("~/.local/share").expanduser()) / "srm"
+    try:
+        if home:
+            return Path(home).expanduser().absolute()
+        return (Path(data) if data else Path("~/.local/share").expanduser()) / "srm"
+    except RuntimeError:
+        raise StoreError(
+            f"there is no folder for the metrics store, since this account has no home: set {_KEY} or {VARIABLE}"
+        ) from None

@@ -48,7 +48,8 @@ def bring_up_to_date(engine: Engine) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
-                f"the folder of the metrics store at {file} cannot be created: {error.strerror}"
+                f"the folder of the metrics store at {file} cannot be created: {error.strerror}; set "
+                "metrics.database.url or SRM_DATABASE to another place"
             ) from error
     # Alembic takes a while to load, and is needed once.
     from alembic import command

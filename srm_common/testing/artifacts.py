@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from srm_common.account import home_folder
 from srm_common.errors import LocalKafkaError
 from srm_common.testing.java import java_command
 
@@ -58,8 +59,11 @@ class Artifact:
 
 
 def cache_folder() -> Path:
-    """``$SRM_CACHE``, or ``~/.cache/srm-kafka``."""
-    return Path(os.environ.get("SRM_CACHE") or Path.home() / ".cache" / "srm-kafka").expanduser().absolute()
+    """``$SRM_CACHE``, or ``~/.cache/srm-kafka``. Raises :class:`LocalKafkaError` where there is no home folder."""
+    named, home = os.environ.get("SRM_CACHE"), home_folder()
+    if not named and home is None:
+        raise LocalKafkaError("this account has no home folder to keep downloads in; set SRM_CACHE to one")
+    return Path(named or f"{home}/.cache/srm-kafka").expanduser().absolute()
 
 
 def logging_binding(kafka_version: str) -> tuple[Artifact, ...]:

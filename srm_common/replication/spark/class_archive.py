@@ -18,7 +18,7 @@ import srm_common
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.transforms.statements import Statement
-from srm_common.errors import RunFailed
+from srm_common.errors import ConfigError, SparkFailed
 from srm_common.replication.slots.range_transforms import SqlAccess
 from srm_common.replication.spark.slot_work import SlotWork, not_copied
 from srm_common.replication.spark.spark_conf import class_archive, local_master, spark_settings
@@ -29,9 +29,15 @@ from srm_common.replication.spark.sql_pass import SqlPasses
 def make_class_archive(path: Path | None = None) -> Path:
     """Start a small application that leaves its archive at ``path``, where later ones look for it by default.
 
-    Takes about 30 s, and 145 MB of disk. Raises :class:`RunFailed` when Spark does not work here.
+    Takes about 30 s, and 145 MB of disk.
+
+    Raises:
+        SparkFailed: Spark does not work here.
+        ConfigError: this account has no folder for it.
     """
     wanted = class_archive() if path is None else path
+    if wanted is None:
+        raise ConfigError("this account has no home folder for the archive; set SRM_SPARK_ARCHIVE to a file")
     wanted.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=wanted.parent) as folder:
         made = Path(folder) / wanted.name
@@ -45,7 +51,7 @@ def make_class_archive(path: Path | None = None) -> Path:
         )
         if done.returncode or not made.is_file():
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-            raise RunFailed(f"Spark's class archive could not be created: {reason}")
+            raise SparkFailed(f"Spark's class archive could not be created: {reason}")
         # Atomically: a process that starts meanwhile sees the former file or the new one.
         made.replace(wanted)
     return wanted

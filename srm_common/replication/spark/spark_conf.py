@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from srm_common.account import has_name, home_folder
+
 LOG_SETTINGS = Path(__file__).with_name("spark-log4j2.properties")
 
 #: Attempts of a Spark task. Only the first copies; a later one reports that it did nothing, so that one lost
@@ -81,8 +83,11 @@ def spark_settings(
     flags = _JVM_FLAGS + (_EVALUATES if statements else _SCHEDULES_ONLY)
     driver_flags = f"{flags} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     driver_flags += f' -Djava.io.tmpdir="{temporary or tempfile.gettempdir()}"'
+    if not has_name():
+        # Java does not know its home then, and Spark does not start without.
+        driver_flags += f' -Duser.home="{home_folder() or "/nonexistent"}"'
     archive = class_archive(environment)
-    if archive.is_file():
+    if archive is not None and archive.is_file():
         # Without the log switches the JVM would explain itself when the archive does not fit it.
         driver_flags += f" -XX:SharedArchiveFile={archive} -Xlog:disable -Xlog:all=error:stderr"
     settings = {
@@ -103,25 +108,34 @@ def spark_settings(
     return settings
 
 
-def class_archive(environment: Mapping[str, str] | None = None) -> Path:
+def class_archive(environment: Mapping[str, str] | None = None) -> Path | None:
     """Where the JVM's class-data archive is looked for (``srm-control warmup`` makes it): ``SRM_SPARK_ARCHIVE``, or a
     file in the cache folder, named after Spark's version, and after the Java and the folder of Spark that it fits,
-    since a JVM compares the paths of jars. It need not exist."""
+    since a JVM compares the paths of jars. It need not exist. None where there is no home folder for it."""
     variables = os.environ if environment is None else environment
     named = variables.get("SRM_SPARK_ARCHIVE")
     if named:
         return Path(named)
-    cache = variables.get("SRM_CACHE") or Path.home() / ".cache" / "srm-kafka"
+    cache, home = variables.get("SRM_CACHE"), home_folder()
+    if not cache:
+        if home is None:
+            return None
+        cache = str(home / ".cache" / "srm-kafka")
     try:
         spark = importlib.metadata.distribution("pyspark")
     except importlib.metadata.PackageNotFoundError:
         return Path(cache) / "spark-none.jsa"
-    home = variables.get("SPARK_HOME") or str(spark.locate_file("pyspark"))
-    fits = hashlib.sha256(f"{_java(variables)} {home}".encode()).hexdigest()[:12]
+    spark_home = variables.get("SPARK_HOME") or str(spark.locate_file("pyspark"))
+    fits = hashlib.sha256(f"{java_command(variables)} {spark_home}".encode()).hexdigest()[:12]
     return Path(cache) / f"spark-{spark.version}-{fits}.jsa"
 
 
-def _java(environment: Mapping[str, str]) -> str:
+def account_environment() -> dict[str, str]:
+    """What the environment of Spark's JVM needs, so that an account without a name may start it."""
+    return {} if has_name() else {"SPARK_USER": os.environ.get("SPARK_USER") or f"uid{os.getuid()}"}
+
+
+def java_command(environment: Mapping[str, str]) -> str:
     """The Java that Spark's scripts start, and when it was installed; empty without one."""
     home = environment.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))

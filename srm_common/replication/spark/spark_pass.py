@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import srm_common
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.errors import ConfigError, LostProcess, RunFailed
+from srm_common.errors import ConfigError, LostProcess, SparkFailed
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.slots.slot_watch import quiet_seconds
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork
-from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, patient_master
+from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
 from srm_common.replication.spark.sql_pass import SqlPasses
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 #: What spark-submit calls an application that was given no name.
 _NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py", "verify.py")
 
+#: In the message of a job that fails because there is no application any more.
+_APPLICATION_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext")
 JVM_GONE = "the Spark application's JVM is gone; start the run again"
 #: A pass is cancelled when it lasts longer than planned by so many times what a slot may wait for one answer.
 _QUIET_TIMES = 5
@@ -44,9 +46,13 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     ``spark-submit`` was given. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
     ours whatever ``spark-defaults.conf`` says, since only the JVM reads that file. Workers on this machine run this
     process's Python, unless ``PYSPARK_PYTHON`` says otherwise.
+
+    Raises :class:`SparkFailed` when it did not start.
     """
     prefer_installed_pyspark()
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException, PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
     _do_without_numpy()
@@ -59,8 +65,12 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         ours = settings(master or "local")
         launch = SparkConf(loadDefaults=False, _jvm=None).setAll([(key, ours[key]) for key in LAUNCH_SETTINGS])
-        # Standard output is for results; what a JVM prints is none.
-        gateway = SparkContext._gateway or launch_gateway(launch, {"stdout": 2})  # type: ignore[no-untyped-call]
+        os.environ.update(account_environment())
+        try:
+            # Standard output is for results; what a JVM prints is none.
+            gateway = SparkContext._gateway or launch_gateway(launch, {"stdout": 2})  # type: ignore[no-untyped-call]
+        except (PySparkRuntimeError, OSError) as error:
+            raise _not_started(error) from error
         SparkContext._ensure_initialized(gateway=gateway)
     conf = SparkConf()
     chosen = patient_master(master or conf.get("spark.master") or "local[2]")
@@ -74,7 +84,29 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         home = str(Path(srm_common.__file__).parents[1])
         given = conf.get("spark.executorEnv.PYTHONPATH")
         conf.set("spark.executorEnv.PYTHONPATH", home if not given else os.pathsep.join([given, home]))
-    return SparkContext.getOrCreate(conf)
+    try:
+        return SparkContext.getOrCreate(conf)
+    except (Py4JError, PySparkException) as error:
+        _raise_interrupt(error)
+        raise SparkFailed(f"Spark did not start with the master '{chosen}': {_reason(error)}") from error
+
+
+def _not_started(error: Exception) -> SparkFailed:
+    """No JVM to talk to."""
+    if isinstance(error, OSError):
+        spark_home = os.environ.get("SPARK_HOME", "not set")
+        return SparkFailed(f"Spark could not be started: {error}; SPARK_HOME is {spark_home}")
+    if not java_command(os.environ):
+        return SparkFailed("there is no Java to start Spark with: install Java 17 or later, or set JAVA_HOME")
+    return SparkFailed("Spark's JVM has ended before it began to work; what it printed before this says why")
+
+
+def _reason(error: Exception) -> str:
+    """The innermost cause that a JVM's message tells of, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    told = causes[-1:] or [line.removeprefix(": ") for line in lines[1:2]] or lines[:1]
+    return told[0][:300] if told else type(error).__name__
 
 
 def _do_without_numpy() -> None:
@@ -93,8 +125,9 @@ class SparkPassRunner:
     ``start`` gives the application's context; it is called before the first pass that has anything to do, so that a
     run without news starts nothing.
 
-    Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`RunFailed` when the whole
-    application is gone, and :class:`ConfigError` when workers cannot import this package or a statement is refused.
+    Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`SparkFailed` when Spark
+    did not start or the whole application is gone, and :class:`ConfigError` when workers cannot import this package or
+    a statement is refused.
     """
 
     def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_slot) -> None:
@@ -135,7 +168,7 @@ class SparkPassRunner:
                 results = rows.collect()
         except (Py4JNetworkError, ConnectionError) as error:
             _raise_interrupt(error)
-            raise RunFailed(JVM_GONE) from error
+            raise SparkFailed(JVM_GONE) from error
         except (Py4JError, PySparkException) as error:
             _raise_interrupt(error)
             if overdue.is_set():
@@ -143,7 +176,7 @@ class SparkPassRunner:
                     f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start and was cancelled; the "
                     "logs of Spark's executors say what the slots were waiting for"
                 ) from error
-            raise job_error(str(error), "copy", "pass") from error
+            raise job_error(str(error), "copy", "pass", str(context.master)) from error
         finally:
             watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
@@ -158,9 +191,15 @@ def _raise_interrupt(error: BaseException) -> None:
         found = found.__context__
 
 
-def job_error(text: str, work: str, unit: str) -> ConfigError | LostProcess:
+def job_error(text: str, work: str, unit: str, master: str) -> ConfigError | SparkFailed | LostProcess:
     """What a failed job means; ``text`` is the JVM's message with its traces. ``work`` and ``unit`` are for the
     sentence: what workers do, and what Spark has given up."""
+    if any(words in text for words in _APPLICATION_ENDED):
+        if master.startswith("local"):
+            return SparkFailed("Spark has ended the application; what it logged says why. Start the run again")
+        return SparkFailed(
+            f"Spark has ended the application, or its master {master} does not respond; what Spark logged says which"
+        )
     missing = next((line for line in text.splitlines() if "ModuleNotFoundError: " in line), None)
     if missing is not None:
         return ConfigError(

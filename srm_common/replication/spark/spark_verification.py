@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from srm_common.domain.offsets.verification_tasks import TaskResult, VerificationJob, VerificationTask
-from srm_common.errors import ConfigError, RunFailed
+from srm_common.errors import LostProcess, SparkFailed
 from srm_common.replication.spark.spark_pass import JVM_GONE, job_error
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 VerifyTask = Callable[[VerificationJob, VerificationTask], TaskResult]
 _LOOK_SECONDS = 1.0
-#: What Spark says of jobs of an application that has ended.
-_APPLICATION_ENDED = ("SparkContext was shut down", "stopped SparkContext")
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class SparkVerification:
         stopping: set when the application is to end: what fails then is nobody's fault.
 
     Raises:
-        RunFailed: the application is gone.
+        SparkFailed: the application did not start, or is gone.
         ConfigError: workers cannot import this package.
         KeyboardInterrupt: ``stopping`` was set.
         Exception: whatever else kept a job from being started.
@@ -126,14 +124,14 @@ class SparkVerification:
             try:
                 (found,) = context.parallelize([task], 1).mapPartitions(work).collect()
             except (Py4JNetworkError, ConnectionError):
-                ended.put(RunFailed(JVM_GONE))
+                ended.put(SparkFailed(JVM_GONE))
                 return
             except (Py4JError, PySparkException) as error:
                 if self._stopping.is_set():
                     return
-                fault = job_error(str(error), "comparison", "comparison")
-                if isinstance(fault, ConfigError) or any(words in str(error) for words in _APPLICATION_ENDED):
-                    ended.put(fault if isinstance(fault, ConfigError) else RunFailed(JVM_GONE))
+                fault = job_error(str(error), "comparison", "comparison", str(context.master))
+                if not isinstance(fault, LostProcess):
+                    ended.put(fault)
                     return
                 found = TaskResult.failed(task, str(fault))
             except Exception as error:  # raised where the results are taken

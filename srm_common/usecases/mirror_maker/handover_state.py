@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Iterable, Mapping
 
+from srm_common.account import whoami
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.control_record import HANDOVER
 from srm_common.domain.flow.names import ConnectNames
@@ -124,7 +124,7 @@ def record_handover(
             HANDOVER,
             before=[[one.topic, one.partition, one.stored] for one in changed],
             after=[[one.topic, one.partition, one.position] for one in changed],
-            who=getpass.getuser(),
+            who=whoami(),
             origin=f"srm-control {command}",
             note=f"{how}: {counted_verdicts(positions)}",
         )

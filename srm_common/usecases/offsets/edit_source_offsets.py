@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from srm_common.account import whoami
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.filters.flow_filters import topic_filter
 from srm_common.domain.flow import FlowSettings, names
@@ -99,7 +99,7 @@ def _carry_out(
             SOURCE_OFFSETS,
             before=[[edit.topic, edit.partition, edit.before] for edit in changed],
             after=[[edit.topic, edit.partition, edit.after] for edit in changed],
-            who=getpass.getuser(),
+            who=whoami(),
             origin=f"srm-control {request.command} {request.verb}".rstrip(),
             note="" if request.to is None else f"to {request.to}",
         )
