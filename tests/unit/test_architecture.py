@@ -86,6 +86,22 @@ def test_importing_the_domain_is_light() -> None:
     assert not loaded_after(statements) & HEAVY
 
 
+def test_commands_and_the_api_load_without_what_only_transforms_and_spark_need() -> None:
+    """``pip install 'srm-kafka[serve]'`` brings none of it."""
+    blocked = ("numpy", "pyarrow", "pandas", "numba", "fastavro", "pyspark", "airflow", "gssapi")
+    script = f"""
+import importlib, sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {blocked}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+for name in {["srm_common.rest.app", *modules("srm_common.rest"), *modules("srm_common.cli")]}:
+    importlib.import_module(name)
+"""
+    assert not loaded_after(script) & set(blocked)
+
+
 def test_slots_need_only_what_the_worker_archive_brings() -> None:
     """A Spark worker may have nothing installed; of the Kafka clients only kafka-python is pure enough to be sent."""
     statements = "import srm_common.replication.spark.spark_pass, srm_common.replication.slots.slot"

@@ -23,89 +23,7 @@ if TYPE_CHECKING:
 
     from srm_common.records.transform import BatchStep
     from srm_common.replication.slots.range_transforms import SqlAccess
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
-
-from srm_common.domain.transforms.chain import Chain
-from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, Side
-from srm_common.records.connect.connect_records import ConnectRecords
-from srm_common.records.connect.data.java_values import DataFault
-from srm_common.records.connect.registry_values import SchemaText
-from srm_common.schema_registry.record_schemas import RegistrySchemas
-
-#: Ids that no registry gives: they are positive numbers of Java's ``int``.
-_FIRST_ID = 1 << 31
-
-
-class SchemaData(NamedTuple):
-    """What a key or value says that is written with a schema of a registry, as JSON; ``format`` as ``value.format``
-    has it."""
-
-    text: str
-    format: str
-
-
-class TrialSchemas:
-    """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` asks for.
-
-    Args:
-        source: of the source's registry.
-        chains: by which keys and values are read.
-    """
-
-    def __init__(self, source: RegistrySchemas, chains: Iterable[Chain]) -> None:
-        self._source = source
-        self.read_from = source.read_from
-        self._made: dict[SchemaText, int] = {}
-        self._by_id: dict[int, SchemaText] = {}
-        self._formats = _formats(chains)
-        self._silent = False
-        # The names of topic and partition are for what is written.
-        self._records = ConnectRecords("", 0, self)
-
-    def schema(self, number: int) -> SchemaText | None:
-        """The schema with this id; None if there is none.
-
-        Raises:
-            TransformFailed: the registry does not tell.
-        """
-        return self._by_id.get(number) or self._source.schema(number)
-
-    def subject(self, number: int) -> str | None:
-        """A subject that has the schema with this id, for sentences; None for those that only this preview knows."""
-        return None if number in self._by_id else self._source.subject(number)
-
-    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """An id that only this preview knows, the same for the same schema."""
-        text = SchemaText(kind, schema)
-        number = self._made.setdefault(text, _FIRST_ID + len(self._made))
-        self._by_id[number] = text
-        return number
-
-    def read(self, side: Side, data: bytes) -> SchemaData | None:
-        """What a key or value says; None where no transform reads the side by a schema, or it is not what the format
-        says. A registry that does not respond is not asked again."""
-        format_ = self._formats.get(side)
-        if format_ is None or self._silent:
-            return None
-        try:
-            return SchemaData(self._records.json_text(side, format_, data), format_.kind.value)
-        except DataFault:
-            return None
-        except TransformFailed:
-            self._silent = True
-            return None
-
-
-def _formats(chains: Iterable[Chain]) -> Mapping[Side, Format]:
-    found: dict[Side, Format] = {}
-    for chain in chains:
-        for fields in (step.fields for step in chain if step.fields is not None):
-            for side, format_ in ((fields.side, fields.format), (Side.KEY, fields.key_format)):
-                if format_ is not None and format_.kind in WITH_REGISTRY:
-                    found.setdefault(side, format_)
-    return found
-
+    from srm_common.usecases.runs.trial_schemas import TrialSchemas
 
 #: So many topics are looked at where none is named.
 MOST_TOPICS = 10
@@ -294,7 +212,7 @@ def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: A
         from srm_common.records.connect.registry_converter import values_of
         from srm_common.schema_registry.record_schemas import RegistrySchemas
         from srm_common.schema_registry.registry import SchemaRegistry
-        from srm_common.usecases.runs.transform_preview import TrialSchemas
+        from srm_common.usecases.runs.trial_schemas import TrialSchemas
 
         for kind in formats:
             values_of(kind)
