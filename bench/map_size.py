@@ -7,15 +7,16 @@ then is counted in the target's log files, headers of batches and markers of tra
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from bench.segment_files import read_topics
+from bench.segment_files import LogContent, read_topics
 from bench.side_by_side import BROKER_SETTINGS, SideBySide
 from bench.sides import Clusters
-from bench.workloads import WORKLOADS, Workload
+from bench.workloads import PARTITIONS, WORKLOADS, Workload
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
@@ -49,23 +50,40 @@ def main(workloads: tuple[str, ...], megabytes: int, chunk_megabytes: int) -> No
                 _measure(workload, Clusters(source, target), Path(folder), chunk_megabytes << 20)
 
 
-def _measure(workload: Workload, clusters: Clusters, folder: Path, chunk_bytes: int) -> None:
+def copied(
+    workload: Workload, clusters: Clusters, folder: Path, chunk_bytes: int = 64 << 20
+) -> tuple[FlowSettings, float]:
+    """Write the workload and copy it once in this process: the flow, and the CPU-seconds of the copy."""
     data = SideBySide(clusters, folder, (), lambda *_: None).prepare(workload)
     flow = _flow(clusters, workload, chunk_bytes)
     assert not failed(apply_plan(flow, plan_topics(flow)))
+    begun = time.process_time()
     record = replicate(flow, RunOptions("bench"), _here)
+    used = time.process_time() - begun
     assert record.records == data.records, record.error
+    return flow, used
+
+
+def on_target(workload: Workload, clusters: Clusters) -> LogContent:
+    """The copies in the target's log files."""
+    directory = clusters.log_directory(clusters.target)
+    return read_topics(directory, [f"source.{topic}" for topic in workload.topics], PARTITIONS)
+
+
+def _measure(workload: Workload, clusters: Clusters, folder: Path, chunk_bytes: int) -> None:
+    flow, _ = copied(workload, clusters, folder, chunk_bytes)
     topic = names.segments_topic(flow.name.source)
     directory = clusters.log_directory(clusters.target)
     files = [path for number in range(SEGMENTS_PARTITIONS) for path in (directory / f"{topic}-{number}").glob("*.log")]
     size = sum(path.stat().st_size for path in files)
-    copied = read_topics(directory, [f"{flow.name.source}.{one}" for one in workload.topics], 4)
+    content = on_target(workload, clusters)
     with StateReader(flow.target) as reader:
         segments = len(SegmentLog(reader, topic, SEGMENTS_PARTITIONS).read_all())
     print(
-        f"{workload.name}: {copied.wire_bytes / 1e6:.0f} MB of batches ({data.uncompressed_bytes / 1e6:.0f} MB "
-        f"uncompressed), {segments} segments, {size:,} bytes of map: "
-        f"{size / copied.wire_bytes * 1e9:,.0f} bytes per GB copied ({size / copied.wire_bytes:.3%})",
+        f"{workload.name}: {content.wire_bytes / 1e6:.0f} MB of batches "
+        f"({workload.record_bytes * content.records / 1e6:.0f} MB uncompressed), {segments} segments, "
+        f"{size:,} bytes of map: "
+        f"{size / content.wire_bytes * 1e9:,.0f} bytes per GB copied ({size / content.wire_bytes:.3%})",
         flush=True,
     )
 
