@@ -157,6 +157,7 @@ class RunReport:
         out["topic_groups"] = None if self.topic_groups is None else [list(astuple(one)) for one in self.topic_groups]
         out["clock"] = {one.name: getattr(self.clock, one.name) for one in fields(self.clock)}
         out["certificates"] = [list(astuple(one)) for one in self.certificates]
+        out["verification"] = None if self.verification is None else self.verification.to_json()
         for name in ("decisions", "plan", "filters"):
             document = getattr(self, name)
             out[name] = None if document is None else dict(document)
@@ -184,6 +185,8 @@ class RunReport:
                 values["topic_groups"] = tuple(map(TopicGroups.of_row, topics))
             values["certificates"] = tuple(map(CertificateEnd.of_row, document.get("certificates", ())))
             values["clock"] = ClockSkew(**known_fields(ClockSkew, document["clock"]))
+            verification = document.get("verification")
+            values["verification"] = None if verification is None else VerificationSummary.from_json(verification)
             return cls(**values)
 
 

@@ -21,6 +21,8 @@ from srm_common.domain.monitoring.run_report import (
     topics_from,
 )
 from srm_common.domain.offsets.checkpoints import Untranslated
+from srm_common.domain.offsets.verification import Against, Verdict
+from srm_common.domain.offsets.verification_summary import VerificationSummary
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.errors import CorruptRecord
 
@@ -58,6 +60,7 @@ REPORT = RunReport(
     clock=ClockSkew(3.5, -2.0, 0.5),
     schedule_interval_seconds=30.0,
     decisions={"decisions": [{"topic": "orders"}]},
+    verification=VerificationSummary(Against.MAP, 7_000, 8_000, {Verdict.PROVED: 2}, 40, 7_500),
     topic_groups=(TopicGroups("orders", 2, 1, 8_500, 12.5, 12.5, 12.5),),
 )
 
