@@ -197,6 +197,7 @@ class FlowSummary(Totals):
     proved_partitions: int = Field(default=0, description="copies that a verification has proved")
     unproved_partitions: int = Field(default=0, description="copies that were proved in part, or could not be read")
     different_partitions: int = Field(default=0, description="copies that are not what was committed")
+    uncompared_partitions: int = Field(default=0, description="copies with records that no verification has compared")
     verified_ms: int | None = Field(default=None, description="when the first of the compared copies was compared")
     lag: int | None = None
     lag_bounds: Bounds | None = None

@@ -101,6 +101,7 @@ def test_figures_as_people_read_them(calculator: Page, name: str, value: float |
         ({"proved": 4}, "proved", "good-text"),
         ({"proved": 4, "unproved": 1}, "in part", ""),
         ({"unproved": 1}, "not proved", ""),
+        ({"proved": 4, "uncompared": 1}, "in part", ""),
         ({"proved": 4, "unproved": 1, "different": 2}, "2 different", "fault-text"),
     ],
 )

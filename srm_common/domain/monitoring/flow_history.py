@@ -48,7 +48,8 @@ class FlowHistory:
     report before. ``heartbeat_silence``, ``foreign_writers``, ``untranslated_text`` are sentences.
 
     ``copies_differ`` is what the newest verification says of differences, which ``different_partitions`` have;
-    ``proved_partitions`` are proved, ``unproved_partitions`` only in part, or could not be read. Each was compared at
+    ``proved_partitions`` are proved, ``unproved_partitions`` only in part, or could not be read, and
+    ``uncompared_partitions`` have records that no verification has compared. Each of the others was compared at
     ``verified_ms`` or later.
 
     ``failing_since_ms`` is the end of the first bad run after the last good one; ``lag_over_since_ms`` since when the
@@ -104,6 +105,7 @@ class FlowHistory:
     proved_partitions: int = 0
     unproved_partitions: int = 0
     different_partitions: int = 0
+    uncompared_partitions: int = 0
     skipped_records: int = 0
     dead_letters: int = 0
     skipped_since_ms: int | None = None
@@ -239,6 +241,8 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
     )
     if report.verification is not None:
         known = _with_verification(known, report.verification)
+        if report.has_figures:
+            known = replace(known, uncompared_partitions=report.verification.uncompared)
     if report.tells_groups:
         groups, sentence = untranslated(report.groups)
         known = replace(known, untranslated_groups=groups, untranslated_text=sentence)

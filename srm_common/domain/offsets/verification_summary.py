@@ -10,6 +10,7 @@ from srm_common.domain.amount import counted
 from srm_common.domain.document import reading
 from srm_common.domain.offsets.differences import Difference, DifferenceKind
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, verdicts
+from srm_common.domain.topic_partition import TopicPartition
 
 _VERSION = 1
 
@@ -17,6 +18,9 @@ _VERSION = 1
 @dataclass(frozen=True, slots=True)
 class VerificationSummary:
     """Of all partitions that were ever compared. Times are epoch milliseconds.
+
+    ``uncompared``: partitions with records that the flow has copied and no verification has compared; in reports of
+    runs, which know what the flow copies.
 
     ``started_ms`` and ``ended_ms`` are those of the newest comparison; without an end it was stopped, or is at work.
     ``oldest_ms``: since when no partition without a difference was compared. ``sentence``: about the differences, None
@@ -32,11 +36,13 @@ class VerificationSummary:
     sentence: str | None = None
     software: str = ""
     configuration: str = ""
+    uncompared: int = 0
 
     @property
     def proved(self) -> bool:
         """Whether all that was copied is proved."""
-        return set(self.counts) <= {Verdict.PROVED, Verdict.NOTHING} and Verdict.PROVED in self.counts
+        compared = set(self.counts) <= {Verdict.PROVED, Verdict.NOTHING} and Verdict.PROVED in self.counts
+        return compared and not self.uncompared
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -50,6 +56,7 @@ class VerificationSummary:
             "sentence": self.sentence,
             "software": self.software,
             "configuration": self.configuration,
+            "uncompared": self.uncompared,
         }
 
     @classmethod
@@ -70,8 +77,28 @@ class VerificationSummary:
                 None if found["sentence"] is None else str(found["sentence"]),
                 str(found["software"]),
                 str(found["configuration"]),
+                int(found.get("uncompared", 0)),
             )
         raise AssertionError
+
+
+def uncompared(
+    results: Mapping[TopicPartition, PartitionVerified], copied: Mapping[TopicPartition, int | None]
+) -> list[TopicPartition]:
+    """The partitions that no verification has compared although the flow has copied records.
+
+    Args:
+        results: the newest ones, by partition at the source.
+        copied: where the log of each partition's copy ends; None where that is not known.
+    """
+    return sorted(place for place, end in copied.items() if end != 0 and not _is_compared(results.get(place), end))
+
+
+def _is_compared(result: PartitionVerified | None, end: int | None) -> bool:
+    if result is None or result.verdict is not Verdict.NOTHING:
+        return result is not None
+    # It was found empty, or without anything since the time that was asked for: what came later is not compared.
+    return result.whole and end is not None and end <= result.log_end
 
 
 def results_document(results: Mapping[int, PartitionVerified]) -> dict[str, Any]:

@@ -188,6 +188,11 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
             ("unproved_partitions", "Copies proved in part, or unreadable.", lambda known: known.unproved_partitions),
             ("different_partitions", "Copies that differ.", lambda known: known.different_partitions),
             (
+                "uncompared_partitions",
+                "Copies with records that no verification has compared.",
+                lambda known: known.uncompared_partitions,
+            ),
+            (
                 "verified_timestamp_seconds",
                 "Since when all copies were verified.",
                 lambda known: _seconds(known.verified_ms),

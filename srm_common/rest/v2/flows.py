@@ -151,6 +151,7 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, context: AppContex
             "proved_partitions": row.history.proved_partitions,
             "unproved_partitions": row.history.unproved_partitions,
             "different_partitions": row.history.different_partitions,
+            "uncompared_partitions": row.history.uncompared_partitions,
             "verified_ms": row.history.verified_ms,
             **presenters.lag(row.lag_now),
             "lag_ms": None if row.lag_now is None else row.lag_ms,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
@@ -14,6 +15,7 @@ from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport, groups_from, topics_from
 from srm_common.domain.offsets.foreign_records import foreign_from
+from srm_common.domain.offsets.verification_summary import VerificationSummary, uncompared
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, SrmError, StoreError
@@ -27,7 +29,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 from srm_common.usecases.monitoring.lag_watch import lag_now
 from srm_common.usecases.monitoring.raw_metrics import publish_report
-from srm_common.usecases.offsets.kept_verification import summary_in
+from srm_common.usecases.offsets.kept_verification import results_in, summary_in
 
 _LOG = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ def _made(
     filters: EffectiveFilters | None,
 ) -> RunReport:
     flow = clusters.flow
-    known = clusters.state.read_all(*_REPORTED)
+    known = clusters.state.read_all(*_REPORTED, prefix=StateKey.VERIFIED)
     record = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
     now_ms = clusters.now_ms()
     fault = None
@@ -108,10 +110,25 @@ def _made(
         plan=known.get(StateKey.PLAN),
         filters=None if filters is None else _filters(filters),
         foreign_writers=foreign_from(known.get(StateKey.FOREIGN)),
-        verification=summary_in(known),
+        verification=_verification(known, record),
         data_topics=data_topics(flow, record),
         certificates=certificates_of(flow),
     )
+
+
+def _verification(known: Mapping[str, Any], record: RunRecord | None) -> VerificationSummary | None:
+    """What verifications have come to, beside what the run says that the flow copies."""
+    summary = summary_in(known)
+    if summary is None or record is None:
+        return summary
+    results = {one.place: one for topic in results_in(known).values() for one in topic.values()}
+    copied = {TopicPartition(one.upstream_topic, one.partition): _copied_to(one) for one in record.partitions}
+    return replace(summary, uncompared=len(uncompared(results, copied)))
+
+
+def _copied_to(one: PartitionRecord) -> int | None:
+    """Where the copy ends; only runs with transactions look."""
+    return 0 if one.copy_end is None and not one.position else one.copy_end
 
 
 def certificates_of(flow: FlowSettings) -> tuple[CertificateEnd, ...]:

@@ -42,6 +42,7 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
             untranslated_text="group g has no place",
             proved_partitions=2,
             unproved_partitions=1,
+            uncompared_partitions=4,
             verified_ms=T - 60_000,
             schedule_interval_seconds=30.0,
             lag_objective_records=10,

@@ -88,7 +88,13 @@ def _compare(
         None if known.lag is None else {**known.lag.to_json(), "text": known.lag.text("partition")}
     )
     assert page["untranslated_groups"] == known.untranslated_groups
-    for name in ("proved_partitions", "unproved_partitions", "different_partitions", "verified_ms"):
+    for name in (
+        "proved_partitions",
+        "unproved_partitions",
+        "different_partitions",
+        "uncompared_partitions",
+        "verified_ms",
+    ):
         assert page[name] == getattr(known, name)
     assert service["flows"]["a->b"]["state"] == told.health.state
 

@@ -73,9 +73,12 @@ function behindUnknown(row, flow) {
  */
 export function verifiedFigure(flow) {
   const { proved_partitions: proved = 0, unproved_partitions: unproved = 0, different_partitions: different = 0 } = flow;
-  const told = `${plural(proved, "partition")} proved, ${count(unproved)} in part or unreadable, ${count(different)} different`;
+  const never = flow.uncompared_partitions ?? 0;
+  const told =
+    `${plural(proved, "partition")} proved, ${count(unproved)} in part or unreadable, ` +
+    `${count(different)} different, ${count(never)} never compared`;
   if (different) return { word: `${count(different)} different`, tone: "fault-text", title: told };
-  if (unproved) return { word: proved ? "in part" : "not proved", tone: "", title: told };
+  if (unproved || (never && proved)) return { word: proved ? "in part" : "not proved", tone: "", title: told };
   if (proved) return { word: "proved", tone: "good-text", title: told };
   return { word: NOTHING, tone: "", title: "No copy was compared: srm-control verify" };
 }

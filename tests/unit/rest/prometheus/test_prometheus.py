@@ -62,6 +62,7 @@ def test_every_figure_has_its_hand_computed_value() -> None:
         "srm_flow_dead_letters": 0,
         "srm_flow_proved_partitions": 2,
         "srm_flow_unproved_partitions": 1,
+        "srm_flow_uncompared_partitions": 4,
         "srm_flow_different_partitions": 0,
         "srm_flow_verified_timestamp_seconds": T / 1000 - 60,
         "srm_flow_schedule_interval_seconds": 30,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -182,6 +183,58 @@ def test_topics_that_are_not_chosen_keep_their_results(copied: Sides) -> None:
     before = kept(copied)[1]["orders-2"]
     verify_and_keep(copied.clusters(), chosen=lambda topic: topic == "orders")
     assert kept(copied)[1]["orders-2"] == before
+
+
+def test_what_no_verification_has_compared_is_not_proved(copied: Sides) -> None:
+    verify_and_keep(copied.clusters(), chosen=lambda topic: topic == "orders")
+    report = make_report(copied.clusters(), "run-1")
+    history = fold(NO_RUNS, report)
+    assert (history.proved_partitions, history.uncompared_partitions) == (1, 1)
+    # A run that could not look knows nothing else.
+    assert report.verification is not None
+    told = replace(report.verification, uncompared=0)
+    unable = replace(report, run_id="run-2", run=None, fault="no broker responds", verification=told)
+    assert fold(history, unable).uncompared_partitions == 1
+    verify_and_keep(copied.clusters(), chosen=lambda topic: topic == "orders-2")
+    report = make_report(copied.clusters(), "run-1")
+    assert report.verification is not None
+    assert report.verification.proved
+    assert fold(history, report).uncompared_partitions == 0
+
+
+def test_topics_and_records_that_came_later_are_not_proved(copied: Sides) -> None:
+    for topic in ("orders-3", "orders-4"):
+        copied.source.create_topic(topic)
+    copied.refresh()
+    copied.run("run-2")
+    verify_and_keep(copied.clusters())
+    # There is nothing in them yet.
+    report = make_report(copied.clusters(), "run-2")
+    assert report.verification is not None
+    assert (report.verification.counts, report.verification.uncompared) == (
+        {Verdict.PROVED: 2, Verdict.NOTHING: 2},
+        0,
+    )
+    copied.source.create_topic("orders-5")
+    copied.refresh()
+    copied.run("run-3")
+    assert fold(NO_RUNS, make_report(copied.clusters(), "run-3")).uncompared_partitions == 0
+    for topic in ("orders-3", "orders-5"):
+        write(copied.source, topic, [b"later"])
+    copied.run("run-4")
+    report = make_report(copied.clusters(), "run-4")
+    assert report.verification is not None
+    assert not report.verification.proved
+    assert report.verification.uncompared == 2
+    verify_and_keep(copied.clusters())
+    assert fold(NO_RUNS, make_report(copied.clusters(), "run-4")).uncompared_partitions == 0
+
+
+def test_a_copy_that_retention_has_emptied_need_not_be_compared(copied: Sides) -> None:
+    log = copied.target.log("a.orders", 0)
+    log.delete_before(log.end)
+    verify_and_keep(copied.clusters())
+    assert fold(NO_RUNS, make_report(copied.clusters(), "run-1")).uncompared_partitions == 0
 
 
 def test_what_cannot_be_read_is_not_overwritten(copied: Sides) -> None:
