@@ -265,8 +265,9 @@ class SourceComparison:
         """At least one side has no more records."""
         if not here and not there:
             self._prove(stretch, same)
-        elif stretch.unmapped is not None and (same or here or stretch.unmapped is NotProved.COPIED_AGAIN):
-            # Others have copied a part of it, or are about to; or what they copied has another beginning.
+        elif stretch.unmapped is not None and (same or here or stretch.unmapped is not NotProved.NOT_COPIED):
+            # Others have copied a part of it, or are about to; or what they copied has another beginning: before the
+            # map begins, it may be what was copied before offsets were moved back to the source's start.
             self._prove(stretch, same)
             if there:
                 self.findings.leave(stretch.unmapped, stretch.downstream_end - there[0].offset)

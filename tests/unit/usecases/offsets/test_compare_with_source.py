@@ -119,6 +119,15 @@ def shared(sides: Sides) -> None:
     registry.write([replace(own, flow="c->b")])
 
 
+def test_what_was_copied_again_from_the_start_is_no_difference(copied: Sides) -> None:
+    """Before the map begins: what is to be copied from its very start has no offset that could say what there was."""
+    move_back(copied, 0)
+    one = compared(copied)
+    assert (one.verdict, one.findings.counts) == (Verdict.PARTLY, {})
+    assert one.findings.proved == 60
+    assert one.findings.not_proved.keys() == {NotProved.BEFORE_MAP}
+
+
 def test_what_other_flows_write_to_a_shared_copy_is_no_difference(copied: Sides) -> None:
     theirs = [b"of another flow %d" % number for number in range(7)]
     write(copied.target, COPY, theirs)
