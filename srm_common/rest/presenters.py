@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -10,6 +10,7 @@ from srm_common.domain.amount import Amount
 from srm_common.domain.health.health import Alarm, Health, Help
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import Stats, TimeRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.rest import schemas
 from srm_common.store.rows import GroupRow, PartitionRow, RunRow, TopicRow
 
@@ -108,10 +109,48 @@ def topic(row: TopicRow) -> schemas.Topic:
     )
 
 
-def partition(row: PartitionRow) -> schemas.Partition:
+def partition(row: PartitionRow, verified: schemas.PartitionVerification | None = None) -> schemas.Partition:
     shown = schemas.Partition.model_validate(row, from_attributes=True)
     percentiles = {f"latency_ms_{name}": value for name, value in row.latency_percentiles.items()}
-    return shown.model_copy(update={**percentiles, "lag_ms": row.reported_ms if row.lag_ms is None else row.lag_ms})
+    lag_ms = row.reported_ms if row.lag_ms is None else row.lag_ms
+    return shown.model_copy(update={**percentiles, "lag_ms": lag_ms, "verified": verified})
+
+
+def verified(
+    table: Mapping[str, Any], wanted: Collection[TopicPartition]
+) -> dict[TopicPartition, schemas.PartitionVerification]:
+    """Of ``results_table()``, the rows of the partitions that are ``wanted``."""
+    out = {}
+    for row in table.get("rows", ()):
+        one = dict(zip(table["columns"], row, strict=True))
+        place = TopicPartition(one["topic"], one["partition"])
+        if place not in wanted:
+            continue
+        first = one["difference"]
+        out[place] = schemas.PartitionVerification(
+            verdict=one["verdict"],
+            checked_ms=one["checked_ms"],
+            against=one["against"],
+            sample=one["sample"],
+            whole=one["whole"],
+            proved_from=_offset(one["proved_from"]),
+            proved_to=_offset(one["proved_to"]),
+            records=one["proved"],
+            fault=one["fault"],
+            difference=None if first is None else _difference(first),
+        )
+    return out
+
+
+def _difference(found: Mapping[str, Any]) -> schemas.Difference:
+    offsets = ("downstream_first", "downstream_last", "upstream_first", "upstream_last")
+    return schemas.Difference(
+        kind=found["kind"], sentence=found["sentence"], **{name: _offset(found[name]) for name in offsets}
+    )
+
+
+def _offset(found: int) -> int | None:
+    return None if found < 0 else found
 
 
 def group(row: GroupRow) -> schemas.Group:

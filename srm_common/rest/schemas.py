@@ -266,9 +266,36 @@ class TopicDetail(Answer):
     range: Range
 
 
+class Difference(BaseModel):
+    """Where a copy is not what was committed, in offsets of both sides, inclusive; null for a side where none belongs
+    to it. ``kind`` as in docs/verify.md."""
+
+    kind: str
+    downstream_first: int | None = None
+    downstream_last: int | None = None
+    upstream_first: int | None = None
+    upstream_last: int | None = None
+    sentence: str
+
+
+class PartitionVerification(BaseModel):
+    """The newest verification of one copy, at ``checked_ms``, as the newest report has it (docs/verify.md)."""
+
+    verdict: str = Field(description="different, failed, partly, proved or nothing")
+    checked_ms: int
+    against: str | None = Field(default=None, description="what it was compared with: map or source")
+    sample: float = Field(default=1.0, description="the share of it that was to be compared")
+    whole: bool = Field(default=True, description="whether all of it was to be compared, and not a sample or a time")
+    proved_from: int | None = Field(default=None, description="source offset")
+    proved_to: int | None = Field(default=None, description="source offset up to which no difference was found")
+    records: int = Field(default=0, description="records that are proved")
+    fault: str | None = Field(default=None, description="why it could not be read to its end")
+    difference: Difference | None = Field(default=None, description="the first one")
+
+
 class Partition(Totals):
     """``position``, ``end``, ``lag`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow. Rates, per second, and
-    latencies are of the newest run."""
+    latencies are of the newest run. ``verified`` is null where no verification has compared the copy."""
 
     topic: str
     remote_topic: str
@@ -289,6 +316,7 @@ class Partition(Totals):
     latency_ms_max: float | None = None
     error: str | None = None
     error_kind: str | None = None
+    verified: PartitionVerification | None = None
     reported_ms: int
 
 

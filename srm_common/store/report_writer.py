@@ -174,7 +174,7 @@ def grown(before: Row, known: Mapping[Place, Totals], now: Mapping[Place, Totals
     return dict(zip(TOTALS, sums, strict=True))
 
 
-DOCUMENTS = ("decisions", "plan", "filters")
+DOCUMENTS = ("decisions", "plan", "filters", "verified")
 
 
 def write_report(

@@ -20,6 +20,9 @@ from confluent_kafka import Producer, TopicPartition
 
 from bench.history import Shape, reports
 from srm_common.domain.moving.moves import MoveKind
+from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.offsets.verification import Against, PartitionVerified
+from srm_common.domain.offsets.verification_summary import results_table
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
@@ -70,6 +73,21 @@ heartbeats.topic.replication.factor = 1
 checkpoints.topic.replication.factor = 1
 offset-syncs.topic.replication.factor = 1
 """
+
+
+def _verified(now_ms: int) -> Iterator[PartitionVerified]:
+    """One partition of a topic in each state that a verification leaves it in, and one that none has compared."""
+    topic, hour = "payments.created", 3_600_000
+    proved = Findings(proved=1_200_000, proved_from=0, proved_to=1_250_000, segments=40)
+    different = replace(proved, proved_to=812, segments=41)
+    different.add(Difference(DifferenceKind.CHANGED, 812, 812, 830, 830))
+    found = [
+        *[PartitionVerified(topic, number, f"big.{topic}", proved, whole=True) for number in range(BIG_PARTITIONS - 4)],
+        PartitionVerified(topic, BIG_PARTITIONS - 4, f"big.{topic}", proved, whole=False, sample=0.05),
+        PartitionVerified(topic, BIG_PARTITIONS - 3, f"big.{topic}", different),
+        PartitionVerified(topic, BIG_PARTITIONS - 2, f"big.{topic}", Findings(), fault="no broker responds"),
+    ]
+    yield from (replace(one, checked_ms=now_ms - hour, against=Against.MAP) for one in found)
 
 
 @dataclass(frozen=True)
@@ -151,7 +169,7 @@ def make_up_history(url: str) -> None:
         ]
         strange[0] = replace(strange[0], skipped_records=1234, dead_letters=1200, dropped_records=5678)
         run = replace(run, flow="big->west", partitions=(*strange, *run.partitions[BIG_PARTITIONS:]))
-        store.write(replace(report, flow="big->west", run=run))
+        store.write(replace(report, flow="big->west", run=run, verified=results_table(_verified(report.reported_ms))))
     store.close()
 
 

@@ -39,6 +39,16 @@ def test_a_topic_has_graphs_and_partitions(window: Window, pictures: Path) -> No
     inside = window.inside
     expect(inside.get_by_test_id("topic-head")).to_contain_text("payments.created")
     expect(inside.get_by_test_id("partition").locator("tbody tr")).to_have_count(BIG_PARTITIONS)
+    verified = [inside.get_by_test_id(f"verified-payments.created-{number}") for number in range(BIG_PARTITIONS)]
+    assert [one.inner_text() for one in verified[-5:]] == [
+        "proved",
+        "in part",
+        "different",
+        "unreadable",
+        "\N{EN DASH}",
+    ]
+    assert inside.locator("[data-testid=partition] .good-text").count() == BIG_PARTITIONS - 4
+    expect(inside.get_by_test_id("partition")).to_contain_text("The copy differs: offset 812 (upstream offset 830)")
     for chart in ("replication-records-lag", "byte-rate", "replication-latency-ms"):
         expect(inside.get_by_test_id(f"chart-{chart}").locator("canvas")).to_be_visible()
     window.picture(pictures / "topic.png")

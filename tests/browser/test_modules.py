@@ -112,6 +112,27 @@ def test_only_what_is_proved_whole_is_green(calculator: Page, counts: dict[str, 
     assert (found["word"], found["tone"]) == (word, tone)
 
 
+@pytest.mark.parametrize(
+    ("found", "word", "tone"),
+    [
+        (None, "\N{EN DASH}", ""),
+        ({"verdict": "proved"}, "proved", "good-text"),
+        ({"verdict": "partly", "whole": False, "sample": 0.05}, "in part", ""),
+        ({"verdict": "different"}, "different", "fault-text"),
+        ({"verdict": "of tomorrow"}, "of tomorrow", ""),
+    ],
+)
+def test_only_a_partition_that_is_proved_whole_is_green(
+    calculator: Page, found: dict[str, object] | None, word: str, tone: str
+) -> None:
+    usual = {"records": 7, "proved_to": 12, "whole": True, "sample": 1, "against": "source"}
+    shown = called(calculator, "format", "partitionVerified", {"verified": found and {**usual, **found}})
+    assert isinstance(shown, dict)
+    assert (shown["word"], shown["tone"]) == (word, tone)
+    if found:
+        assert str(shown["title"]).startswith("7 records proved, proved up to source offset 12; ")
+
+
 NOT_ASKED = "The lag is from the last run, without an age; the source was not queried since."
 DID_NOT_SAY = "The source returned no timestamp: no waiting record has one, or its broker did not respond."
 

@@ -170,6 +170,9 @@ def report_parts(report: RunReport, max_bytes: int = MAX_PART_BYTES) -> list[byt
     if report.decisions is not None:
         rows += [("decisions", row) for row in head["decisions"].get("decisions", ())]
         head["decisions"] = {**head["decisions"], "decisions": []}
+    if report.verified is not None:
+        rows += [("verified", row) for row in head["verified"]["rows"]]
+        head["verified"] = {**head["verified"], "rows": []}
     for large in ("plan", "filters"):
         if len(_text(head[large])) > max_bytes // 3:
             head[large] = None
@@ -218,7 +221,7 @@ class ReportAssembly:
 
 def _joined(parts: list[Mapping[str, Any]]) -> RunReport:
     document = dict(parts[0]["report"])
-    kinds = ("partitions", "groups", "topic_groups", "decisions")
+    kinds = ("partitions", "groups", "topic_groups", "decisions", "verified")
     rows = {kind: [row for part in parts for row in part.get(kind, ())] for kind in kinds}
     if document["run"] is not None:
         document["run"] = {**document["run"], "partitions": rows["partitions"]}
@@ -227,6 +230,8 @@ def _joined(parts: list[Mapping[str, Any]]) -> RunReport:
         document["topic_groups"] = rows["topic_groups"]
     if document["decisions"] is not None:
         document["decisions"] = {**document["decisions"], "decisions": rows["decisions"]}
+    if document.get("verified") is not None:
+        document["verified"] = {**document["verified"], "rows": rows["verified"]}
     return RunReport.from_json(document)
 
 

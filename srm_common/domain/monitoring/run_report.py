@@ -81,6 +81,8 @@ class RunReport:
     ``topic_groups`` are the topics that groups have positions on, None before the first round of checkpoints.
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
     ``verification``: what verifications of the copies have come to, None where there was none.
+    ``verified``: the newest result of each partition
+    (:func:`srm_common.domain.offsets.verification_summary.results_table`), None likewise.
     ``data_topics``: how many topics the flow copies that are not heartbeats, None where that is not known.
     ``certificates``: of each cluster that could be asked, which certificate ends first.
     """
@@ -101,6 +103,7 @@ class RunReport:
     filters: Mapping[str, Any] | None = None
     foreign_writers: str | None = None
     verification: VerificationSummary | None = None
+    verified: Mapping[str, Any] | None = None
     topic_groups: tuple[TopicGroups, ...] | None = None
     data_topics: int | None = None
     certificates: tuple[CertificateEnd, ...] = ()
@@ -158,7 +161,7 @@ class RunReport:
         out["clock"] = {one.name: getattr(self.clock, one.name) for one in fields(self.clock)}
         out["certificates"] = [list(astuple(one)) for one in self.certificates]
         out["verification"] = None if self.verification is None else self.verification.to_json()
-        for name in ("decisions", "plan", "filters"):
+        for name in ("decisions", "plan", "filters", "verified"):
             document = getattr(self, name)
             out[name] = None if document is None else dict(document)
         return out

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Self
 from zlib import crc32
 
-from srm_common.domain.offsets.differences import Difference, Findings, NotProved
+from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 
@@ -82,7 +82,8 @@ class VerificationScope:
 class PartitionVerified:
     """One partition of the upstream ``topic``, whose copy is ``copy``. ``log_start`` and ``log_end`` are those of the
     copy (-1 where it has none). ``whole``: all of it was to be compared. ``fault``: why it could not be read to its
-    end, in a sentence."""
+    end, in a sentence. ``against``: what it was compared with, and ``sample`` how much of it was to be; None and all in
+    results of versions that did not keep them."""
 
     topic: str
     partition: int
@@ -93,6 +94,8 @@ class PartitionVerified:
     checked_ms: int = 0
     whole: bool = True
     fault: str | None = None
+    against: Against | None = None
+    sample: float = 1.0
 
     @property
     def place(self) -> TopicPartition:
@@ -113,6 +116,11 @@ class PartitionVerified:
         return Verdict.PARTLY if left or not self.whole else Verdict.PROVED
 
     @property
+    def of_topic(self) -> bool:
+        """Whether the difference is that of the whole topic: its copy is gone, or another one."""
+        return self.first is not None and self.first.kind in (DifferenceKind.RECREATED, DifferenceKind.DELETED)
+
+    @property
     def first(self) -> Difference | None:
         """The first difference."""
         return self.findings.differences[0] if self.findings.differences else None
@@ -128,6 +136,8 @@ class PartitionVerified:
             "checked_ms": self.checked_ms,
             "whole": self.whole,
             "fault": self.fault,
+            "against": None if self.against is None else str(self.against),
+            "sample": self.sample,
             **self.findings.to_json(),
         }
 
@@ -144,6 +154,8 @@ class PartitionVerified:
             int(found["checked_ms"]),
             bool(found["whole"]),
             None if found["fault"] is None else str(found["fault"]),
+            None if found.get("against") is None else Against(found["against"]),
+            float(found.get("sample", 1.0)),
         )
 
 

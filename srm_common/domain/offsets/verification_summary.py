@@ -118,6 +118,31 @@ def results_from(found: Mapping[str, Any], topic: str) -> dict[int, PartitionVer
     return results
 
 
+_ROW = (
+    "topic",
+    "partition",
+    "verdict",
+    "checked_ms",
+    "against",
+    "sample",
+    "whole",
+    "proved_from",
+    "proved_to",
+    "proved",
+)
+
+
+def results_table(results: Iterable[PartitionVerified]) -> dict[str, Any]:
+    """The newest results of a flow as rows under one header, for reports of runs: there may be tens of thousands. Of
+    differences the first, with its sentence."""
+    rows = []
+    for one in sorted(results, key=lambda one: one.place):
+        found, first = one.to_json(), one.first
+        difference = None if first is None else {**first.to_json(), "sentence": str(first)}
+        rows.append([*(found[name] for name in _ROW), one.fault, difference])
+    return {"columns": [*_ROW, "fault", "difference"], "rows": rows}
+
+
 def newest_result(
     before: PartitionVerified | None, now: PartitionVerified, *, against_map: bool = True
 ) -> PartitionVerified:

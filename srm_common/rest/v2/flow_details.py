@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from srm_common.domain.flow import FlowName
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.rest import presenters
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import responses
@@ -70,9 +71,12 @@ def partitions(
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> PartitionList:
-    """Partitions as the last run left them, by topic."""
+    """Partitions as the last run left them, by topic, with their newest verification."""
     page = context.figures.partitions(str(flow), topic=topic, failed_only=failed, offset=offset, limit=limit)
-    found = [presenters.partition(row) for row in page.rows]
+    document = _document(context, flow, "verified")
+    places = {TopicPartition(row.topic, row.partition) for row in page.rows}
+    verified = {} if document is None else presenters.verified(document.value, places)
+    found = [presenters.partition(row, verified.get(TopicPartition(row.topic, row.partition))) for row in page.rows]
     return PartitionList(partitions=found, total=page.total, offset=page.offset, now_ms=now_ms())
 
 

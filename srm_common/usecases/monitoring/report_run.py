@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
@@ -15,7 +14,8 @@ from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport, groups_from, topics_from
 from srm_common.domain.offsets.foreign_records import foreign_from
-from srm_common.domain.offsets.verification_summary import VerificationSummary, uncompared
+from srm_common.domain.offsets.verification import PartitionVerified
+from srm_common.domain.offsets.verification_summary import VerificationSummary, results_table, uncompared
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, SrmError, StoreError
@@ -93,6 +93,8 @@ def _made(
         if unknown is not None:
             notes.append(f"the lag is unknown, or as of the run: {unknown}")
     decisions = known.get(StateKey.DECISIONS)
+    summary = summary_in(known)
+    results = {one.place: one for topic in results_in(known).values() for one in topic.values()}
     return RunReport(
         flow=str(flow.name),
         run_id=run_id,
@@ -110,18 +112,19 @@ def _made(
         plan=known.get(StateKey.PLAN),
         filters=None if filters is None else _filters(filters),
         foreign_writers=foreign_from(known.get(StateKey.FOREIGN)),
-        verification=_verification(known, record),
+        verification=None if summary is None else _with_uncompared(summary, results, record),
+        verified=None if summary is None else results_table(results.values()),
         data_topics=data_topics(flow, record),
         certificates=certificates_of(flow),
     )
 
 
-def _verification(known: Mapping[str, Any], record: RunRecord | None) -> VerificationSummary | None:
+def _with_uncompared(
+    summary: VerificationSummary, results: Mapping[TopicPartition, PartitionVerified], record: RunRecord | None
+) -> VerificationSummary:
     """What verifications have come to, beside what the run says that the flow copies."""
-    summary = summary_in(known)
-    if summary is None or record is None:
+    if record is None:
         return summary
-    results = {one.place: one for topic in results_in(known).values() for one in topic.values()}
     copied = {TopicPartition(one.upstream_topic, one.partition): _copied_to(one) for one in record.partitions}
     return replace(summary, uncompared=len(uncompared(results, copied)))
 

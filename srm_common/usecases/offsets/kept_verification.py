@@ -153,6 +153,8 @@ class _Kept:
     def add(self, result: PartitionVerified) -> None:
         """One more partition was compared."""
         topic = self._results.setdefault(result.topic, {})
+        if result.of_topic:
+            topic.clear()
         before = topic.get(result.partition)
         topic[result.partition] = newest_result(before, shortened(result), against_map=self._against is Against.MAP)
         self._changed.add(result.topic)

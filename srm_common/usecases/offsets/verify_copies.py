@@ -399,6 +399,7 @@ class _Verifying:
         )
 
     def _done(self, result: PartitionVerified) -> None:
+        result = replace(result, against=self._against, sample=self._scope.sample)
         self._results.append(result)
         self._report(result)
 

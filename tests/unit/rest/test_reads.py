@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from bench.history import Scenario, reports, scenario_of
+from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.offsets.verification import Against, PartitionVerified
+from srm_common.domain.offsets.verification_summary import results_table
 from srm_common.rest.app import AppContext
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.srm.schemas import TimeSeriesResponse
@@ -177,6 +180,47 @@ def test_a_copy_that_nobody_or_more_than_one_flow_made(stage: Stage) -> None:
         assert (both["code"], both["field"]) == ("ambiguous_topic", field)
         [none] = get(stage, f"{path}x/byte-rate", status=404)["errors"]
         assert (none["code"], none["field"]) == ("unknown_topic", field)
+
+
+def test_a_partition_has_its_newest_verification(stage: Stage) -> None:
+    assert isinstance(stage.context.store, MetricsStore)
+    assert {one["verified"] for one in get(stage, f"{F}/partitions")["partitions"]} == {None}
+    report = [one for one in reports(replace(SHAPE, end_ms=now_ms())) if one.flow == str(FIRST)][-1]
+    assert report.run is not None
+    first, second = sorted((one.upstream_topic, one.partition) for one in report.run.partitions)[:2]
+    proved = Findings(proved=40, proved_from=0, proved_to=50, segments=2)
+    different = Findings()
+    different.add(Difference(DifferenceKind.LOST, 7, 8, 6, 6))
+    results = [
+        PartitionVerified(*first, "copy", proved, checked_ms=5, against=Against.SOURCE),
+        PartitionVerified(*second, "copy", different, checked_ms=6, whole=False, sample=0.5, against=Against.MAP),
+        PartitionVerified("gone", 0, "copy", proved, checked_ms=5),
+    ]
+    stage.context.store.write(replace(report, verified=results_table(results)))
+    rows = get(stage, f"{F}/partitions")["partitions"]
+    told = {(one["topic"], one["partition"]): one["verified"] for one in rows}
+    assert told[first] == {
+        "verdict": "proved",
+        "checked_ms": 5,
+        "against": "source",
+        "sample": 1.0,
+        "whole": True,
+        "proved_from": 0,
+        "proved_to": 50,
+        "records": 40,
+        "fault": None,
+        "difference": None,
+    }
+    assert (told[second]["verdict"], told[second]["sample"], told[second]["proved_to"]) == ("different", 0.5, None)
+    assert told[second]["difference"] == {
+        "kind": "lost",
+        "downstream_first": 7,
+        "downstream_last": 8,
+        "upstream_first": 6,
+        "upstream_last": 6,
+        "sentence": str(different.differences[0]),
+    }
+    assert sum(one is not None for one in told.values()) == 2
 
 
 def test_health_is_that_of_the_service_and_of_each_flow(same_stage: Stage) -> None:

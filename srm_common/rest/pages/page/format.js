@@ -83,6 +83,26 @@ export function verifiedFigure(flow) {
   return { word: NOTHING, tone: "", title: "No copy was compared: srm-control verify" };
 }
 
+const VERDICTS = {
+  proved: ["proved", "good-text"],
+  partly: ["in part", ""],
+  different: ["different", "fault-text"],
+  failed: ["unreadable", ""],
+  nothing: ["nothing to compare", ""],
+};
+
+/** The same of one partition, as the API has it (`row.verified`). */
+export function partitionVerified(row) {
+  const found = row.verified;
+  if (!found) return { word: NOTHING, tone: "", title: "Never compared: srm-control verify" };
+  const [word, tone] = VERDICTS[found.verdict] ?? [found.verdict, ""];
+  const how = found.against === "source" ? "the source" : "the offset map";
+  const part = found.sample < 1 ? `a sample of ${+(found.sample * 100).toPrecision(3)} %` : found.whole ? "all" : "a part";
+  const upTo = known(found.proved_to) ? `, proved up to source offset ${exact(found.proved_to)}` : "";
+  const compared = `${plural(found.records, "record")} proved${upTo}; ${part} compared with ${how}`;
+  return { word, tone, title: found.difference?.sentence ?? found.fault ?? compared };
+}
+
 /** A duration in milliseconds: 842 ms, 1.2 s, 3 min, 5 h, 2 d. */
 export function duration(ms) {
   if (!known(ms)) return NOTHING;

@@ -2,7 +2,7 @@
 
 import { flowPath, get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { NOTHING, age, behindFigure, byteRate, count, duration, exact, known, lagCount, lagTitle, plural, recordRate } from "./format.js";
+import { NOTHING, age, behindFigure, byteRate, count, duration, exact, known, lagCount, lagTitle, partitionVerified, plural, recordRate } from "./format.js";
 import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
 import { table } from "./table.js";
 import { choices, empty, pager, partTaken, search, taken } from "./widgets.js";
@@ -160,6 +160,7 @@ export function partitionTable(rows, flow) {
     { label: "p50 / p95 / p99", right: true, cell: (row) => spreadOf(row, "latency_ms_") },
     { label: "max", right: true, cell: (row) => duration(row.latency_ms_max) },
     { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
+    { label: "Verified", cell: verified },
     { label: "Reported", cell: (row) => partTaken(row, flow) },
   ];
   return table({
@@ -167,11 +168,25 @@ export function partitionTable(rows, flow) {
     columns,
     rows,
     key: (row) => `${row.topic}-${row.partition}`,
-    below: failure,
-    tone: failed,
+    below: (row) => (row.error || row.verified?.difference ? [failure(row), different(row)] : null),
+    tone: (row) => failed(row) || (row.verified?.difference ? "bad" : ""),
     testid: "partition",
   });
 }
+
+/** What the newest verification of a partition came to, and when. */
+function verified(row) {
+  const { word, tone, title } = partitionVerified(row);
+  return [
+    h("span", { class: tone, title, "data-testid": `verified-${row.topic}-${row.partition}` }, word),
+    row.verified ? [", ", age(row.verified.checked_ms, { class: "number" })] : null,
+  ];
+}
+
+const different = (row) =>
+  row.verified?.difference
+    ? h("p", { class: "fault break" }, icon("warning"), `The copy differs: ${row.verified.difference.sentence}`)
+    : null;
 
 export const decisionsTab = {
   id: "decisions",

@@ -24,6 +24,7 @@ def large(partitions: int, groups: int, decisions: int) -> RunReport:
         ),
         groups=tuple(GroupSample(f"group-{n}", n, n) for n in range(groups)),
         decisions={"decisions": [{"topic": f"topic-{n}", "reason": "because"} for n in range(decisions)]},
+        verified={"columns": ["topic", "partition"], "rows": [[f"topic-{n}", n] for n in range(partitions)]},
     )
 
 

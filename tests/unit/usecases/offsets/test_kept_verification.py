@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.health.health import AlarmKind
 from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
+from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.offsets.differences import DifferenceKind
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.domain.offsets.verification_summary import VerificationSummary
@@ -200,6 +202,34 @@ def test_what_no_verification_has_compared_is_not_proved(copied: Sides) -> None:
     assert report.verification is not None
     assert report.verification.proved
     assert fold(history, report).uncompared_partitions == 0
+
+
+def test_reports_have_the_result_of_each_partition(copied: Sides) -> None:
+    assert make_report(copied.clusters(), "run-1").verified is None
+    verify_and_keep(copied.clusters())
+    write(copied.target, "a.orders", [b"not ours"])
+    verify_and_keep(copied.clusters(), VerificationScope(since_ms=1), against=Against.SOURCE)
+    report = make_report(copied.clusters(), "run-1")
+    assert RunReport.from_json(json.loads(json.dumps(report.to_json()))) == report
+    assert report.verified is not None
+    one, other = (dict(zip(report.verified["columns"], row, strict=True)) for row in report.verified["rows"])
+    assert (one["topic"], one["verdict"], one["against"], one["whole"]) == ("orders", "different", "source", False)
+    assert (one["difference"]["kind"], one["difference"]["downstream_first"]) == ("foreign", 22)
+    assert (other["topic"], other["verdict"], other["against"], other["whole"]) == ("orders-2", "proved", "map", True)
+    assert (other["proved_to"], other["proved"]) == (20, 20)
+
+
+def test_of_a_copy_that_is_another_topic_no_partition_stays_proved(steady_sides: Sides) -> None:
+    steady_sides.source.create_topic("orders", 2)
+    steady_sides.refresh()
+    for partition in range(2):
+        write(steady_sides.source, "orders", [b"x"], partition)
+    steady_sides.run("r")
+    verify_and_keep(steady_sides.clusters())
+    assert kept(steady_sides)[0].counts == {Verdict.PROVED: 2}
+    delete_topic(steady_sides.target, "a.orders")
+    verify_and_keep(steady_sides.clusters())
+    assert kept(steady_sides)[0].counts == {Verdict.DIFFERENT: 1}
 
 
 def test_topics_and_records_that_came_later_are_not_proved(copied: Sides) -> None:
