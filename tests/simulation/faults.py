@@ -28,7 +28,7 @@ _LEADER = (3, 5, 6, 7, 9, 19)
 _CHUNK = (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.INVALID_PRODUCER_EPOCH, codes.UNKNOWN_PRODUCER_ID)
 #: What is refused at the target, with the codes that brokers have for it.
 _REFUSED = {
-    "Produce": (*_LEADER, *_CHUNK),
+    "Produce": (*_LEADER, *_CHUNK, codes.CORRUPT_MESSAGE),
     "EndTxn": _COORDINATOR,
     "AddPartitionsToTxn": _COORDINATOR,
     "InitProducerId": _COORDINATOR,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import Compression
@@ -24,6 +25,14 @@ _tuple = tuple.__new__  # as in srm_common/wire/batch.py
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 #: While metadata spread, what exists may be unknown or not be visible; for longer than this it is a fact.
 _SPREAD_SECONDS = 5.0
+
+
+class SentBatch(NamedTuple):
+    """A batch for the target: its partition there, and the upstream offset that it begins with. None stands for all
+    batches of a chunk with the flow's state, or with dead letters, for that partition."""
+
+    place: TopicPartition
+    offset: int | None
 
 
 Skip = Callable[[int, int, Sequence[Packed]], None]
@@ -180,7 +189,10 @@ class RangeState:
         self.reading = 0
         self._waits_for_schemas = False
         self.pause_until = 0.0
-        self._corrupt_at = -1
+        #: Batches of it that the target has refused as corrupt since its last commit: in chunks that were started over,
+        #: and in the one in work.
+        self._refused_before: set[SentBatch] = set()
+        self._refused: set[SentBatch] = set()
         self._failures = 0
         self._failing_since = 0.0
         self._absent_since = 0.0
@@ -251,15 +263,18 @@ class RangeState:
     def commit(self, now_ms: float) -> None:
         """The chunk with the share is committed."""
         share = self.share
-        if share is None:
-            return
         self.share = None
+        if share is None or share.upstream_end == share.upstream_start:
+            # Of this range nothing was in it.
+            return
         self.committed = share.upstream_end
         if share.downstream_start >= 0:
             self.mapped = share.upstream_end
         self.copied_to = self.copied_with(share)
         self.epochs.forget_before(self.committed - 1)
         self._failures, self._failing_since, self._absent_since = 0, 0.0, 0.0
+        self._refused_before.clear()
+        self._refused.clear()
         totals = self._totals
         totals.records += share.records
         totals.bytes += share.bytes
@@ -297,6 +312,8 @@ class RangeState:
         else:
             self.share = None
             self.fetched = self.committed
+        self._refused_before |= self._refused
+        self._refused.clear()
         self.empty_answers = 0
         self.waits_for = ""
 
@@ -328,11 +345,11 @@ class RangeState:
         if self.error is None:
             self.error = error
 
-    def refused_as_corrupt(self, offset: int) -> bool:
-        """The target has refused the batch that begins at ``offset`` as corrupt. True when it is the second time: it is
-        read again once, since what went wrong may have been here."""
-        before, self._corrupt_at = self._corrupt_at, offset
-        return before == offset
+    def refused_as_corrupt(self, batch: SentBatch) -> bool:
+        """The target has refused a batch as corrupt. True when it has refused it in a chunk before, too: all is read
+        again once, since what went wrong may have been here."""
+        self._refused.add(batch)
+        return batch in self._refused_before
 
     def give_up(self, error: SrmError) -> None:
         """Nothing beyond what was fetched so far is copied in this pass."""

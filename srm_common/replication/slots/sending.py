@@ -31,7 +31,7 @@ from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block
-from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.ranges import RangeState, SentBatch
 from srm_common.wire.batch import Buffer, Packed
 from srm_common.wire.produce import ProduceAnswer
 
@@ -327,16 +327,12 @@ class Sending:
         if code in codes.REDO_CHUNK:
             self._fail(ChunkFailed(text))
             return
-        twice = code == codes.CORRUPT_MESSAGE and offset is not None and states[0].refused_as_corrupt(offset)
-        if twice or not codes.retriable(code):
+        if code == codes.CORRUPT_MESSAGE:
+            self._refuse_corrupt(text, SentBatch(partition, offset), states)
+            return
+        if not codes.retriable(code):
             error: SrmError
-            if twice:
-                error = CorruptBatch(
-                    f"partition {states[0].upstream[0]}-{states[0].upstream[1]}: the batch at offset {offset} was read "
-                    f"and verified twice, and {self._target.alias} refused it both times: {text}; "
-                    f"check the memory of the worker and the network"
-                )
-            elif code in codes.DENIED:
+            if code in codes.DENIED:
                 missing = Right("Write", "topic", partition[0]).missing(self._target.settings)
                 error = AccessDenied(f"{place}: writing is not allowed; {missing}")
             elif code == codes.MESSAGE_TOO_LARGE:
@@ -344,11 +340,26 @@ class Sending:
             else:
                 error = PartitionError(text)
             for state in states:
-                begin = state.committed if state.share is None else state.share.upstream_start
-                state.stop_at(begin if offset is None else offset, error)
+                state.stop_at(_begin(state) if offset is None else offset, error)
         gone = code == codes.UNKNOWN_TOPIC_OR_PARTITION
         reason = NoSuchPartition(f"{place} does not exist, or was deleted") if gone else text
-        self._fail(ChunkFailed(reason, states if codes.retriable(code) and not twice else ()))
+        self._fail(ChunkFailed(reason, states if codes.retriable(code) else ()))
+
+    def _refuse_corrupt(self, text: str, batch: SentBatch, states: Sequence[RangeState]) -> None:
+        """The target refused a batch that was verified, or written, a moment ago. A range of which it has refused the
+        same one in a chunk before stops in front of it."""
+        again = [state for state in states if state.refused_as_corrupt(batch)]
+        for state in again:
+            if batch.offset is None:
+                what = f"the chunk from offset {_begin(state)} on was written twice"
+            else:
+                what = f"the batch at offset {batch.offset} was read and verified twice"
+            error = CorruptBatch(
+                f"partition {state.upstream[0]}-{state.upstream[1]}: {what}, and {self._target.alias} refused it both "
+                f"times: {text}; check the memory of the worker and the network"
+            )
+            state.stop_at(_begin(state) if batch.offset is None else batch.offset, error)
+        self._fail(ChunkFailed(text, [state for state in states if state not in again]))
 
     def _fail(self, failure: ChunkFailed | SrmError) -> None:
         """Keep the failure that says most: of failed ranges all, of the others the first, and fencing before all."""
@@ -394,3 +405,8 @@ class Sending:
         self._lost = False
         self._opening.clear()
         self._opened.clear()
+
+
+def _begin(state: RangeState) -> int:
+    """Where the chunk in work begins in a range."""
+    return state.committed if state.share is None else state.share.upstream_start

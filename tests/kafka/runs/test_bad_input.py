@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.testing.formatting import random_id
 from srm_common.wire.batch import HEADER_SIZE
+from tests.kafka.bit_flips import BitFlips
 from tests.kafka.engine import Engine, Outcome
 from tests.kafka.records import eventually, log_batches, log_files, mixed_records, produce, read_all
 
@@ -268,6 +270,45 @@ def test_batches_damaged_on_the_sources_disk(target_kafka: LocalKafka, name: str
 
 
 # ---- damage in memory
+
+
+def test_bits_of_every_batch_flip_before_they_are_sent(
+    engine: Engine, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.create(name, 2)
+    for partition in range(2):
+        produce(engine.source, name, partition, mixed_records(1000, seed=partition), batch_num_messages=100)
+    with monkeypatch.context() as patch:
+        flips = BitFlips(patch, lambda batch: batch.partition == (engine.copy_of(name), 0))
+        outcome = engine.copy(name)
+    hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
+    assert (whole.position, whole.error) == (1000, None)
+    assert (hurt.position, hurt.error_kind) == (0, "CorruptBatch")
+    assert f"partition {name}-0: the batch at offset 0 was read and verified twice" in sentence(hurt.error)
+    assert max(Counter(flips.sent).values()) == 2, "a batch is read again once, not until a time-out"
+    engine.copy(name)
+    assert engine.check(name) == 2000
+
+
+@pytest.mark.parametrize("topic", ["offsets", "segments"])
+def test_a_bit_of_the_flows_own_records_flips(
+    engine: Engine, name: str, monkeypatch: pytest.MonkeyPatch, topic: str
+) -> None:
+    engine.create(name)
+    produce(engine.source, name, 0, mixed_records(100))
+    written = engine.state.offsets_topic if topic == "offsets" else engine.state.segments_topic
+    with monkeypatch.context() as patch:
+        flips = BitFlips(patch, lambda batch: batch.partition.topic == written)
+        outcome = engine.copy(name)
+    hurt = outcome.ranges[name, 0]
+    assert (hurt.position, hurt.error_kind) == (0, "CorruptBatch")
+    assert f"partition {name}-0: the chunk from offset 0 on was written twice" in sentence(hurt.error)
+    assert len(flips.sent) == 2, "a chunk is written again once, not until a time-out"
+    engine.copy(name)
+    assert engine.check(name) == 100
+
+
+# ---- damage of a disk
 
 
 @pytest.fixture

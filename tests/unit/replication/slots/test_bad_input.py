@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,7 @@ from srm_common.replication.slots import chunk
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster, ReservedPort
 from srm_common.wire.batch import Checked, stamp
+from tests.kafka.bit_flips import BitFlips, first_offset
 from tests.kafka.engine import Background, Engine
 from tests.kafka.records import delete_topic, log_batches, mixed_records, produce
 
@@ -180,3 +182,90 @@ def test_a_bit_that_flips_between_verification_and_sending(
         assert f"partition {name}-0: the batch at offset {victim.base_offset} was read" in sentence(hurt.error)
         engine.copy(name)
     assert engine.check(name) == 2000
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_bits_of_every_batch_flip(
+    source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Several batches of a partition are refused in one chunk."""
+    with FakeCluster(features={"transaction.version": version}, name="target") as target:
+        engine = Engine(source_kafka, target, name, retry_timeout_seconds=1.0)
+        engine.create(name, 2)
+        for partition in range(2):
+            produce(source_kafka, name, partition, mixed_records(1000, seed=partition), batch_num_messages=100)
+        with monkeypatch.context() as patch:
+            flips = BitFlips(patch, lambda batch: batch.partition == (engine.copy_of(name), 0))
+            outcome = engine.copy(name)
+        hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
+        assert (whole.position, whole.error) == (1000, None)
+        assert (hurt.position, hurt.error_kind) == (0, "CorruptBatch")
+        assert f"partition {name}-0: the batch at offset 0 was read and verified twice" in sentence(hurt.error)
+        assert max(Counter(flips.sent).values()) == 2, "a batch is read again once, not until a time-out"
+        engine.copy(name)
+        assert engine.check(name) == 2000
+
+
+@pytest.mark.parametrize("version", [0, 2])
+def test_bits_flip_in_another_batch_each_time(
+    source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """None of them is refused twice, and all is copied."""
+    with FakeCluster(features={"transaction.version": version}, name="target") as target:
+        engine = Engine(source_kafka, target, name, retry_timeout_seconds=60.0)
+        engine.create(name)
+        produce(source_kafka, name, 0, mixed_records(1000), batch_num_messages=100)
+        left = [600, 300, 0]
+        assert set(left) < {one.header.base_offset for one in log_batches(source_kafka, name)}
+        with monkeypatch.context() as patch:
+            flips = BitFlips(patch, lambda batch: first_offset(batch) in left[-1:] and left.pop() >= 0)
+            outcome = engine.copy(name)
+        assert [offset for _, offset in flips.sent] == [0, 300, 600]
+        assert not outcome.errors
+        assert engine.check(name) == 1000
+
+
+@pytest.mark.parametrize("times", [1, 10])
+@pytest.mark.parametrize("version", [0, 2])
+@pytest.mark.parametrize("topic", ["offsets", "segments"])
+def test_a_bit_of_the_flows_own_records_flips(
+    source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch, topic: str, version: int, times: int
+) -> None:
+    with FakeCluster(features={"transaction.version": version}, name="target") as target:
+        engine = Engine(source_kafka, target, name, retry_timeout_seconds=1.0)
+        engine.create(name, 2)
+        for partition in range(2):
+            produce(source_kafka, name, partition, mixed_records(100, seed=partition))
+        written = engine.state.offsets_topic if topic == "offsets" else engine.state.segments_topic
+        with monkeypatch.context() as patch:
+            flips = BitFlips(patch, lambda batch: batch.partition.topic == written and len(flips.sent) < times)
+            outcome = engine.copy(name)
+        if times == 1:
+            assert not outcome.errors
+        else:
+            assert max(Counter(flips.sent).values()) == 2, "a chunk is written again once, not until a time-out"
+            for partition in range(2):
+                hurt = outcome.ranges[name, partition]
+                assert (hurt.position, hurt.error_kind) == (0, "CorruptBatch")
+                text = sentence(hurt.error)
+                assert f"partition {name}-{partition}: the chunk from offset 0 on was written twice" in text
+                assert f"partition {written}-" in text
+            engine.copy(name)
+        assert engine.check(name) == 200
+
+
+def test_bits_of_every_batch_flip_without_transactions(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others commit between the two times that the batch is sent."""
+    engine = Engine(source_kafka, target_kafka, name, retry_timeout_seconds=1.0)
+    engine.create(name, 2)
+    for partition in range(2):
+        produce(source_kafka, name, partition, mixed_records(1000, seed=partition), batch_num_messages=100)
+    with monkeypatch.context() as patch:
+        flips = BitFlips(patch, lambda batch: batch.partition == (engine.copy_of(name), 0))
+        outcome = engine.copy(name, exactly_once=False, chunk_bytes=2000, fetch_partition_bytes=2000)
+    hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
+    assert (whole.position, whole.error) == (1000, None)
+    assert (hurt.position, hurt.error_kind) == (0, "CorruptBatch")
+    assert max(Counter(flips.sent).values()) == 2, "a batch is read again once, not until a time-out"

@@ -10,6 +10,7 @@ from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, o
 from srm_common.domain.offsets.segments import OffsetSpan, with_neighbours_joined
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import (
     AccessDenied,
     CorruptBatch,
@@ -18,7 +19,7 @@ from srm_common.errors import (
     RecordTooLarge,
     SrmError,
 )
-from srm_common.replication.slots.ranges import RangeState, Share
+from srm_common.replication.slots.ranges import RangeState, SentBatch, Share
 from srm_common.wire.batch import Packed, UpstreamRun
 from srm_common.wire.batch_terms import packed_term
 
@@ -237,6 +238,7 @@ def test_every_record_of_a_chunk_is_in_the_bucket_of_its_latency_or_the_next(
     for age_ms, records in batches:
         share.acknowledge(packed((offset, records, records), newest=share.opened_ms - age_ms), offset)
         offset += records
+    share.upstream_end = offset
     state.commit(committed_ms)
     found = state.result().copied.latencies
     exact = LatencyHistogram.sum(
@@ -325,6 +327,36 @@ def test_nothing_committed_is_taken_back(state: RangeState) -> None:
     state.commit(0.0)
     state.stop_at(120, PartitionError("late"))
     assert (state.end, state.committed, state.settled) == (150, 150, True)
+
+
+def test_a_batch_is_corrupt_when_two_chunks_without_a_commit_had_it_refused(state: RangeState) -> None:
+    first, second = (SentBatch(state.downstream, offset) for offset in (100, 150))
+    own = SentBatch(TopicPartition("offsets", 3), None)
+    # Several batches of one chunk with the flow's records for a partition are one and the same.
+    assert not any(state.refused_as_corrupt(one) for one in (first, second, own, own))
+    state.start_over(keep_acknowledged=False)
+    state.start_over(keep_acknowledged=False)
+    assert state.refused_as_corrupt(second)
+    assert state.refused_as_corrupt(own)
+    copied(state, packed((100, 50, 50)), 0)
+    state.commit(0.0)
+    assert not state.refused_as_corrupt(second)
+    state.start_over(keep_acknowledged=False)
+    assert state.refused_as_corrupt(second)
+
+
+def test_a_commit_with_nothing_of_a_range_ends_no_fault_of_it(state: RangeState, clock: list[float]) -> None:
+    """Without transactions it keeps its share while others commit."""
+    batch = SentBatch(state.downstream, 100)
+    state.open_share()
+    state.refused_as_corrupt(batch)
+    assert not state.fault(PartitionError("refused"), 60.0)
+    state.start_over(keep_acknowledged=True)
+    state.commit(0.0)
+    assert state.failing
+    assert state.refused_as_corrupt(batch)
+    clock[0] += 61
+    assert state.fault(PartitionError("refused"), 60.0)
 
 
 def test_giving_up_keeps_what_was_fetched(state: RangeState) -> None:

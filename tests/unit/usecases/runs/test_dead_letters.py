@@ -14,6 +14,7 @@ from srm_common.errors import ConfigError
 from srm_common.records import transform
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.transform import Mask
+from tests.kafka.bit_flips import BitFlips
 from tests.unit.usecases.fakes import Sides
 from tests.unit.usecases.runs.test_replicate import positions
 
@@ -197,6 +198,30 @@ def test_a_dead_letter_topic_that_refuses_stops_the_partition_before_the_chunk(s
     assert sides.values("a.orders") == sides.values("dead") == []
     refused.end()
     assert sides.run("second").state is RunState.DONE
+    assert (sides.values("a.orders"), sides.values("dead")) == ([b"1", b"2"], [b"x"])
+
+
+@pytest.mark.parametrize("times", [1, 10])
+def test_dead_letters_with_a_bit_that_flips_are_written_again_once(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    sides.source.create_topic("orders", 2)
+    sides.target.create_topic("dead")
+    sides.set(transforms=CHAIN, errors_tolerance="all", errors_deadletterqueue_topic_name="dead")
+    write(sides, "1", "x", "2")
+    write(sides, "1", "2", partition=1)
+    sides.refresh()
+    with monkeypatch.context() as patch:
+        flips = BitFlips(patch, lambda batch: batch.partition.topic == "dead" and len(flips.sent) < times)
+        record = sides.run()
+    assert len(flips.sent) == min(times, 2), "they are written again once, not until a time-out"
+    if times > 1:
+        (failed,) = record.failed_partitions
+        assert failed.trouble.startswith("orders-0: partition orders-0: the chunk from offset 0 on was written twice")
+        assert "partition dead-0 at b: CORRUPT_MESSAGE" in failed.trouble
+        assert sides.values("a.orders") == sides.values("dead") == []
+    assert sides.values("a.orders", 1) == [b"1", b"2"]
+    sides.run("second")
     assert (sides.values("a.orders"), sides.values("dead")) == ([b"1", b"2"], [b"x"])
 
 
