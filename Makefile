@@ -32,8 +32,9 @@ quick: setup ## for the loop of a developer: lint, the tests without servers wit
 unit: setup ## the tests that need no server, with fewer examples (HYPOTHESIS_PROFILE="any machine" for all)
 	@HYPOTHESIS_PROFILE="$(or $(HYPOTHESIS_PROFILE),quick)" scripts/test.sh unit
 
-simulate: setup ## the copy engine in virtual time, with a fault plan per seed; SEEDS=first:end, or HOURS=n
-	@$(PYTHON_BIN) -m tests.simulation --seeds $(or $(SEEDS),0:2000) $(if $(HOURS),--hours $(HOURS))
+simulate: setup ## the copy engine in virtual time, a fault plan per seed; SEEDS=first:end or HOURS=n, PROCESSES=n, REPORT=file
+	@$(PYTHON_BIN) -m tests.simulation --seeds $(or $(SEEDS),0:2000) --processes $(or $(PROCESSES),1) \
+	  $(if $(HOURS),--hours $(HOURS)) $(if $(REPORT),--report $(REPORT))
 
 mutations: setup ## switch off what exactly-once depends on, place by place: the simulation must notice each; SEEDS=n at most
 	@$(PYTHON_BIN) -m tests.simulation.mutations --seeds $(or $(SEEDS),200) --processes 2

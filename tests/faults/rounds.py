@@ -6,18 +6,15 @@ python -m tests.faults.rounds rounds.jsonl
 
 from __future__ import annotations
 
-import json
-import math
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests import reports
 from tests.faults.random_faults import KINDS, OF_ONE_NODE, OF_THREE_NODES
 
-DOCUMENT = Path(__file__).parents[2] / "docs/reliability.md"
 BEGIN, END = "<!-- rounds: written by python -m tests.faults.rounds -->", "<!-- end of rounds -->"
 
 
@@ -32,18 +29,13 @@ class Round:
     records: int | None = None
 
     def append_to(self, report: Path) -> None:
-        """Add a line of JSON, whole even where several processes write."""
-        line = (json.dumps(asdict(self)) + "\n").encode()
-        descriptor = os.open(report, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            os.write(descriptor, line)
-        finally:
-            os.close(descriptor)
+        """Add a line to a report."""
+        reports.append(report, self)
 
 
 def read(report: Path) -> list[Round]:
     """The rounds of a report."""
-    return [Round(**json.loads(line)) for line in report.read_text().splitlines()]
+    return [Round(**line) for line in reports.read(report)]
 
 
 def table(rounds: Sequence[Round]) -> str:
@@ -58,10 +50,8 @@ def table(rounds: Sequence[Round]) -> str:
     if failed:
         text += f"**{failed} failed**. {records:,} records of the others were compared."
     else:
-        # None of n failed: with 95 % confidence fewer than 3 / n do ("rule of three").
-        most = -math.log(0.05) / len(good)
         text += f"none failed. {records:,} records were compared, 0 were lost, 0 doubled and 0 out of order; with 95 % "
-        text += f"confidence, fewer than {most:.2%} of such rounds fail."
+        text += f"confidence, fewer than {reports.most_that_fail(len(good)):.2%} of such rounds fail."
     lines = [
         text,
         "",
@@ -76,14 +66,9 @@ def _listed(counts: Counter[str]) -> str:
     return ", ".join(f"{name}: {count:,}" for name, count in sorted(counts.items()))
 
 
-def main(reports: Iterable[str]) -> int:
-    rounds = [one for report in reports for one in read(Path(report))]
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    if not rest or not after:
-        print(f"{DOCUMENT} has no marks for the rounds", file=sys.stderr)
-        return 1
-    DOCUMENT.write_text(f"{before}{BEGIN}\n{table(rounds)}\n{END}{after}")
+def main(paths: Iterable[str]) -> int:
+    rounds = [one for path in paths for one in read(Path(path))]
+    reports.put_between(BEGIN, END, table(rounds))
     return 0
 
 

@@ -6,16 +6,22 @@ import argparse
 import gc
 import logging
 import os
+import subprocess
 import sys
 import time
-from itertools import count
+from pathlib import Path
 
+from tests import reports
 from tests.simulation.plans import PLANS
+from tests.simulation.playing import plan_of, play, play_block
 from tests.simulation.scenario import Outcome, Scenario
+from tests.simulation.seeds import Seed, read
 from tests.simulation.shrinking import shrunk
 
 #: Sets of strings are gone through in the same order by every process that has it.
 _HASHES = "PYTHONHASHSEED"
+#: Where hours say when it ends.
+_ENDLESS = 1 << 40
 
 
 def main() -> int:
@@ -23,10 +29,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seeds", default="0:100", help="the first (inclusive) and the last (exclusive): 0:100")
     parser.add_argument("--hours", type=float, help="seed after seed from the first on, for so long")
+    parser.add_argument("--processes", type=int, default=1, help="how many play at a time")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="add a line of JSON for each seed; go on where it ends"
+    )
     parser.add_argument("--shrink", type=int, metavar="SEED", help="leave out faults while the seed still goes wrong")
     parser.add_argument("--follow", type=int, metavar="SEED", help="play one seed and print what happens")
     parser.add_argument("--plans", action="store_true", help="play the plans of plans.py")
     parser.add_argument("--verbose", action="store_true", help="print the seeds that go well, too")
+    parser.add_argument("--block", help=argparse.SUPPRESS)
+    parser.add_argument("--commit", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if os.environ.get(_HASHES) != "0":
         os.execve(
@@ -40,23 +52,64 @@ def main() -> int:
         return _play_plans(verbose=arguments.verbose)
     # What was imported stays, and need not be gone through after each seed.
     gc.freeze()
-    first, end = map(int, arguments.seeds.split(":"))
-    return _play(first, None if arguments.hours else end, arguments.hours, verbose=arguments.verbose)
+    if arguments.block is not None:
+        return play_block(_range(arguments.block), arguments.commit)
+    seeds = _range(arguments.seeds)
+    if arguments.hours:
+        seeds = range(seeds.start, _ENDLESS)
+    return _play(seeds, arguments.hours, arguments.processes, arguments.report, verbose=arguments.verbose)
 
 
-def _play(first: int, end: int | None, hours: float | None, *, verbose: bool) -> int:
+def _range(text: str) -> range:
+    first, end = map(int, text.split(":"))
+    return range(first, end)
+
+
+def _play(seeds: range, hours: float | None, processes: int, report: Path | None, *, verbose: bool) -> int:
+    commit = _commit() if report is not None else ""
+    if report is not None and report.exists():
+        seeds = _rest(seeds, read(report), commit)
     began = time.monotonic()
     played = records = wrong = 0
-    for seed in count(first):
-        if seed == end or (hours is not None and time.monotonic() - began > hours * 3600):
-            break
-        outcome = Scenario(seed).play()
-        played, records = played + 1, records + outcome.records
-        wrong += outcome.wrong is not None
-        if outcome.wrong is not None or verbose:
-            print(_line(outcome), flush=True)
-    print(f"{played} seeds, {records} records, {wrong} wrong, {time.monotonic() - began:.0f} s")
+    virtual = 0.0
+    try:
+        for one in play(seeds, hours, processes, commit, plans=True):
+            played, records, virtual = played + 1, records + one.records, virtual + one.seconds
+            wrong += one.wrong is not None
+            if report is not None:
+                reports.append(report, one)
+            if one.wrong is not None or verbose:
+                print(_line(one), flush=True)
+            if one.plan is not None:
+                print(f"keep this in tests/simulation/plans.py: {one.plan}", flush=True)
+    except KeyboardInterrupt:
+        print("ended early")
+    print(
+        f"{played} seeds, {records} records, {wrong} wrong, {time.monotonic() - began:.0f} s "
+        f"({virtual / 3600:.1f} virtual hours)"
+    )
     return min(wrong, 1)
+
+
+def _rest(seeds: range, played: list[Seed], commit: str) -> range:
+    """Go on where a report of this commit ends: behind the seeds that it has without a gap."""
+    known = {one.seed for one in played if one.commit == commit}
+    first = next((seed for seed in seeds if seed not in known), seeds.stop)
+    return range(first, seeds.stop)
+
+
+def _commit() -> str:
+    """What is played: the commit of this folder, with a + where files differ from it."""
+    said = subprocess.run(
+        ["git", "describe", "--always", "--exclude=*", "--abbrev=8", "--dirty=+"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if said.returncode:
+        raise SystemExit(f"a report names the commit that was played: {said.stderr.strip()}")
+    return said.stdout.strip()
 
 
 def _play_plans(*, verbose: bool) -> int:
@@ -65,12 +118,17 @@ def _play_plans(*, verbose: bool) -> int:
         outcome = Scenario(plan.seed, plan.faults).play()
         wrong += outcome.wrong is not None
         if outcome.wrong is not None or verbose:
-            print(_line(outcome), flush=True)
+            print(_outcome(outcome), flush=True)
     print(f"{len(PLANS)} plans, {wrong} wrong")
     return min(wrong, 1)
 
 
-def _line(outcome: Outcome) -> str:
+def _line(one: Seed) -> str:
+    what = one.wrong or f"{one.records} records in {one.runs} runs"
+    return f"seed {one.seed} ({one.digest}): {what} [{', '.join(one.faults)}]"
+
+
+def _outcome(outcome: Outcome) -> str:
     faults = ", ".join(f"{one.number} {one.kind}" for one in outcome.faults)
     what = outcome.wrong or f"{outcome.records} records in {outcome.runs} runs"
     return f"seed {outcome.seed} ({outcome.digest}): {what} [{faults}]"
@@ -87,7 +145,7 @@ def _follow(seed: int) -> int:
         logging.getLogger(name).addHandler(Printer())
         logging.getLogger(name).setLevel(logging.INFO)
     outcome = scenario.play()
-    print(_line(outcome))
+    print(_outcome(outcome))
     return int(outcome.wrong is not None)
 
 
@@ -98,8 +156,8 @@ def _shrink(seed: int) -> int:
         print(f"seed {seed} goes well")
         return 0
     outcome = shrunk(outcome)
-    print(_line(outcome))
-    print(f"Plan({seed}, {outcome.faults}, {outcome.wrong!r})")
+    print(_outcome(outcome))
+    print(plan_of(outcome))
     return 1
 
 

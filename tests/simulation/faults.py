@@ -78,39 +78,14 @@ class Faults:
         self._world = world = scenario.world
         self._open: list[Callable[[], object]] = []
         self._happened: set[int] = set()
-        some: dict[str, Callable[[random.Random], object]] = {
-            "worker killed": self._kill_worker,
-            "driver killed": self._kill_driver,
-            "worker stopped": self._stop_worker,
-            "driver stopped": self._stop_driver,
-            "second driver": lambda draw: scenario.start_driver(),
-            "broker down": self._broker_down,
-            "broker frozen": self._broker_frozen,
-            "partition": self._partition,
-            "connections reset": self._reset,
-            "leader moved": self._move_leader,
-            "coordinator moved": self._move_coordinator,
-            "requests refused": self._refuse,
-            "answers lost": self._drop,
-            "requests lost": self._lose,
-            "requests delayed": self._delay,
-            "silence": self._silence,
-            "slow network": self._slow,
-            "retention": lambda draw: scenario.load.delete(draw, scenario.has_progress),
-            "log cut": lambda draw: scenario.load.cut(draw),
-            "answers cut off": lambda draw: self._partition(draw, one_way=True),
-            "connections stuck": self._stick,
-            "throttled": self._throttle,
-            "not replicated": self._not_replicated,
-            "controller away": self._controller_away,
-            "struck at a commit": self._strike_at_commit,
-        }
+        #: Their kinds, in turn, without those that found nothing to strike.
+        self.struck: list[str] = []
         if planned is None:
-            planned = tuple(self._draw(world.chance("faults"), list(some)))
+            planned = tuple(self._draw(world.chance("faults"), list(KINDS)))
         #: By their numbers.
         self.plan = tuple(planned)
         for one in self.plan:
-            happen = partial(self._happen, one, some[one.kind], world.chance(f"fault {one.number}"))
+            happen = partial(self._happen, one, world.chance(f"fault {one.number}"))
             world.after(one.moment, happen)
             if one.api is not None:
                 (scenario.source if one.api == "Fetch" else scenario.target).after(one.requests, one.api).do(happen)
@@ -128,16 +103,17 @@ class Faults:
             api, count = draw.choice(_MOMENTS), int(draw.expovariate(1 / _USUAL_COUNT)) + 1
             yield Planned(number, kind, round(moment, 3), api if draw.random() < 0.7 else None, count)
 
-    def _happen(self, one: Planned, work: Callable[[random.Random], object], draw: random.Random) -> None:
+    def _happen(self, one: Planned, draw: random.Random) -> None:
         if self._scenario.healed or one.number in self._happened:
             return
         self._happened.add(one.number)
         self._world.note("fault", one.kind)
         self._scenario.say(f"fault: {one.kind}")
-        work(draw)
+        if KINDS[one.kind](self, draw):
+            self.struck.append(one.kind)
 
-    def _lasting(self, draw: random.Random, undo: Callable[[], object]) -> None:
-        """``undo`` is called after a while, or when all heals."""
+    def _lasting(self, draw: random.Random, undo: Callable[[], object]) -> bool:
+        """``undo`` is called after a while, or when all heals. True: something was struck."""
         self._open.append(undo)
 
         def end() -> None:
@@ -146,6 +122,7 @@ class Faults:
                 undo()
 
         self._world.after(draw.choice(_LENGTHS), end)
+        return True
 
     def _cluster(self, draw: random.Random) -> FakeCluster:
         return draw.choice((self._scenario.source, self._scenario.target, self._scenario.target))
@@ -159,48 +136,51 @@ class Faults:
         alive = [one for one in processes if one.alive]
         return draw.choice(alive) if alive else None
 
-    def _kill_worker(self, draw: random.Random) -> None:
+    def _kill_worker(self, draw: random.Random) -> bool:
         process = self._some(draw, self._scenario.driver.workers)
         if process is not None:
             self._scenario.network.kill(process, silently=draw.random() < 0.4)
+        return process is not None
 
-    def _kill_driver(self, draw: random.Random) -> None:
+    def _kill_driver(self, draw: random.Random) -> bool:
         process = self._some(draw, self._scenario.drivers)
         if process is None:
-            return
+            return False
         network = self._scenario.network
         network.kill(process, silently=draw.random() < 0.4)
         for worker in self._scenario.driver.workers:
             # Spark ends them sooner or later, or never.
             if worker.alive and worker.name.startswith(f"{process.name}/") and draw.random() < 0.6:
                 self._world.after(draw.choice(_LENGTHS), lambda worker=worker: network.kill(worker))  # type: ignore[misc]
+        return True
 
-    def _stop(self, draw: random.Random, process: Process | None) -> None:
-        if process is not None:
-            process.stop()
-            self._lasting(draw, process.resume)
+    def _stop(self, draw: random.Random, process: Process | None) -> bool:
+        if process is None:
+            return False
+        process.stop()
+        return self._lasting(draw, process.resume)
 
-    def _stop_worker(self, draw: random.Random) -> None:
-        self._stop(draw, self._some(draw, self._scenario.driver.workers))
+    def _stop_worker(self, draw: random.Random) -> bool:
+        return self._stop(draw, self._some(draw, self._scenario.driver.workers))
 
-    def _stop_driver(self, draw: random.Random) -> None:
-        self._stop(draw, self._some(draw, self._scenario.drivers))
+    def _stop_driver(self, draw: random.Random) -> bool:
+        return self._stop(draw, self._some(draw, self._scenario.drivers))
 
-    def _broker_down(self, draw: random.Random) -> None:
+    def _broker_down(self, draw: random.Random) -> bool:
         cluster = self._cluster(draw)
         node = draw.choice(cluster.nodes)
         if not cluster._server.listening(node):
-            return
+            return False
         cluster.stop(node)
-        self._lasting(draw, lambda: cluster.restart(node))
+        return self._lasting(draw, lambda: cluster.restart(node))
 
-    def _broker_frozen(self, draw: random.Random) -> None:
+    def _broker_frozen(self, draw: random.Random) -> bool:
         brokers = self._brokers(self._cluster(draw))
         node = draw.choice(list(brokers.places))
         brokers.freeze(node)
-        self._lasting(draw, lambda: brokers.thaw(node))
+        return self._lasting(draw, lambda: brokers.thaw(node))
 
-    def _partition(self, draw: random.Random, *, one_way: bool = False) -> None:
+    def _partition(self, draw: random.Random, *, one_way: bool = False) -> bool:
         cluster = self._cluster(draw)
         places = list(self._brokers(cluster).places.values())
         cut = set(draw.sample(places, draw.choice((1, 1, len(places)))))
@@ -208,54 +188,60 @@ class Faults:
         process = self._some(draw, [*scenario.driver.workers, *scenario.drivers]) if draw.random() < 0.6 else None
         host = None if process is None else process.name
         heal = scenario.network.partition(lambda name, place: place in cut and host in (None, name), one_way=one_way)
-        self._lasting(draw, heal)
+        return self._lasting(draw, heal)
 
-    def _reset(self, draw: random.Random) -> None:
+    def _reset(self, draw: random.Random) -> bool:
         share = draw.choice((0.2, 0.5, 1.0))
         self._scenario.network.reset_some(lambda wire: draw.random() < share)
+        return True
 
-    def _move_leader(self, draw: random.Random) -> None:
+    def _move_leader(self, draw: random.Random) -> bool:
         cluster = self._cluster(draw)
         topic = draw.choice(sorted(cluster.topics()))
+        moved = False
         for partition in range(cluster.topics()[topic]):
             if draw.random() < 0.7 and cluster._topics.controlled and cluster._topics.led(topic, partition):
                 cluster.move_leader(topic, partition)
+                moved = True
+        return moved
 
-    def _move_coordinator(self, draw: random.Random) -> None:
+    def _move_coordinator(self, draw: random.Random) -> bool:
         cluster = self._scenario.target
         if _TRANSACTION_STATE not in cluster._topics.topics:
-            return
+            return False
+        moved = False
         for number, partition in enumerate(cluster._topics.topics[_TRANSACTION_STATE].partitions):
             if partition.leader >= 0 and cluster._topics.controlled:
                 cluster.move_leader(_TRANSACTION_STATE, number)
+                moved = True
+        return moved
 
-    def _refuse(self, draw: random.Random) -> None:
+    def _refuse(self, draw: random.Random) -> bool:
         if draw.random() < 0.25:
-            self._lasting(
+            return self._lasting(
                 draw, self._scenario.source.refuse("Fetch", draw.choice(_LEADER), times=draw.randrange(1, 4)).end
             )
-            return
         api = draw.choice(("Produce", "Produce", *_REFUSED))
         times = draw.choice((1, 1, 2, 5, None))
-        self._lasting(draw, self._scenario.target.refuse(api, draw.choice(_REFUSED[api]), times=times).end)
+        return self._lasting(draw, self._scenario.target.refuse(api, draw.choice(_REFUSED[api]), times=times).end)
 
-    def _drop(self, draw: random.Random) -> None:
+    def _drop(self, draw: random.Random) -> bool:
         cluster = self._cluster(draw)
-        self._lasting(draw, cluster.drop_answer(draw.choice(_ASKED), times=draw.choice((1, 1, 2, 4))).end)
+        return self._lasting(draw, cluster.drop_answer(draw.choice(_ASKED), times=draw.choice((1, 1, 2, 4))).end)
 
-    def _lose(self, draw: random.Random) -> None:
+    def _lose(self, draw: random.Random) -> bool:
         cluster = self._cluster(draw)
-        self._lasting(draw, cluster.lose_request(draw.choice(_ASKED), times=draw.choice((1, 1, 2, 4))).end)
+        return self._lasting(draw, cluster.lose_request(draw.choice(_ASKED), times=draw.choice((1, 1, 2, 4))).end)
 
-    def _delay(self, draw: random.Random) -> None:
+    def _delay(self, draw: random.Random) -> bool:
         cluster = self._cluster(draw)
         api = draw.choice((*_ASKED, None))
-        self._lasting(draw, cluster.delay(draw.choice((0.05, 0.7, 4.0, 7.0)), api).end)
+        return self._lasting(draw, cluster.delay(draw.choice((0.05, 0.7, 4.0, 7.0)), api).end)
 
-    def _silence(self, draw: random.Random) -> None:
-        self._lasting(draw, self._cluster(draw).silence(draw.choice((*_ASKED, None))).end)
+    def _silence(self, draw: random.Random) -> bool:
+        return self._lasting(draw, self._cluster(draw).silence(draw.choice((*_ASKED, None))).end)
 
-    def _stick(self, draw: random.Random) -> None:
+    def _stick(self, draw: random.Random) -> bool:
         places = set(self._brokers(self._scenario.target).places.values())
         share = draw.choice((0.3, 1.0))
         release = self._scenario.network.hold_some(
@@ -267,20 +253,21 @@ class Faults:
             api, latency = draw.choice(("InitProducerId", "EndTxn", "Produce")), self._scenario.network.latency
             seconds = draw.uniform(0.0, 8 * latency)
             self._scenario.target.after(draw.randrange(1, 4), api).do(lambda: self._world.after(seconds, release))
+        return True
 
-    def _throttle(self, draw: random.Random) -> None:
+    def _throttle(self, draw: random.Random) -> bool:
         api = draw.choice(("Produce", "Fetch"))
         cluster = self._scenario.source if api == "Fetch" else self._scenario.target
         times = draw.choice((1, 5, None))
-        self._lasting(draw, cluster.throttle(api, draw.choice((0.02, 0.5, 4.0)), times=times).end)
+        return self._lasting(draw, cluster.throttle(api, draw.choice((0.02, 0.5, 4.0)), times=times).end)
 
-    def _not_replicated(self, draw: random.Random) -> None:
+    def _not_replicated(self, draw: random.Random) -> bool:
         code = draw.choice((_TIMED_OUT, _TOO_FEW_AFTER_APPEND))
-        self._lasting(draw, self._scenario.target.refuse_after(code, times=draw.choice((1, 1, 3, None))).end)
+        return self._lasting(draw, self._scenario.target.refuse_after(code, times=draw.choice((1, 1, 3, None))).end)
 
-    def _strike_at_commit(self, draw: random.Random) -> None:
+    def _strike_at_commit(self, draw: random.Random) -> bool:
         """A worker is stopped when its chunk has been stored and the commit is still to be asked for, or hears nothing
-        more when the commit has been carried out."""
+        more when the commit has been carried out. Nothing is struck before."""
         handlers: Any = self._scenario.target._server._handlers
         api, left = draw.choice(("Produce", "EndTxn")), [draw.randrange(1, 6)]
         handle = handlers[api]
@@ -298,6 +285,7 @@ class Faults:
             return answer
 
         handlers[api] = handled
+        return False
 
     def _worker_of(self, transactional_id: str | None) -> Process | None:
         """The newest process of a slot."""
@@ -317,17 +305,62 @@ class Faults:
             # The slot's next process is on another machine.
             worker.ended.append(lambda _: heal())
         self._world.after(draw.choice(_LONG), heal)
+        self.struck.append("struck at a commit")
 
-    def _controller_away(self, draw: random.Random) -> None:
+    def _controller_away(self, draw: random.Random) -> bool:
         cluster = self._cluster(draw)
         if not cluster._topics.controlled:
-            return
+            return False
         cluster._topics.controller_left()
         self._lasting(draw, cluster._topics.controller_came)
         if draw.random() < 0.8:
             self._broker_down(draw)
+        return True
 
-    def _slow(self, draw: random.Random) -> None:
+    def _slow(self, draw: random.Random) -> bool:
         network, slow = self._scenario.network, draw.choice((0.2, 1.0))
         network.slow.append(slow)
-        self._lasting(draw, lambda: network.slow.remove(slow))
+        return self._lasting(draw, lambda: network.slow.remove(slow))
+
+    def _second_driver(self, draw: random.Random) -> bool:
+        self._scenario.start_driver()
+        return True
+
+    def _retention(self, draw: random.Random) -> bool:
+        return self._scenario.load.delete(draw, self._scenario.has_progress)
+
+    def _log_cut(self, draw: random.Random) -> bool:
+        return self._scenario.load.cut(draw)
+
+    def _answers_cut_off(self, draw: random.Random) -> bool:
+        return self._partition(draw, one_way=True)
+
+
+#: What does each kind of fault, and says whether it found something to strike. A seed draws by their order.
+KINDS: dict[str, Callable[[Faults, random.Random], bool]] = {
+    "worker killed": Faults._kill_worker,
+    "driver killed": Faults._kill_driver,
+    "worker stopped": Faults._stop_worker,
+    "driver stopped": Faults._stop_driver,
+    "second driver": Faults._second_driver,
+    "broker down": Faults._broker_down,
+    "broker frozen": Faults._broker_frozen,
+    "partition": Faults._partition,
+    "connections reset": Faults._reset,
+    "leader moved": Faults._move_leader,
+    "coordinator moved": Faults._move_coordinator,
+    "requests refused": Faults._refuse,
+    "answers lost": Faults._drop,
+    "requests lost": Faults._lose,
+    "requests delayed": Faults._delay,
+    "silence": Faults._silence,
+    "slow network": Faults._slow,
+    "retention": Faults._retention,
+    "log cut": Faults._log_cut,
+    "answers cut off": Faults._answers_cut_off,
+    "connections stuck": Faults._stick,
+    "throttled": Faults._throttle,
+    "not replicated": Faults._not_replicated,
+    "controller away": Faults._controller_away,
+    "struck at a commit": Faults._strike_at_commit,
+}

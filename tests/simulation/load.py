@@ -73,26 +73,28 @@ class Load:
             if writer.open:
                 self._end(writer, committed=self._draw.random() < 0.5)
 
-    def delete(self, draw: random.Random, promised: Callable[[Partition], bool]) -> None:
+    def delete(self, draw: random.Random, promised: Callable[[Partition], bool]) -> bool:
         """Retention takes the beginning of some log. A flow that has committed nothing of it begins where the log does,
-        whenever that is."""
+        whenever that is. Whether there was something to take."""
         place = draw.choice(self._places)
         log = self._source.log(*place)
         before = draw.randint(log.start, log.stable)
-        if before > log.start and self._source._topics.led(*place):
-            self._source.delete_records(place[0], before, place[1])
-            self.deleted[place] = before
-            if not promised(place):
-                self.not_promised[place] = before
+        if before <= log.start or not self._source._topics.led(*place):
+            return False
+        self._source.delete_records(place[0], before, place[1])
+        self.deleted[place] = before
+        if not promised(place):
+            self.not_promised[place] = before
+        return True
 
-    def cut(self, draw: random.Random) -> None:
+    def cut(self, draw: random.Random) -> bool:
         """An unclean election takes the end of some log. Never where transactions are written: one whose marker is lost
-        holds readers back for good."""
+        holds readers back for good. Whether there was something to take."""
         place = draw.choice(self._places)
         log = self._source.log(*place)
         ends = [batch.header.next_offset for batch in log.batches[-8:]]
         if self._transactional or not ends or not self._source._topics.led(*place):
-            return
+            return False
         keep = draw.choice([log.batches[-8:][0].header.base_offset, *ends])
         self._source.move_leader(*place, keep=keep)
         written = self.written[place]
@@ -101,6 +103,7 @@ class Load:
         # It has often grown again before anybody looks.
         for _ in range(draw.choice((0, 1, 6, 20))):
             self._append(place, None)
+        return True
 
     def _append(self, place: Partition, writer: _Writer | None) -> None:
         draw = self._draw

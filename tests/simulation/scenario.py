@@ -40,7 +40,11 @@ _OFFSETS_PARTITIONS, _SEGMENTS_PARTITIONS = 3, 2
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a seed. ``wrong`` is None where every promise was kept."""
+    """What came of a seed. ``wrong`` is None where every promise was kept.
+
+    ``faults``: what was planned; ``struck``: the kinds of those that found something to strike; ``seconds``: of virtual
+    time.
+    """
 
     seed: int
     wrong: str | None
@@ -48,6 +52,8 @@ class Outcome:
     runs: int
     digest: str
     faults: tuple[Planned, ...]
+    struck: tuple[str, ...] = ()
+    seconds: float = 0.0
 
 
 class _Failures(logging.Handler):
@@ -143,6 +149,7 @@ class Scenario:
         wrong: str | None = None
         records = 0
         plan: tuple[Planned, ...] = ()
+        struck: list[str] = []
         with ExitStack() as stack:
             stack.enter_context(inside(world, self.network))
             stack.callback(self.network.close)
@@ -154,7 +161,7 @@ class Scenario:
             self._begin()
             refusals = Refusals(self.target)
             faults = self._faults = Faults(self, self._planned)
-            plan = faults.plan
+            plan, struck = faults.plan, faults.struck
             try:
                 world.run(lambda: self._done, BEGIN_SECONDS + self.load_seconds + HEALED_SECONDS)
                 records = self._judge()
@@ -163,7 +170,7 @@ class Scenario:
                 wrong = f"{type(error).__name__}: {error}"
         if wrong is None and self._failures.texts:
             wrong = f"logged: {self._failures.texts[0]}"
-        return Outcome(world.seed, wrong, records, self.runs, world.digest, plan)
+        return Outcome(world.seed, wrong, records, self.runs, world.digest, plan, tuple(struck), round(self.seconds, 3))
 
     @property
     def seconds(self) -> float:

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.simulation.faults import Planned
 from tests.simulation.mutants import MUTANTS
-from tests.simulation.plans import PLANS
+from tests.simulation.plans import PLANS, Plan
+from tests.simulation.seeds import read
 
 _BLOCK = 20
 _BLOCKS = int(os.environ.get("SIMULATION_SEEDS", "200")) // _BLOCK
@@ -52,6 +54,52 @@ def test_the_place_of_each_mutant_is_in_the_source() -> None:
 
 def test_the_mutants_of_plans_are_there() -> None:
     assert {plan.without for plan in PLANS} <= {mutant.name for mutant in MUTANTS} | {""}
+
+
+def test_processes_side_by_side_play_the_same_and_report_each_seed_once(tmp_path: Path) -> None:
+    report = tmp_path / "seeds.jsonl"
+    assert _play("--seeds", "0:2", "--report", str(report)).returncode == 0
+    played = _play("--seeds", "0:6", "--processes", "2", "--report", str(report))
+    assert played.returncode == 0, f"{played.stdout}{played.stderr}"
+    assert played.stdout.startswith("4 seeds, "), "it goes on where the report ends"
+    seeds = {one.seed: one for one in read(report)}
+    assert sorted(seeds) == [*range(6)]
+    assert len(report.read_text().splitlines()) == 6
+    again = _play("--seeds", "0:6", "--verbose").stdout.splitlines()
+    assert [line.partition(":")[0] for line in again[:6]] == [f"seed {n} ({seeds[n].digest})" for n in range(6)]
+
+
+def test_a_seed_that_goes_wrong_is_shrunk_to_a_plan_for_the_ring(tmp_path: Path) -> None:
+    report = tmp_path / "seeds.jsonl"
+    mutant = next(number for number, one in enumerate(MUTANTS) if one.name == "aborted records are copied")
+    played = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"""if True:
+            import sys
+            from tests.simulation.mutants import become
+
+            become({mutant})
+            from tests.simulation.__main__ import main
+
+            sys.exit(main())
+            """,
+            *("--seeds", "2:3", "--report", str(report)),
+        ],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert played.returncode == 1, f"{played.stdout}{played.stderr}"
+    (seed,) = read(report)
+    assert seed.wrong is not None
+    assert seed.plan is not None
+    assert f"keep this in tests/simulation/plans.py: {seed.plan}\n" in played.stdout
+    (kept,) = eval(seed.plan, {"Plan": Plan, "Planned": Planned})  # its comma makes it a tuple of plans
+    assert (kept.seed, kept.faults) == (2, ())
+    assert "of an aborted transaction, is in the copy" in kept.shows
 
 
 @pytest.mark.parametrize("test", sorted({mutant.test for mutant in MUTANTS if mutant.test}))
