@@ -135,6 +135,10 @@ class LocalKafka(LocalServer):
         """The node's log; a restarted node appends."""
         return self.directory / f"node-{node}" / "log"
 
+    def segment_files(self, topic: str, partition: int = 0, node: int = 1) -> list[Path]:
+        """The files of a partition's log on a node, oldest first."""
+        return sorted((self.directory / f"node-{node}" / "data" / f"{topic}-{partition}").glob("*.log"))
+
     # ---- life
 
     def start(self) -> Self:

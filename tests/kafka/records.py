@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -170,14 +169,9 @@ def log_batches(kafka: Cluster, topic: str, partition: int = 0) -> list[SourceBa
         return [batch.source() for batch in kafka.log(topic, partition)]
     assert isinstance(kafka, LocalKafka)
     out: list[SourceBatch] = []
-    for path in log_files(kafka, topic, partition):
+    for path in kafka.segment_files(topic, partition):
         out.extend(split(memoryview(path.read_bytes())))
     return out
-
-
-def log_files(kafka: LocalKafka, topic: str, partition: int = 0, node: int = 1) -> list[Path]:
-    """A partition's segment files, oldest first."""
-    return sorted((kafka.directory / f"node-{node}" / "data" / f"{topic}-{partition}").glob("*.log"))
 
 
 def eventually(what: Callable[[], bool], seconds: float, why: str) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -16,10 +15,10 @@ from srm_common.domain.offsets.repair_plan import repair_plan
 from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import UnreachableCluster
+from srm_common.errors import LocalKafkaError, UnreachableCluster
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
+from srm_common.testing.planted_faults import FAULTS, flip_bit, plant
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
@@ -27,71 +26,18 @@ from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.batch import CONTROL, SourceBatch, split
 from srm_common.wire.plain_records import NewRecord
 from srm_common.wire.segments import segment_key, segment_partition
 from tests.kafka.flows import flow_between, prepare, write
-from tests.kafka.records import delete_topic, eventually, log_files
+from tests.kafka.records import delete_topic, eventually
 
 pytestmark = pytest.mark.kafka
-
-Batches = list[SourceBatch]
-Plant = Callable[[Batches], Batches]
 
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[LocalKafka]:
     with LocalKafka(1, name="edited") as kafka:
         yield kafka
-
-
-def moved(batch: SourceBatch, offset: int) -> SourceBatch:
-    """The batch at another offset; no checksum covers that."""
-    return stored(bytes(batch.data), offset, batch.header.leader_epoch).source()
-
-
-def rewritten(change: Callable[[Record], Record]) -> Plant:
-    """The third batch as if other records had been produced."""
-
-    def plant(found: Batches) -> Batches:
-        at = data(found)[2]
-        header = found[at].header
-        records = [change(one) for one in records_of(stored(bytes(found[at].data), header.base_offset, 0))]
-        found[at] = stored(batch_of(records, like=header), header.base_offset, header.leader_epoch).source()
-        return found
-
-    return plant
-
-
-def data(found: Batches) -> list[int]:
-    """The indexes of batches with records."""
-    return [number for number, one in enumerate(found) if not one.header.attributes & CONTROL]
-
-
-def dropped(found: Batches) -> Batches:
-    del found[data(found)[2]]
-    return found
-
-
-def swapped(found: Batches) -> Batches:
-    first, second, *_ = data(found)
-    one, other = found[first], found[second]
-    found[first] = moved(other, one.header.base_offset)
-    found[second] = moved(one, one.header.base_offset + other.header.record_count)
-    return found
-
-
-def truncated(found: Batches) -> Batches:
-    return found[: data(found)[3]]
-
-
-def thinned(found: Batches) -> Batches:
-    """What the log cleaner leaves of a batch."""
-    at = data(found)[2]
-    header = found[at].header
-    left = records_of(stored(bytes(found[at].data), header.base_offset, 0))[::2]
-    found[at] = stored(batch_of(left, like=header), header.base_offset, header.leader_epoch).source()
-    return found
 
 
 @dataclass(frozen=True)
@@ -105,16 +51,10 @@ class Copied:
     def copy(self) -> str:
         return f"{self.flow.name.source}.{self.flow.topics[0].removesuffix('.*')}"
 
-    def edit(self, plant: Plant) -> None:
-        """Change the copy's log; the broker is down."""
-        (path,) = log_files(self.target, self.copy)
-        found = plant(list(split(memoryview(path.read_bytes()))))
-        path.write_bytes(b"".join(bytes(one.data) for one in found))
-        # Made from the log again; what is known of producers is, too.
-        for other in path.parent.iterdir():
-            if other.suffix in (".index", ".timeindex", ".txnindex", ".snapshot"):
-                other.unlink()
-        forget_clean_stop(path.parent.parent)
+    def edit(self, fault: str) -> None:
+        """Change the copy's log; the broker is down. A log that is cut in the middle of a transaction has no marker of
+        it, so that no consumer sees what is left."""
+        plant(self.target, self.copy, FAULTS[fault], batch=3 if fault == "truncated log" else 2)
 
     def kinds(self) -> set[DifferenceKind]:
         """What a verification finds."""
@@ -123,12 +63,6 @@ class Copied:
         assert one.fault is None
         assert (one.verdict is Verdict.DIFFERENT) == bool(one.findings.counts) == (not found.clean)
         return set(one.findings.counts)
-
-
-def forget_clean_stop(folder: Path) -> None:
-    """A broker recovers its logs when it starts, from their beginning."""
-    for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-        (folder / name).unlink(missing_ok=True)
 
 
 def copied_flow(source: LocalKafka, target: LocalKafka, name: str) -> Copied:
@@ -148,40 +82,56 @@ def copied(source_kafka: LocalKafka, target: LocalKafka, name: str) -> Copied:
     return copied_flow(source_kafka, target, name)
 
 
-PLANTED = {
-    "nothing": (lambda found: found, set()),
-    "changed byte": (rewritten(lambda one: one._replace(value=b"other")), {DifferenceKind.CHANGED}),
-    "wrong timestamp": (
-        rewritten(lambda one: one._replace(timestamp_ms=one.timestamp_ms + 1)),
-        {DifferenceKind.CHANGED},
-    ),
-    "header lost": (rewritten(lambda one: one._replace(headers=())), {DifferenceKind.CHANGED}),
-    "key lost": (rewritten(lambda one: one._replace(key=None)), {DifferenceKind.CHANGED}),
-    "dropped batch": (dropped, {DifferenceKind.LOST}),
-    "swapped batches": (swapped, {DifferenceKind.REORDERED}),
-    # The marker is gone, so that no consumer sees what is left of its transaction.
-    "truncated log": (truncated, {DifferenceKind.TRUNCATED, DifferenceKind.LOST}),
-    "compaction in the middle": (thinned, {DifferenceKind.COMPACTED}),
+#: What is found of each fault, against the map.
+PLANTED: dict[str, set[DifferenceKind]] = {
+    "nothing": set(),
+    "changed byte": {DifferenceKind.CHANGED},
+    "wrong timestamp": {DifferenceKind.CHANGED},
+    "header lost": {DifferenceKind.CHANGED},
+    "key lost": {DifferenceKind.CHANGED},
+    "dropped batch": {DifferenceKind.LOST},
+    "doubled batch": {DifferenceKind.DOUBLED},
+    "swapped batches": {DifferenceKind.REORDERED},
+    "truncated log": {DifferenceKind.TRUNCATED, DifferenceKind.LOST},
+    "compaction in the middle": {DifferenceKind.COMPACTED},
+    "flipped bit": {DifferenceKind.CORRUPT},
 }
 
 
+#: Those after which the plan has an offset from which the copy can be copied again, and the map stays.
+MENDED = sorted(FAULTS.keys() - {"truncated log", "doubled batch"})
+
+
+@dataclass(frozen=True)
+class Edited:
+    """Copies by their faults: to be looked at, and to be mended."""
+
+    found: dict[str, Copied]
+    mended: dict[str, Copied]
+
+
 @pytest.fixture(scope="module")
-def edited(source_kafka: LocalKafka, target: LocalKafka) -> dict[str, Copied]:
-    """By fault, a copy that has it; the broker is down once for all of them."""
-    found = {
-        fault: copied_flow(source_kafka, target, f"planted-{chr(ord('a') + number)}")
-        for number, fault in enumerate(PLANTED)
-    }
+def edited(source_kafka: LocalKafka, target: LocalKafka) -> Edited:
+    """The broker is down once for all of them."""
+    letters = map(chr, range(ord("a"), ord("z") + 1))
+    found, mended = (
+        {fault: copied_flow(source_kafka, target, f"planted-{next(letters)}") for fault in faults}
+        for faults in (PLANTED, MENDED)
+    )
     target.stop()
-    for fault, (plant, _) in PLANTED.items():
-        found[fault].edit(plant)
+    for copies in (found, mended):
+        for fault in copies.keys() & FAULTS:
+            copies[fault].edit(fault)
     target.start()
-    return found
+    flip_bit(target, found["flipped bit"].copy)
+    with clusters_of(found["nothing"].flow) as clusters:
+        eventually(lambda: _is_up(clusters), 60, "its coordinators are not there")
+    return Edited(found, mended)
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-def test_a_fault_in_the_files_of_a_broker_is_found(edited: dict[str, Copied], fault: str) -> None:
-    copied, (_, kinds) = edited[fault], PLANTED[fault]
+def test_a_fault_in_the_files_of_a_broker_is_found(edited: Edited, fault: str) -> None:
+    copied, kinds = edited.found[fault], PLANTED[fault]
     assert copied.kinds() == kinds
     (one,) = verify_copies(copied.flow, against=Against.SOURCE).partitions
     assert one.verdict is (Verdict.DIFFERENT if kinds else Verdict.PROVED), one
@@ -263,11 +213,19 @@ def _is_up(clusters: FlowClusters) -> bool:
         return False
 
 
-@pytest.mark.parametrize("fault", sorted(PLANTED.keys() - {"nothing", "truncated log"}))
-def test_a_repair_that_is_proposed_ends_the_alarm(copied: Copied, fault: str) -> None:
-    copied.edit(PLANTED[fault][0])
-    with clusters_of(copied.flow) as clusters:
-        eventually(lambda: _is_up(clusters), 60, "its coordinators are not there")
+def test_each_fault_of_the_kit_is_found() -> None:
+    assert PLANTED.keys() - FAULTS.keys() == {"nothing", "flipped bit"}
+    assert FAULTS.keys() <= PLANTED.keys()
+
+
+def test_faults_are_planted_in_stopped_brokers_alone(target: LocalKafka) -> None:
+    with pytest.raises(LocalKafkaError, match="node 1 of edited runs: stop it before"):
+        plant(target, "any", FAULTS["dropped batch"])
+
+
+@pytest.mark.parametrize("fault", MENDED)
+def test_a_repair_that_is_proposed_ends_the_alarm(edited: Edited, fault: str) -> None:
+    copied = edited.mended[fault]
     for _ in range(2):
         (step, *_) = repair_plan(str(copied.flow.name), verify_copies(copied.flow).partitions)
         assert step.first is not None

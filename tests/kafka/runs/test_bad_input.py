@@ -28,7 +28,7 @@ from srm_common.testing.formatting import random_id
 from srm_common.wire.batch import HEADER_SIZE
 from tests.kafka.bit_flips import BitFlips
 from tests.kafka.engine import Engine, Outcome
-from tests.kafka.records import eventually, log_batches, log_files, mixed_records, produce, read_all
+from tests.kafka.records import eventually, log_batches, mixed_records, produce, read_all
 
 pytestmark = pytest.mark.kafka
 
@@ -247,7 +247,7 @@ def test_batches_damaged_on_the_sources_disk(target_kafka: LocalKafka, name: str
             assert len(batches) >= 10
             broken[topic] = batches[4].header.base_offset
             at = sum(len(one.data) for one in batches[:4]) + (HEADER_SIZE + 20 if where == "record" else 22)
-            (path,) = log_files(breakable, topic)
+            (path,) = breakable.segment_files(topic)
             with path.open("r+b") as file:
                 file.seek(at)
                 byte = file.read(1)[0]
