@@ -18,7 +18,6 @@ from srm_common.wire.record_walk import Ints, compiled
 #: A row of what :func:`patch_frame` reads: where a block begins and ends, whether it is not compressed, and where its
 #: content ends.
 BLOCK_AT, BLOCK_END, BLOCK_PLAIN, BLOCK_CONTENT = range(4)
-BLOCK_FIELDS = 4
 #: A bit of an address says in which granule of so many bytes it is: a repetition looks at two or three of them.
 GRANULE_BITS = 5
 GRANULE = 1 << GRANULE_BITS
@@ -219,7 +218,7 @@ def patch_frame(data: Bytes, blocks: Ints, content: Bytes, marks: Ints, marked: 
     """Write a frame again, block by block, as :func:`patch_block` does.
 
     Args:
-        data, blocks: the frame, and a row for each of its blocks, see :data:`BLOCK_FIELDS`.
+        data, blocks: the frame, and a row for each of its blocks, see :data:`BLOCK_AT`.
         marks, marked: places in ``content`` and their number; one more, beyond the content, stands behind them.
         near: zeros; so it is again afterwards.
 

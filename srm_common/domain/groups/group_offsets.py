@@ -13,8 +13,6 @@ from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 
-Partition = tuple[str, int]
-
 #: Kafka's states of a group without active members; a group that does not exist is ``ABSENT``.
 EMPTY, DEAD, ABSENT = "empty", "dead", "absent"
 

@@ -77,11 +77,6 @@ def transient(error: KafkaException | KafkaError) -> bool:
     return found is not None and found.code() in _TRANSIENT
 
 
-def is_final(error: KafkaError) -> bool:
-    """True when waiting does not help: the login or the certificate is wrong, or the broker too old."""
-    return (error.code() in _DENIED and not lacks_token(error)) or error.code() in _UNSUPPORTED
-
-
 def lacks_token(error: KafkaError) -> bool:
     """Whether librdkafka got no token of its own for OAUTHBEARER; whether the endpoint refused it or is away, it does
     not tell apart."""

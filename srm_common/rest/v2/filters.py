@@ -24,7 +24,6 @@ router = APIRouter(prefix="/api/v2", tags=["filters", TAG], route_class=AfterLog
 
 #: The newest edits in an answer; srm-control topics --history has all.
 _EDITS = 100
-_TOPICS = ("topics", "topics.exclude")
 _GROUPS = ("groups", "groups.exclude")
 #: Sentences of the answer to an edit.
 _SAID = 5

@@ -129,12 +129,6 @@ def verify_task(job: VerificationJob, task: VerificationTask) -> TaskResult:
     return TaskResult(task.number, tuple(results.values()), found.faults)
 
 
-def run_here(job: VerificationJob, tasks: Sequence[VerificationTask]) -> Iterator[TaskResult]:
-    """A runner: one task after the other, in this process."""
-    for task in tasks:
-        yield verify_task(job, task)
-
-
 def _whole(stretches: Mapping[MapStretch, PartitionVerified | None]) -> PartitionVerified | None:
     ordered = [stretches[one] for one in sorted(stretches, key=lambda one: one.begin or 0)]
     present = [one for one in ordered if one is not None]

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
-from srm_common.kafka.client.faults import cluster_error, is_denied, is_final, kafka_error
+from srm_common.kafka.client.faults import cluster_error, is_denied, kafka_error
 
 CLUSTER = ClusterSettings("east", "h:1", {"sasl.password": "hush"}, {"sasl_plain_password": "hush"})
 CODES = {name: getattr(KafkaError, name) for name in dir(KafkaError) if isinstance(getattr(KafkaError, name), int)}
@@ -44,7 +44,6 @@ def test_every_code(name: str) -> None:
         assert "\n" not in text
         assert ("; User:ANONYMOUS lacks the permission for it" in text) == name.endswith("_AUTHORIZATION_FAILED")
     assert is_denied(fault) == (name in DENIED)
-    assert is_final(fault) == (name in DENIED | UNSUPPORTED)
 
 
 def test_the_right_is_named_where_the_cluster_misses_one_of_its_kind() -> None:

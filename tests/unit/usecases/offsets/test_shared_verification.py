@@ -21,7 +21,7 @@ from srm_common.domain.offsets.verification_tasks import (
 )
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.usecases.offsets.kept_verification import verify_and_keep
-from srm_common.usecases.offsets.shared_verification import SharedVerification, run_here, verify_task
+from srm_common.usecases.offsets.shared_verification import SharedVerification, verify_task
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.offsets.verify_copies import verify_copies
 from tests.kafka.flows import write
@@ -108,6 +108,12 @@ def test_a_flow_without_transactions_is_compared_up_to_the_next_stretch(copied: 
 def large(sides: Sides) -> None:
     """Records as if they had 64 MB each, so that partitions are cut."""
     sides.clusters().state.write(StateKey.SIZES, {"orders": 64 << 20})
+
+
+def run_here(job: VerificationJob, tasks: Sequence[VerificationTask]) -> Iterator[TaskResult]:
+    """A runner: one task after the other, in this process."""
+    for task in tasks:
+        yield verify_task(job, task)
 
 
 class Counting:
