@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
@@ -23,6 +23,7 @@ _COLUMNS = (
     "Proved to",
     "Records",
     "Segments",
+    "Fingerprint",
     "Log of the copy",
     "Not proved",
     "Compared",
@@ -53,8 +54,13 @@ def verification_page(found: Verification) -> str:
         f"<table>{''.join(f'<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in facts)}</table>"
         + (f"<h2>Faults</h2><ul>{faults}</ul>" if faults else "")
         + f"<h2>Partitions</h2>{_table(_COLUMNS, map(_cells, found.partitions))}"
-        + f"<h2>Copies</h2>{_table(('Copy', 'Topic id'), sorted(evidence.topic_ids.items()))}</body></html>\n"
+        + f"<h2>Topics of the source</h2>{_ids('Topic', evidence.source_topic_ids)}"
+        + f"<h2>Copies</h2>{_ids('Copy', evidence.topic_ids)}</body></html>\n"
     )
+
+
+def _ids(what: str, ids: Mapping[str, str]) -> str:
+    return _table((what, "Topic id"), sorted(ids.items()))
 
 
 def _cells(one: PartitionVerified) -> Sequence[object]:
@@ -67,6 +73,7 @@ def _cells(one: PartitionVerified) -> Sequence[object]:
         found.proved_to if found.proved_to >= 0 else "",
         found.proved,
         found.segments,
+        found.fingerprint.text(),
         f"{one.log_start} to {one.log_end}" if one.log_end >= 0 else "",
         ", ".join(f"{records} {reason}" for reason, records in found.not_proved.items()),
         _time(one.checked_ms),

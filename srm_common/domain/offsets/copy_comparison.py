@@ -440,6 +440,7 @@ class CopyComparison:
                 found = found.plus(one)
             if segment.fingerprint == found or (mixed and segment.fingerprint in apart):
                 self._prove(segment, records)
+                findings.fingerprint = findings.fingerprint.plus(segment.fingerprint)
             elif mixed:
                 findings.leave(NotProved.MIXED, records)
             elif self._traits.recompressed:

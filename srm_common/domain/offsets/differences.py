@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+from srm_common.domain.offsets.fingerprints import NO_BATCHES, Fingerprint
+
 
 class DifferenceKind(StrEnum):
     """What is wrong with a stretch of a copy."""
@@ -136,8 +138,9 @@ class Findings:
 
     ``proved``: records of segments whose fingerprint is that of the copy. ``not_proved``: others without a difference.
     ``proved_from`` and ``proved_to``: upstream offsets between which no difference was found, the last one exclusive;
-    -1 where no segment was proved. ``foreign``: records of others, where several flows write to the topic. ``bytes`` of
-    batches were read.
+    -1 where no segment was proved. ``fingerprint``: of the batches of all segments that are proved by theirs, together;
+    that of no batches where the source proved them. ``foreign``: records of others, where several flows write to the
+    topic. ``bytes`` of batches were read.
     """
 
     MOST = 20
@@ -152,6 +155,7 @@ class Findings:
     segments: int = 0
     foreign: int = 0
     bytes: int = 0
+    fingerprint: Fingerprint = NO_BATCHES
 
     def add(self, difference: Difference) -> None:
         """One more difference."""
@@ -178,6 +182,7 @@ class Findings:
         self.segments += later.segments
         self.foreign += later.foreign
         self.bytes += later.bytes
+        self.fingerprint = self.fingerprint.plus(later.fingerprint)
 
     @property
     def different(self) -> bool:
@@ -193,6 +198,7 @@ class Findings:
             "segments": self.segments,
             "foreign": self.foreign,
             "bytes": self.bytes,
+            "fingerprint": self.fingerprint.text(),
             "counts": {str(kind): count for kind, count in self.counts.items()},
             "differences": [one.to_json() for one in self.differences],
         }
@@ -211,4 +217,5 @@ class Findings:
             int(found["segments"]),
             int(found["foreign"]),
             int(found["bytes"]),
+            Fingerprint.from_text(str(found.get("fingerprint", ""))),
         )

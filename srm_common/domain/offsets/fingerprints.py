@@ -46,6 +46,20 @@ class Fingerprint(NamedTuple):
     def to_bytes(self) -> bytes:
         return _LAYOUT.pack(*self)
 
+    def text(self) -> str:
+        """Its bytes in hexadecimal; empty for that of no batches."""
+        return "" if self == NO_BATCHES else self.to_bytes().hex()
+
+    @classmethod
+    def from_text(cls, text: str) -> Fingerprint:
+        """What :meth:`text` has made.
+
+        Raises:
+            CorruptRecord: another length, or a number that is out of range.
+            ValueError: it is not hexadecimal.
+        """
+        return cls.from_bytes(bytes.fromhex(text)) if text else NO_BATCHES
+
     @classmethod
     def from_bytes(cls, data: bytes) -> Fingerprint:
         """What :meth:`to_bytes` has made.

@@ -163,8 +163,9 @@ class PartitionVerified:
 class Evidence:
     """Which clusters and topics a verification was about, and what made it.
 
-    ``topic_ids`` are those of the copies, by name; ids are empty where a broker has none, that of the source where it
-    was never recorded. ``configuration``: a digest of the flow's settings, without secrets.
+    ``topic_ids`` are those of the copies, ``source_topic_ids`` those of the topics that they were made of when the flow
+    looked last, by name. Ids are empty where a broker has none, that of the source where it was never recorded.
+    ``configuration``: a digest of the flow's settings, without secrets.
     """
 
     version: str
@@ -172,6 +173,7 @@ class Evidence:
     source_cluster_id: str
     target_cluster_id: str
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    source_topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -180,6 +182,7 @@ class Evidence:
             "source_cluster_id": self.source_cluster_id,
             "target_cluster_id": self.target_cluster_id,
             "topic_ids": dict(self.topic_ids),
+            "source_topic_ids": dict(self.source_topic_ids),
         }
 
 

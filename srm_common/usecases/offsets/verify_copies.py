@@ -169,6 +169,7 @@ class _Verifying:
             next((one.upstream_cluster_id for one in records.values()), ""),
             clusters.target.admin.cluster_id(),
             topic_ids,
+            {topic: one.upstream_topic_id for topic, one in records.items() if one.upstream_topic_id != NO_TOPIC_ID},
         )
         self._results.sort(key=lambda one: (one.topic, one.partition))
         return Verification(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.offsets.fingerprints import PRIME, Fingerprint
 from srm_common.domain.offsets.verification import PartitionVerified
 from srm_common.domain.offsets.verification_tasks import (
     WHOLE,
@@ -79,18 +80,27 @@ def found(proved: int, proved_from: int, proved_to: int, **fields: Any) -> Findi
 
 def test_results_of_stretches_are_added_up() -> None:
     lost = Difference(DifferenceKind.LOST, 12, 13)
-    one = result(found(10, 0, 10, segments=1, bytes=5), log_start=0, log_end=90, checked_ms=7)
+    one = result(
+        found(10, 0, 10, segments=1, bytes=5, fingerprint=Fingerprint(PRIME - 1, 3)),
+        log_start=0,
+        log_end=90,
+        checked_ms=7,
+    )
     two = result(
         found(5, 10, 12, segments=2, bytes=6, differences=[lost], counts={DifferenceKind.LOST: 1}),
         log_start=0,
         log_end=91,
         checked_ms=6,
     )
-    three = result(found(10, 20, 30, segments=1, bytes=7, not_proved={NotProved.RETENTION: 3}), checked_ms=8)
+    three = result(
+        found(10, 20, 30, segments=1, bytes=7, not_proved={NotProved.RETENTION: 3}, fingerprint=Fingerprint(5, 4)),
+        checked_ms=8,
+    )
     joined = joined_results([one, two, three])
     findings = joined.findings
     assert (findings.proved, findings.segments, findings.bytes) == (25, 4, 18)
     assert (findings.proved_from, findings.proved_to) == (0, 12)
+    assert findings.fingerprint == Fingerprint(4, 7)
     assert (findings.differences, findings.counts) == ([lost], {DifferenceKind.LOST: 1})
     assert findings.not_proved == {NotProved.RETENTION: 3}
     assert (joined.log_start, joined.log_end, joined.checked_ms, joined.fault) == (0, 91, 6, None)

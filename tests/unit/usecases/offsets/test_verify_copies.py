@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 from srm_common.domain.flow import names
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, NotProved
+from srm_common.domain.offsets.fingerprints import NO_BATCHES
 from srm_common.domain.offsets.verification import PartitionVerified, Verdict, Verification, VerificationScope
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
@@ -64,6 +65,10 @@ def test_what_a_flow_has_copied_is_proved_to_its_end(copied: Sides) -> None:
     assert (one.findings.proved, one.findings.not_proved, one.findings.proved_to) == (60, {}, 60)
     assert found.evidence.topic_ids.keys() == {COPY}
     assert found.evidence.source_cluster_id
+    assert found.evidence.source_topic_ids == {
+        "orders": copied.clusters().source.admin.describe_topics(["orders"])["orders"].topic_id
+    }
+    assert one.to_json()["fingerprint"] == one.findings.fingerprint.to_bytes().hex()
     assert found.to_json()["counts"] == {"proved": 1, "nothing": 1}
     assert PartitionVerified.from_json(one.to_json()) == one
 
@@ -83,6 +88,7 @@ def test_joined_segments_are_proved_as_before(copied: Sides) -> None:
     sync_checkpoints(copied.clusters(), at_once=True)
     after = the_one(verified(copied)).findings
     assert after.proved == before.proved == 96
+    assert after.fingerprint == before.fingerprint != NO_BATCHES
     assert not after.different
     assert after.segments <= before.segments
 
