@@ -49,7 +49,7 @@ class ReplicateOperator(SparkJobOperator):
             params.options(context["run_id"])
             with open_flow(self.config, self.flow) as (now, clusters):
                 settings = now.flow
-                connections = load_configuration(Path(self.config)).connection_environment(settings.name)
+                secrets = load_configuration(Path(self.config)).secret_variables(settings.name)
                 if self._copied_here(now, clusters, params, context["run_id"]):
                     return
         selection = RunSelection(
@@ -70,7 +70,7 @@ class ReplicateOperator(SparkJobOperator):
                 *("--selection", str(file)),
                 *params.arguments(),
             ]
-            self.submit(context, settings, job_path("replicate.py"), arguments, connections, folder)
+            self.submit(context, settings, job_path("replicate.py"), arguments, secrets, folder)
 
     def _copied_here(self, now: EffectiveFilters, clusters: FlowClusters, params: RunParams, run_id: str) -> bool:
         """Copy without Spark, if that will do."""

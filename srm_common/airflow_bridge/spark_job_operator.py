@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, spark_settings
+from srm_common.settings_files.secret_variables import hand_over
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -44,28 +45,27 @@ class SparkJobOperator(SparkSubmitOperator):
         settings: FlowSettings,
         job: str,
         arguments: Sequence[str],
-        connections: Mapping[str, str],
+        secrets: Mapping[str, str],
         folder: Path,
     ) -> None:
         """Submit ``job`` for a flow and wait for its end.
 
         Args:
             job: its file, see :func:`job_path`.
-            connections: Airflow connections, as variables of the job's environment.
-            folder: for the driver's temporary files.
+            secrets: variables that the driver needs, and no other process of Spark may inherit.
+            folder: for the driver's temporary files, and until it has read them, for ``secrets``.
 
         Raises:
             AirflowException: it failed, with the job's last word; AirflowFailException where no retry helps.
         """
         self.application = job
         self._spark_binary = str(submit_wrapper())
-        # Neither arguments nor env_vars have connections: on some masters the provider writes these into the command
-        # line.
+        # Neither arguments nor env_vars have secrets: on some masters the provider writes these into the command line.
         self.env_vars = spark_environment()
         self.conf = launch_settings(settings, folder)
         self.application_args = list(arguments)
         try:
-            with environment({**connections, "TMPDIR": str(folder)}):
+            with environment({**hand_over(folder / "secrets.json", secrets), "TMPDIR": str(folder)}):
                 super().execute(context)
         except AirflowException as failure:
             raise self._submit_failure(failure, settings, context["run_id"]) from None

@@ -67,7 +67,7 @@ class VerifyOperator(SparkJobOperator):
                 if here is not None:
                     partitions, faults = list(here.partitions), here.faults
                 else:
-                    connections = configuration.connection_environment(settings.name)
+                    secrets = configuration.secret_variables(settings.name)
                     with run_folder() as folder:
                         arguments = [
                             *("--flow", str(settings.name)),
@@ -76,7 +76,7 @@ class VerifyOperator(SparkJobOperator):
                             *params.arguments(None if resume_since is None else resume_since.isoformat()),
                         ]
                         try:
-                            self.submit(context, settings, job_path("verify.py"), arguments, connections, folder)
+                            self.submit(context, settings, job_path("verify.py"), arguments, secrets, folder)
                         except AirflowException as error:
                             failure = error
                     partitions = kept_results(clusters, selection.wants, began_ms)

@@ -3,8 +3,9 @@
 A connection's extra holds librdkafka settings, as for Airflow's Kafka provider; its host and port give the address, its
 login and password the user. Where a process finds it:
 
-* the environment variable ``AIRFLOW_CONN_<ID>``, as everywhere in Airflow: the only way in the Spark driver, to which
-  :mod:`srm_common.airflow_bridge.spark_job_operator` hands it down, and the easy way for ``srm-control``;
+* the variable ``AIRFLOW_CONN_<ID>``, as everywhere in Airflow: the only way in the Spark driver, to which
+  :mod:`srm_common.airflow_bridge.spark_job_operator` hands it over in a file, or which has it in its own environment
+  where it runs on another machine; and the easy way for ``srm-control``;
 * in a task, Airflow's own lookup (secrets backends, then the database by its API);
 * elsewhere with an Airflow home: the same lookup, in Airflow's database.
 """
@@ -22,6 +23,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from srm_common.account import home_folder
 from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
+from srm_common.settings_files.secret_variables import variable
 
 VARIABLE_PREFIX = "AIRFLOW_CONN_"
 _DEFAULT_PORT = 9092
@@ -122,8 +124,9 @@ def variable_name(conn_id: str) -> str:
 
 
 def from_environment(conn_id: str) -> AirflowConnection | None:
-    """The connection as the environment has it. Raises :class:`ConfigError` when its value cannot be read."""
-    text = os.environ.get(variable_name(conn_id))
+    """The connection as the environment has it, or the file that was handed over. Raises :class:`ConfigError` when its
+    value cannot be read."""
+    text = variable(variable_name(conn_id))
     return AirflowConnection.parse(conn_id, text) if text else None
 
 

@@ -27,6 +27,7 @@ from srm_common.settings_files.configuration_files import configuration_files, l
 from srm_common.settings_files.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
 from srm_common.settings_files.findings import at_entry, pair_faults, registry_faults
 from srm_common.settings_files.providers import Providers
+from srm_common.settings_files.secret_variables import refer, referred
 from srm_common.settings_files.user_classes import filter_class, policy_of
 
 CONNECTION = "connection"
@@ -83,10 +84,13 @@ class Configuration:
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
         return tuple(flow for flow in self.flows.values() if flow.enabled)
 
-    def connection_environment(self, name: FlowName) -> dict[str, str]:
-        """Environment variables by which a child process finds the flow's Airflow connections. They hold secrets."""
+    def secret_variables(self, name: FlowName) -> dict[str, str]:
+        """Variables by which another process finds the flow's Airflow connections and what the files refer to in this
+        one's environment, for :func:`~srm_common.settings_files.secret_variables.hand_over`. Raises
+        :class:`ConfigError`."""
         found = (self.connections.get(alias) for alias in (name.source, name.target))
-        return {connection.variable: connection.to_json() for connection in found if connection is not None}
+        connections = {one.variable: one.to_json() for one in found if one is not None}
+        return {**referred(), **connections}
 
     def find(self, name: str | FlowName, key: str) -> Found:
         """Where the value of ``key`` comes from for a flow, and what it overrides. Raises :class:`ConfigError`."""
@@ -109,7 +113,9 @@ def load_configuration(
     """
     entries = (*read_entries(configuration_files(path)), *more)
     layers = Layers.of(entries, listed_aliases(entries))
-    return _Loader(path, entries, layers, Providers.of(layers.top), connections).configuration()
+    providers = Providers.of(layers.top)
+    refer(name for entry in entries for name in providers.variables(entry.value))
+    return _Loader(path, entries, layers, providers, connections).configuration()
 
 
 class _Loader:

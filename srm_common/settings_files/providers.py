@@ -6,15 +6,15 @@ Kafka, which leaves the text standing, a value that is not there is an error: it
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
 from srm_common.settings_files.properties import read_properties
+from srm_common.settings_files.secret_variables import variable
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # ConfigTransformer.DEFAULT_PATTERN
 _CLASSES = {
@@ -36,18 +36,24 @@ class Providers:
     """Resolves references while one configuration is loaded; files are read once."""
 
     declared: Mapping[str, _Provider]
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     _files: dict[Path, dict[str, str]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, top: Scope, environment: Mapping[str, str] | None = None) -> Providers:
+    def of(cls, top: Scope) -> Providers:
         """Read ``config.providers``. Raises :class:`ConfigError` for a provider that cannot be had."""
         providers = {kind: _Provider(kind) for kind in _CLASSES.values()}
         listed = top.get("config.providers")
         for name in (part.strip() for part in (listed.value if listed else "").split(",")):
             if name:
                 providers[name] = _declared(name, top, listed)
-        return cls(providers) if environment is None else cls(providers, environment)
+        return cls(providers)
+
+    def variables(self, text: str) -> Iterator[str]:
+        """The environment variables that ``text`` refers to."""
+        for match in _REFERENCE.finditer(text) if "${" in text else ():
+            provider = self.declared.get(match[1])
+            if provider is not None and provider.kind == "env":
+                yield match[4]
 
     def resolve(self, entry: Entry, text: str | None = None) -> str:
         """The value of ``entry`` with every reference replaced. Raises :class:`ConfigError`."""
@@ -64,9 +70,10 @@ class Providers:
         if provider.kind == "env":
             if provider.allowed_names is not None and not provider.allowed_names.fullmatch(key):
                 raise _fault(entry, f"config.providers.{name}.param.allowlist.pattern does not allow {match[0]}")
-            if key not in self.environment:
+            found = variable(key)
+            if found is None:
                 raise _fault(entry, f"the environment has no variable {key}, which {match[0]} asks for")
-            return self.environment[key]
+            return found
         if not path:
             raise _fault(entry, f"{match[0]} names no path; write ${{{name}:/path:key}}")
         place = Path(path)

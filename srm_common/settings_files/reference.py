@@ -238,9 +238,11 @@ password become `sasl.username` and `sasl.password`. Settings of the cluster in 
 the password in its own field: Airflow shows an extra to its administrators, and masks only what has *password* or the
 like in its key, not what `sasl.jaas.config` contains.
 
-Tasks get it from Airflow. The Spark driver finds it in its environment as `AIRFLOW_CONN_KAFKA_EAST`, set by the task:
-there are no secrets on a command line. If the driver runs on another machine (cluster mode), set that variable for it
-there. `srm-control` looks for the same variable, then in the Airflow of `AIRFLOW_HOME`.
+Tasks get it from Airflow, and hand it to the Spark driver in a file that the driver removes as soon as it has read it
+([security.md](security.md#the-environment-of-spark)): there are no secrets on a command line, and none in the
+environment of Spark's processes. A driver that you submit yourself, or that runs on another machine (cluster mode),
+looks for the variable `AIRFLOW_CONN_KAFKA_EAST` in its environment; set it there. `srm-control` looks for the same
+variable, then in the Airflow of `AIRFLOW_HOME`.
 
 ## Secrets
 

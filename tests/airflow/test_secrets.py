@@ -1,5 +1,6 @@
-"""Passwords that reach tasks in four ways are in nothing that Airflow, its processes or this project write down: after
-a run that works, in Spark, and after runs with a wrong password or a host that is gone."""
+"""Passwords that reach tasks in five ways are in nothing that Airflow, its processes or this project write down, and in
+no environment that they do not come from: after a run that works, in Spark, and after runs with a wrong password or a
+host that is gone."""
 
 from __future__ import annotations
 
@@ -31,8 +32,13 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 
 #: By the way that a password takes, which is its user's name, too. Looked for as they are.
 CANARIES = {
-    way: f"c4n4ry-by-{way}-{number}q7" for number, way in enumerate(("backend", "database", "file", "environment"))
+    way: f"c4n4ry-by-{way}-{number}q7"
+    for number, way in enumerate(("backend", "database", "file", "environment", "variable"))
 }
+#: The environment of Airflow's own processes has these, as the administrator wants it.
+_OF_ENVIRONMENT = {"environment", "variable"}
+#: In the command lines of Spark's Python processes.
+_SPARK = ("spark_jobs", "spark_daemon", "pyspark")
 _WORK = {"srm.a.b": "success", "srm.c.b": "failed", "srm.d.b": "failed"}
 _KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 
@@ -68,7 +74,7 @@ def kafkas() -> Iterator[tuple[LocalKafka, LocalKafka]]:
 
 
 class _Watch:
-    """Command lines of all processes of an Airflow, as long as it is open."""
+    """Command lines and environments of all processes of an Airflow, as long as it is open."""
 
     def __init__(self, airflow: LocalAirflow) -> None:
         self._marker = airflow.environment[MARKER]
@@ -77,6 +83,8 @@ class _Watch:
         self._thread = threading.Thread(target=self._look)
         self.seen: dict[str, str] = {}
         self.programs: set[str] = set()
+        #: By kind of process, the secrets in the environments of any of them.
+        self.environments: dict[str, set[str]] = {}
 
     def __enter__(self) -> _Watch:
         self._thread.start()
@@ -95,11 +103,16 @@ class _Watch:
                         self._look_at(psutil.Process(pid))
 
     def _look_at(self, process: psutil.Process) -> None:
-        if process.environ().get(MARKER) != self._marker:
+        with process.oneshot():
+            name, words, environment = process.name(), " ".join(process.cmdline()), process.environ()
+        if environment.get(MARKER) != self._marker:
             self._others.add(process.pid)
             return
-        self.seen[f"command line of {process.pid}: {process.name()}"] = " ".join(process.cmdline())
-        self.programs.add(process.name())
+        self.seen[f"command line of {process.pid}: {name}"] = words
+        self.programs.add(name)
+        spark = name == "java" or ("python" in name and any(word in words for word in _SPARK))
+        kind = f"{name} of Spark" if spark else "Airflow's"
+        self.environments.setdefault(kind, set()).update(_canaries_in(str(environment)))
 
 
 def test_passwords_are_in_nothing_that_is_written_down(
@@ -116,6 +129,7 @@ def test_passwords_are_in_nothing_that_is_written_down(
         environment = {
             "SRM_CONFIG": str(_configuration(tmp_path, source, dead.address, name)),
             "CANARY": CANARIES["environment"],
+            "AIRFLOW_CONN_KAFKA_E": json.dumps(_connection("variable", target)),
             "AIRFLOW_CONN_SMTP_DEFAULT": mailbox.connection,
             "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
             "AIRFLOW__SECRETS__BACKEND": "airflow.secrets.local_filesystem.LocalFilesystemBackend",
@@ -138,7 +152,9 @@ def test_passwords_are_in_nothing_that_is_written_down(
             ends = [text[-2000:] for dag, texts in logs.items() if states[dag] != _WORK[dag] for text in texts.values()]
             assert states == _WORK, "\n\n".join(ends)
             seen = watch.seen | _told(airflow, runs)
-            assert {"java"} < watch.programs, "Spark has copied"
+            assert watch.environments.pop("Airflow's") == _OF_ENVIRONMENT
+            assert watch.environments.keys() > {"java of Spark"}, "Spark has copied"
+            assert set().union(*watch.environments.values()) == set(), watch.environments
             assert mailbox.mails, "flows that fail raise alarms"
         seen["mails"] = "".join(map(str, mailbox.mails))
     dead.release()
@@ -171,10 +187,11 @@ def _connection(way: str, kafka: LocalKafka) -> dict[str, Any]:
 
 
 def _configuration(folder: Path, source: LocalKafka, dead: str, topic: str) -> Path:
-    """Three flows to ``b``: from ``a``, and from two that cannot be logged into or reached."""
+    """Three flows to ``b``: from ``a``, and from two that cannot be logged into or reached; and a cluster that no flow
+    uses."""
     secrets = folder / "hidden.properties"
     secrets.write_text(f"password = {CANARIES['file']}\n")
-    lines = ["clusters = a, b, c, d", "a.connection = kafka_a", "b.connection = kafka_b"]
+    lines = ["clusters = a, b, c, d, e", *(f"{alias}.connection = kafka_{alias}" for alias in "abe")]
     for alias, servers, user, password in (
         ("c", source.bootstrap_servers, "file", f"${{file:{secrets}:password}}"),
         ("d", dead, "environment", "${env:CANARY}"),

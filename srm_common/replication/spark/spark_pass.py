@@ -25,6 +25,7 @@ from srm_common.replication.spark.installed_pyspark import prefer_installed_pysp
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
 from srm_common.replication.spark.sql_pass import SqlPasses
+from srm_common.settings_files.secret_variables import none_inherited
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -45,7 +46,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     ``settings`` gives, for a master, what to fill in where the operator said nothing. ``master`` None: the one that
     ``spark-submit`` was given. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
     ours whatever ``spark-defaults.conf`` says, since only the JVM reads that file. Workers on this machine run this
-    process's Python, unless ``PYSPARK_PYTHON`` says otherwise.
+    process's Python, unless ``PYSPARK_PYTHON`` says otherwise. A JVM that is started here, and so its children, do
+    without the environment's secrets.
 
     Raises :class:`SparkFailed` when it did not start.
     """
@@ -68,7 +70,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         os.environ.update(account_environment())
         try:
             # Standard output is for results; what a JVM prints is none.
-            gateway = SparkContext._gateway or launch_gateway(launch, {"stdout": 2})  # type: ignore[no-untyped-call]
+            with none_inherited():
+                gateway = SparkContext._gateway or launch_gateway(launch, {"stdout": 2})  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError) as error:
             raise _not_started(error) from error
         SparkContext._ensure_initialized(gateway=gateway)

@@ -51,7 +51,7 @@ def airflow(
         f"""\
 clusters = a, b
 a.bootstrap.servers = {source.bootstrap_servers}
-# Tasks ask Airflow for this one, and the Spark driver finds it in its environment.
+# Tasks ask Airflow for this one, and hand it over to the Spark driver in a file.
 b.connection = kafka_b
 a->b.enabled = true
 a->b.topcs = mistyped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -15,6 +16,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.kafka.state import driver_presence
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.run_folder import PREFIX
+from srm_common.settings_files.secret_variables import FILE
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.java import temporary_folder
@@ -43,12 +45,15 @@ def test_a_killed_spark_job_is_tried_again_without_loss_or_repeat(
     with settings(airflow, "run.max.seconds = 900"):
         run_id = airflow.trigger(DAG_ID, {"topics": [topic]})
         wait_until(copying(airflow, run_id, f"a.{topic}", target), 300, "copying")
+    handed_over = set()
     for process in spark_processes(airflow, run_id):
         with contextlib.suppress(psutil.NoSuchProcess):
-            # The connection is in the job's environment, which its own user alone may read, and in no argument.
-            assert PASSWORD in process.environ()["AIRFLOW_CONN_KAFKA_B"]
-            assert not any(PASSWORD in argument for argument in process.cmdline())
+            # It has been there: the driver has reached the target.
+            assert PASSWORD not in str((process.environ(), process.cmdline()))
+            handed_over.add(Path(process.environ()[FILE]))
             process.kill()
+    (file,) = handed_over
+    assert not file.exists(), "the driver has read it"
     write(source, topic, 500, first=1000)
     assert airflow.wait_for_run(DAG_ID, run_id) == "success", airflow.task_states(DAG_ID, run_id)
     assert airflow.tasks(DAG_ID, run_id)["replicate"]["try_number"] == 2

@@ -18,7 +18,7 @@ from srm_common import airflow_bridge
 # As ``spark_job_operator.submit_wrapper``, which imports Airflow, has it: tests/airflow/test_install.py.
 WRAPPER = str(Path(airflow_bridge.__path__[0], "srm-spark-submit"))
 # All that the wrapper and the stand-in call, but setpriv.
-TOOLS = ("sh", "sleep", "dirname", "cat")
+TOOLS = ("sh", "sleep", "dirname", "cat", "env")
 
 
 @pytest.fixture
@@ -95,6 +95,29 @@ def test_its_output_ends_when_spark_does(spark_home: Path, path: str, tmp_path: 
         [WRAPPER, "exit 3", "--x", "a b"], env=environment, capture_output=True, text=True, timeout=300
     )
     assert (done.returncode, done.stdout) == (3, "arguments: exit 3 --x a b\n")
+
+
+def test_spark_does_without_what_is_withheld_and_stays_the_same_process(
+    spark_home: Path, path: str, tmp_path: Path
+) -> None:
+    note, home = tmp_path / "note", tmp_path / "a=b"
+    spark_home.rename(home)
+    withheld = {"AIRFLOW_CONN_KAFKA": "hush", "my-secret.2": "hush", "LEFT": "hush * $HOME\nX=hush"}
+    environment = {"PATH": path, "SPARK_HOME": str(home), "NOTE": str(note), "KEPT": "a b", **withheld}
+    process = subprocess.Popen(
+        [WRAPPER, "env", "--x", "a b"],
+        env={**environment, "SRM_WITHHELD": f"{' '.join(withheld)} ABSENT"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    assert wait_for(note) == process.pid
+    first, *variables = output.splitlines()
+    assert first == "arguments: env --x a b"
+    assert {"KEPT=a b", f"NOTE={note}", f"SPARK_HOME={home}"} <= set(variables)
+    assert "hush" not in output
+    assert "SRM_WITHHELD" not in output
 
 
 def test_spark_beside_the_interpreter_is_found(spark_home: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.airflow_connections import AirflowConnection, from_environment, variable_name
 from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.settings_files.secret_variables import hand_over
 
 BASE = "clusters = A, B\nA.connection = kafka_east\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 ROOT = Path(__file__).parents[3]
@@ -111,26 +112,31 @@ def test_repr_hides_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "hush" not in repr(configuration) + repr(configuration.connections)
 
 
-def test_a_child_process_finds_it_by_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by_file", [True, False], ids=["by a file", "by its environment"])
+def test_another_process_finds_it(tmp_path: Path, by_file: bool) -> None:
     """As the Spark driver does: no Airflow in the process, nothing on its command line."""
     extra = {"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN"}
-    connection = AirflowConnection("kafka_east", host="h", login="u", password="p", extra=extra)
+    connection = AirflowConnection("kafka_east", host="h", login="u", password="hush", extra=extra)
     path = tmp_path / "srm.properties"
     path.write_text(BASE)
     configuration = load_configuration(path, {"kafka_east": connection}.get)
-    handed_down = configuration.connection_environment(FlowName("A", "B"))
-    assert list(handed_down) == [variable_name("kafka_east")] == ["AIRFLOW_CONN_KAFKA_EAST"]
+    secrets = configuration.secret_variables(FlowName("A", "B"))
+    assert json.loads(secrets[variable_name("kafka_east")])["password"] == "hush"
+    file = tmp_path / "secrets.json"
+    handed_over = hand_over(file, secrets) if by_file else secrets
+    assert ("hush" in str(handed_over)) is not by_file
     code = (
         "import sys; from pathlib import Path; from srm_common.settings_files.configuration import load_configuration; "
         "from srm_common.settings_files.airflow_connections import from_environment; "
-        "flow = load_configuration(Path(sys.argv[1]), from_environment).flow('A->B'); "
-        "print(flow.source.confluent['sasl.password'], 'airflow' in sys.modules)"
+        "flows = [load_configuration(Path(sys.argv[1]), from_environment).flow('A->B') for _ in range(2)]; "
+        "print(*[flow.source.confluent['sasl.password'] for flow in flows], 'airflow' in sys.modules)"
     )
+    environment = {**os.environ, **handed_over, "PYTHONPATH": str(ROOT)}
     answer = subprocess.run(
-        [sys.executable, "-c", code, str(path)], env={**os.environ, **handed_down, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=True, timeout=300,
-    )  # fmt: skip
-    assert answer.stdout.split() == ["p", "False"]
+        [sys.executable, "-c", code, str(path)], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert answer.stdout.split() == ["hush", "hush", "False"], answer.stderr
+    assert not file.exists(), "it is gone once it is read"
 
 
 def test_without_asking_a_cluster_is_known_by_its_connections_name(tmp_path: Path) -> None:
