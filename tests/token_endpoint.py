@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class TokenEndpoint:
-    """Knows one client, "me" with the secret "hush", and gives it the tokens t1, t2, ...
+    """Knows one client, "me" with a secret, and gives it the tokens t1, t2, ...
 
     ``asked`` are the (login, form) pairs that it was asked with. The first answers have the statuses of ``failures``.
     ``lifetime`` is what it says of tokens, in seconds.
@@ -57,7 +57,10 @@ class TokenEndpoint:
 
 @contextmanager
 def serving(
-    tls: ssl.SSLContext | None = None, token: Callable[[int], str] = "t{}".format, lifetime: float = 3600
+    tls: ssl.SSLContext | None = None,
+    token: Callable[[int], str] = "t{}".format,
+    lifetime: float = 3600,
+    secret: str = "hush",
 ) -> Iterator[TokenEndpoint]:
     """A token endpoint at http://127.0.0.1, or at https://localhost."""
 
@@ -68,7 +71,7 @@ def serving(
             endpoint.asked.append((login, form))
             if endpoint.troubled(self):
                 return
-            status = 200 if login == "me:hush" else 401
+            status = 200 if login == f"me:{secret}" else 401
             self.send_response(endpoint.failures.pop(0) if endpoint.failures else status)
             self.send_header("Content-Type", "application/json")  # librdkafka takes nothing else
             self.end_headers()
