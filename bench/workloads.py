@@ -108,6 +108,8 @@ _ALL = (
              transforms=_FILTER_AND_HEADER, sql=_SQL),
     Workload("100b-sql", "100 B JSON, lz4, a filter and a header by SQL", 100, "lz4", 16_384, 100_000, 1 * GB,
              transforms=_FILTER_AND_HEADER, sql=_SQL),
+    Workload("1k-spark-sql", "1 KB JSON, lz4, a filter and a header by Spark", 1024, "lz4", 131_072, 100_000, 4 * GB,
+             transforms=_FILTER_AND_HEADER, sql=_SPARK_SQL),
     Workload("100b-spark-sql", "100 B JSON, lz4, a filter and a header by Spark", 100, "lz4", 16_384, 100_000, 1 * GB,
              transforms=_FILTER_AND_HEADER, sql=_SPARK_SQL),
     Workload("idle", "5 busy topics (1 KB, lz4) among 200 empty ones", 1024, "lz4", 131_072, 100_000, 2 * GB,
