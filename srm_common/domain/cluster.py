@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 #: In every client of librdkafka. Its admin clients and producers ask for metadata as Kafka's producer does, and brokers
 #: whose ``auto.create.topics.enable`` is on then create each topic that is asked about. kafka-python's connections are
@@ -38,6 +38,20 @@ class JavaStore:
     key_password: str | None = field(default=None, repr=False)
 
 
+class OwnCertificate(Protocol):
+    """The certificate by which TLS shows who the client is. It is read when asked for, where the client is."""
+
+    @property
+    def place(self) -> str:
+        """Where it comes from, for sentences."""
+
+    def chain(self) -> str:
+        """With those that come with it, as PEM. Raises OSError and ValueError."""
+
+    def subject(self) -> str | None:
+        """Whose it is, as Java writes it, None where that cannot be read."""
+
+
 @dataclass(frozen=True)
 class ClusterSettings:
     """One cluster alias and its connection settings. Picklable; ``repr`` shows no credentials.
@@ -56,6 +70,8 @@ class ClusterSettings:
     ``truststore`` and ``keystore`` are Java's, which neither library can read: what is in them is added when a client
     is made (:mod:`srm_common.kafka.client.security`).
 
+    ``own_certificate`` is the client's, of whichever of these kinds it is; None where it shows none.
+
     ``clients`` holds the settings of the kinds of clients that have others than these.
 
     ``schema_registry`` is the registry of the schemas of the cluster's records, None where the file names none.
@@ -71,6 +87,7 @@ class ClusterSettings:
     request_timeout_ms: int | None = None
     truststore: JavaStore | None = None
     keystore: JavaStore | None = None
+    own_certificate: OwnCertificate | None = None
     clients: Mapping[Client, ClusterSettings] = field(default_factory=dict, repr=False, hash=False)
     schema_registry: RegistrySettings | None = field(default=None, hash=False)
 

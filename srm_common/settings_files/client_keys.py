@@ -20,6 +20,7 @@ from srm_common.domain.cluster import (
 )
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
+from srm_common.settings_files.own_certificate import ConfiguredCertificate
 from srm_common.settings_files.registry_keys import REGISTRY_KEYS, registry_settings
 from srm_common.settings_files.tls_keys import Connection, tls_settings
 
@@ -207,6 +208,7 @@ def cluster_settings(
         owner,
         timeout_ms,
         *stores,
+        ConfiguredCertificate.of(confluent, stores[1]),
         schema_registry=registry_settings(client),
     )
     unused({written[key]: _why_unused(client, key, protocol) for key in written.keys() - client.read - NO_EFFECT})

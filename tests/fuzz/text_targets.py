@@ -24,7 +24,7 @@ from srm_common.errors import ConfigError, SrmError
 from srm_common.settings_files.airflow_connections import AirflowConnection
 from srm_common.settings_files.client_keys import parse_jaas
 from srm_common.settings_files.properties import parse_properties
-from srm_common.wire.certificates import of_der, of_pem
+from srm_common.wire.certificates import java_name, java_subject, of_der, of_pem
 from srm_common.wire.java_stores import read_java_store
 from tests.fuzz.target import Target
 
@@ -124,6 +124,13 @@ def _certificate_text() -> bytes:
     return ssl.DER_cert_to_PEM_cert(a_certificate()).encode() * 2
 
 
+#: C=DE,O="a, b",CN=x and an e-mail address, which has no name in RFC 2253.
+_NAME = bytes.fromhex(
+    "303a310b3009060355040613024445310e300c060355040a0c05612c202262310a30080603550403130178310f300d06092a864886f70d010901"
+    "1600"
+)
+
+
 def _resigned(data: bytes, chance: Random) -> bytes:
     return _signed(data[:-20]) if chance.random() < 0.95 else data
 
@@ -185,6 +192,8 @@ TARGETS = (
     ),
     Target("certificate", [a_certificate()], lambda data: of_der([data]), (ValueError,), keep=4),
     Target("certificate-text", [_certificate_text()], _text(of_pem), (ValueError,), keep=27),
+    Target("certificate-subject", [_certificate_text()], _text(java_subject), (ValueError,), keep=27),
+    Target("java-name", [_NAME], java_name, (ValueError,), keep=2),
     Target(
         "java-store",
         [_jks(a_certificate()), _hidden_key()],

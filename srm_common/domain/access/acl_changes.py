@@ -10,10 +10,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from srm_common.domain.access.acls import EVERYONE, AclBinding, Operation, Permission, TopicPattern
+from srm_common.domain.access.acls import (
+    EVERYONE,
+    NAME_IT,
+    AclBinding,
+    Permission,
+    TopicPattern,
+    writers,
+)
 from srm_common.domain.topics.actions import Difference, action_json
 
-NAME_IT = "configure it with sync.topic.acls.replicator.principals"
 REVOKED = "the source no longer has it, or nothing that it covers is copied"
 GONE = "it is already gone; only its record is removed"
 #: How many writers of one plan are named.
@@ -170,13 +176,9 @@ def other_writers(
 
     Nothing is done about it: a DENY would win over every right that an operator gives in a failover.
     """
-    names = sorted(copies)
     found = []
-    for binding in sorted(existing):
-        if binding.permission is not Permission.ALLOW or binding.operation not in (Operation.WRITE, Operation.ALL):
-            continue
-        written = [] if binding.principal in replicators else binding.topics.among(names)
-        if written:
+    for binding, written in writers(existing, copies).items():
+        if binding.principal not in replicators:
             what = written[0] if len(written) == 1 else f"{len(written)} copies"
             found.append(f"{binding.principal} may write to {what} on {cluster} by '{binding}'")
     if not found:
@@ -198,14 +200,8 @@ def first_binding_locks_out(
 
     With that setting a topic is open to everyone until its first binding is created, and closed from then on.
     """
-    mine = [
-        one.topics
-        for one in existing
-        if one.permission is Permission.ALLOW
-        and one.operation in (Operation.WRITE, Operation.ALL)
-        and one.principal in {EVERYONE, *replicators}
-    ]
     names = sorted(copies)
-    open_ = set(names).difference(*(one.among(names) for one in mine))
+    mine = [written for one, written in writers(existing, names).items() if one.principal in {EVERYONE, *replicators}]
+    open_ = set(names).difference(*mine)
     touched = {copy for one in wanted for copy in one.topics.among(names)}
     return min(touched & open_, default=None)

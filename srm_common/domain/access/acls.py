@@ -14,6 +14,9 @@ why. Invariant, tested as such:
 * none of them gives a right to change a copy;
 * no DENY among them can be about the replicator itself.
 
+The replicator's principal may be unknown, as with a certificate. It writes to copies, though, so that it is one of
+those whom the target's own bindings allow that, or a super user, whom no DENY is about: none of those gets a DENY.
+
 Where a DENY cannot be carried over, the ALLOWs that it would limit are left out as well, with a notice.
 """
 
@@ -30,6 +33,7 @@ from srm_common.domain.flow import FlowSettings
 EVERYONE = "User:*"
 ANY_HOST = "*"
 EVERY_TOPIC = "*"
+NAME_IT = "configure it with sync.topic.acls.replicator.principals"
 
 
 class Pattern(StrEnum):
@@ -262,8 +266,25 @@ class _PatternMap:
         return not beginning(self._others, prefix) and len(beginning(self._downstream, prefix)) == copies
 
 
+def writers(existing: Iterable[AclBinding], copies: Collection[str]) -> dict[AclBinding, list[str]]:
+    """Bindings of the target by which somebody may write to copies, and these."""
+    names = sorted(copies)
+    found = {}
+    for binding in sorted(existing):
+        if binding.permission is Permission.ALLOW and binding.operation in (Operation.WRITE, Operation.ALL):
+            written = binding.topics.among(names)
+            if written:
+                found[binding] = list(written)
+    return found
+
+
 def wanted_acls(
-    bindings: Iterable[AclBinding], copies: Copies, replicators: Collection[str], *, source: str
+    bindings: Iterable[AclBinding],
+    copies: Copies,
+    replicators: Collection[str],
+    *,
+    source: str,
+    suspects: Collection[str] = (),
 ) -> WantedAcls:
     """The bindings that the copies are to have.
 
@@ -271,8 +292,10 @@ def wanted_acls(
         bindings: all bindings on topics of the source.
         replicators: the principals of the replicator on the target; no DENY is made for them.
         source: alias of the source, for reasons.
+        suspects: principals any of which may be the replicator, where that is unknown. No DENY is made for them,
+            either, and what it would limit is left out.
     """
-    return _Rules(copies, replicators, source).apply(sorted(bindings))
+    return _Rules(copies, replicators, suspects, source).apply(sorted(bindings))
 
 
 @dataclass(frozen=True)
@@ -285,9 +308,10 @@ class _Allow:
 
 
 class _Rules:
-    def __init__(self, copies: Copies, replicators: Collection[str], source: str) -> None:
+    def __init__(self, copies: Copies, replicators: Collection[str], suspects: Collection[str], source: str) -> None:
         self._map = _PatternMap(copies)
         self._replicators = frozenset(replicators)
+        self._suspects = frozenset(suspects)
         self._source = source
         self._wanted: dict[AclBinding, str] = {}
         self._notices: list[str] = []
@@ -335,17 +359,28 @@ class _Rules:
         if not covered and any(pattern.prefix is not None for allow in limited for pattern in allow.patterns):
             # A copy that is made later may come under a prefix that is allowed now: the DENY is there before it.
             patterns = self._map.ahead(deny.topics)
-        if deny.principal != EVERYONE:
-            self._want(deny, patterns, deny)
-            return []
         # A DENY for everyone would include the replicator, so there is one for each principal with an ALLOW.
-        for principal in {allow.carried.principal for allow in limited} - self._replicators - {EVERYONE}:
+        denied = {deny.principal} if deny.principal != EVERYONE else {allow.carried.principal for allow in limited}
+        denied -= self._replicators | {EVERYONE}
+        spared = {one for one in denied if not self._suspects.isdisjoint((one, EVERYONE))}
+        for principal in denied - spared:
             self._want(replace(deny, principal=principal), patterns, deny)
-        return [allow for allow in limited if allow.carried.principal == EVERYONE] if covered else []
+        if patterns:
+            self._notices += [self._spared(deny, principal) for principal in sorted(spared)]
+        unlimited = spared if patterns else set()
+        if covered if deny.principal == EVERYONE else unlimited:
+            unlimited = unlimited | {EVERYONE}
+        return [allow for allow in limited if allow.carried.principal in unlimited]
 
     def _want(self, binding: AclBinding, patterns: Iterable[TopicPattern], origin: AclBinding) -> None:
         for pattern in patterns:
             self._wanted.setdefault(replace(binding, topics=pattern), f"'{origin}' of {self._source}")
+
+    def _spared(self, deny: AclBinding, principal: str) -> str:
+        return (
+            f"'{deny}' of {self._source} is not carried over to {principal}, which may write to copies and so may be "
+            f"the replicator, whose principal is unknown; {NAME_IT}"
+        )
 
     def _too_many(self, binding: AclBinding) -> str:
         return (

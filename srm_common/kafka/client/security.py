@@ -52,19 +52,15 @@ def own_chain(cluster: ClusterSettings) -> str:
     Raises:
         ConfigError: it cannot be read.
     """
-    _, own = _stores(cluster)
-    texts = cluster.kafka_python.get("ssl_context")
-    if own is not None:
-        return own.chain or ""
-    if isinstance(texts, PemTexts) and texts.chain:
-        return texts.chain
-    file = texts.chain_file if isinstance(texts, PemTexts) else cluster.kafka_python.get("ssl_certfile")
-    if file is None:
+    own = cluster.own_certificate
+    if own is None:
         return ""
     try:
-        return Path(file).read_text()
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file} of cluster '{cluster.alias}' cannot be read: {error}") from error
+        return own.chain()
+    except OSError as error:
+        raise ConfigError(f"{own.place} of cluster '{cluster.alias}' cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{own.place} of cluster '{cluster.alias}' cannot be used: {error}") from error
 
 
 def registry_tls(cluster: ClusterSettings) -> ssl.SSLContext:

@@ -7,12 +7,12 @@ binding without a record.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from srm_common.domain.access.acl_changes import (
-    NAME_IT,
     CreateAcls,
     DeleteAcls,
     UnknownAcls,
@@ -21,7 +21,7 @@ from srm_common.domain.access.acl_changes import (
     other_writers,
     reconcile,
 )
-from srm_common.domain.access.acls import AclBinding, Copies, Permission, wanted_acls
+from srm_common.domain.access.acls import AclBinding, Copies, Permission, wanted_acls, writers
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.principals import login_principal
@@ -130,18 +130,15 @@ def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings
         who = f"{without[0]} has" if len(without) == 1 else f"{' and '.join(without)} have"
         return AclPlan(notices=(f"no ACLs are synced: {who} no authorizer",))
     replicators = replicator_principals(flow)
-    wanted = wanted_acls(here, copies, replicators, source=flow.name.source)
     downstream = set(copies.topics.values())
+    suspects = frozenset() if replicators else {one.principal for one in writers(there, downstream)}
+    wanted = wanted_acls(here, copies, replicators, source=flow.name.source, suspects=suspects)
     notices = [*wanted.notices, *other_writers(there, downstream, replicators, flow.name.target)]
     difference = reconcile(wanted.bindings, there, view.ours)
     if OPEN_UNTIL_FIRST in broker_settings and broker_settings[OPEN_UNTIL_FIRST] != "false":
         locked = first_binding_locks_out(difference.create, there, downstream, replicators)
         if locked is not None:
             return AclPlan(notices=(*notices, _lock_out(flow, locked, replicators)))
-    if not replicators and any(one.permission is Permission.DENY for one in difference.create):
-        notices.append(
-            f"the replicator's principal on {flow.name.target} is unknown; {NAME_IT}, so that it is not denied"
-        )
     return AclPlan(acl_actions(flow.name.target, difference), tuple(notices))
 
 
@@ -155,7 +152,7 @@ def replicator_principals(flow: FlowSettings) -> frozenset[str]:
 
 
 def _lock_out(flow: FlowSettings, topic: str, replicators: Collection[str]) -> str:
-    who = min(replicators, default="'User:...'")
+    who = shlex.quote(min(replicators, default="User:..."))
     return (
         f"no ACLs are synced: the brokers of {flow.name.target} set {OPEN_UNTIL_FIRST}, so that the first binding on "
         f"{topic} would shut the replicator out; grant it WRITE on the copies first (kafka-acls.sh --add --topic "

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
+from cryptography import x509
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 
 from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.domain.flow.principals import login_principal
 from srm_common.domain.settings.layers import Entry
-from srm_common.errors import ConfigError
+from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.security import connection_arguments
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
+from srm_common.testing.logins import broker_settings
+from srm_common.wire.certificates import java_name
 from srm_common.wire.java_stores import read_java_store
 from srm_common.wire.plain_records import NewRecord
+from tests.kafka.acl_commands import grant
 from tests.kafka.authority import Authority
+from tests.kafka.records import eventually
 
 pytestmark = pytest.mark.kafka
 
 _PASSWORD, _KEY_PASSWORD = "store-hush", "key-hush"
 _KINDS = ("JKS", "PKCS12")
+#: With signs that are escaped, and an attribute that Java has no name for.
+_SUBJECT = r"EMAILADDRESS=copier@example.com, CN=copier, OU=copies\, all of them, O=A\=B"
+_NAMES_IN_JAVA = Path(__file__).parents[1] / "java" / "X500Names.java"
 
 
 def keytool(*words: str) -> None:
@@ -43,7 +56,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
         own, trust = str(folder / f"own-{kind}"), str(folder / f"trust-{kind}")
         made = ("-keystore", own, "-storetype", kind, *password)
         other = ("-keypass", _KEY_PASSWORD) if kind == "JKS" else ()  # PKCS12 has one password
-        keytool("-genkeypair", "-alias", "me", "-keyalg", "RSA", "-dname", "CN=copier", "-validity", "2", *made, *other)
+        keytool("-genkeypair", "-alias", "me", "-keyalg", "RSA", "-dname", _SUBJECT, "-validity", "2", *made, *other)
         keytool("-exportcert", "-rfc", "-alias", "me", "-file", str(folder / f"own-{kind}.pem"), *made)
         for alias in ("one", "two"):
             keytool(
@@ -63,6 +76,7 @@ def kafka(stores: Path) -> Iterator[LocalKafka]:
         "listener.name.client.ssl.truststore.type": "PEM",
         "listener.name.client.ssl.truststore.location": str(stores / "clients.pem"),
         "listener.name.client.ssl.client.auth": "required",
+        **broker_settings({}),
     }
     with LocalKafka(client_protocol="SSL", settings=settings) as running:
         yield running
@@ -89,14 +103,52 @@ def test_every_client_logs_in_with_a_store_as_it_is(kafka: LocalKafka, stores: P
     settings = pickle.loads(pickle.dumps(cluster(stores, kind, kafka.bootstrap_servers)))
     topic = f"stores-{kind}"
     kafka.create_topic(topic)
+    assert login_principal(settings) is None  # brokers may have rules for it
+    record = [NewRecord(topic, 0, b"k", b"v")]
+    # One right after the other, as messages tell them: they have the name as the broker knows it.
+    eventually(lambda: _written(kafka, settings, record), 120, "the broker does not see the rights")
     with ClusterLink(settings) as link:
         link.run(lambda: link.open([topic]))
         assert link.leader(topic, 0) is not None
-    assert StateWriter(settings).write("write", [NewRecord(topic, 0, b"k", b"v")]) == 1
     with StateReader(settings) as reader:
         assert reader.partitions(topic) == 1
     assert _PASSWORD not in repr(settings)
     assert _KEY_PASSWORD not in repr(settings)
+
+
+def _written(kafka: LocalKafka, settings: ClusterSettings, record: list[NewRecord]) -> bool:
+    try:
+        return StateWriter(settings).write("write", record) == 1
+    except AccessDenied as error:
+        needed = re.search(r"or what ssl.principal.mapping.rules .* needs .*\(kafka-acls.sh (.*)\)$", str(error))
+        if needed is None:
+            raise
+        grant(kafka, f"kafka-acls.sh --bootstrap-server {kafka.internal_servers} {needed[1]}")
+        return False
+
+
+def test_names_are_as_java_writes_them() -> None:
+    chance = Random(1)
+    names = [_some_name(chance) for _ in range(200)]
+    words = [name.hex() for name in names]
+    command = ["java", str(_NAMES_IN_JAVA), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    expected = [bytes.fromhex(line[1:]).decode() for line in done.stdout.splitlines()]
+    assert [java_name(name) for name in names] == expected
+
+
+def _some_name(chance: Random) -> bytes:
+    """In DER: parts of one or two attributes, of every type of text and some others."""
+    kinds = [value for value in vars(NameOID).values() if isinstance(value, x509.ObjectIdentifier)]
+    kinds = [one for one in kinds if one not in (NameOID.COUNTRY_NAME, NameOID.JURISDICTION_COUNTRY_NAME)]
+    texts = [_ASN1Type.UTF8String, _ASN1Type.PrintableString, _ASN1Type.T61String, _ASN1Type.IA5String]
+    texts += [_ASN1Type.BMPString, _ASN1Type.UniversalString]
+
+    def attribute(kind: x509.ObjectIdentifier) -> x509.NameAttribute[str]:
+        return x509.NameAttribute(kind, "".join(chance.choices('ab \r\0#=,+<>;"\\', k=8)), chance.choice(texts))
+
+    parts = [chance.sample(kinds, chance.choice([1, 1, 2])) for _ in range(chance.randrange(5))]
+    return x509.Name([x509.RelativeDistinguishedName(map(attribute, part)) for part in parts]).public_bytes()
 
 
 @pytest.mark.parametrize("kind", _KINDS)

@@ -105,6 +105,24 @@ def test_certificates_as_text() -> None:
     assert "KEY" not in repr(texts)
 
 
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"ssl_keystore_location": "/own.jks", "ssl_keystore_password": "hush"}, "/own.jks"),
+        ({"ssl_keystore_location": "/own.pem"}, "/own.pem"),
+        ({"ssl_certificate_location": "/own.crt", "ssl_key_location": "/own.key"}, "/own.crt"),
+        ({"ssl_keystore_certificate_chain": "CHAIN", "ssl_keystore_key": "KEY"}, "ssl.keystore.certificate.chain"),
+        ({"ssl_truststore_location": "/ca.jks", "ssl_truststore_password": "hush"}, None),
+    ],
+)
+def test_whose_certificate_a_client_shows_only_brokers_know(settings: dict[str, str], place: str | None) -> None:
+    found = translate(security_protocol="SSL", **settings)
+    assert (found.own_certificate and found.own_certificate.place) == place
+    assert login_principal(found) == ("User:ANONYMOUS" if place is None else None)
+    if found.own_certificate is not None and place != "ssl.keystore.certificate.chain":
+        assert found.own_certificate.subject() is None  # there is no such file
+
+
 def test_oauth() -> None:
     cluster = translate(
         security_protocol="SASL_PLAINTEXT",

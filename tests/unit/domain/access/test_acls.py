@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +23,7 @@ from srm_common.domain.access.acls import (
     wanted_acls,
 )
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow.principals import ANONYMOUS, login_principal
+from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from tests.examples import examples
 
@@ -132,6 +133,24 @@ def test_nothing_gives_a_right_to_change_a_copy_and_nothing_denies_the_replicato
 
 
 @settings(max_examples=examples(300))
+@given(sources, copies_of(), st.sets(st.sampled_from(PRINCIPALS)))
+def test_whoever_may_be_the_replicator_gets_no_deny_and_nobody_more_than_at_the_source(
+    found: list[AclBinding], copies: Copies, suspects: set[str]
+) -> None:
+    there = wanted_acls(found, copies, (), source="x", suspects=suspects).bindings
+    for one in there:
+        if one.permission is Permission.DENY:
+            assert one.principal not in {EVERYONE, *suspects}
+            assert EVERYONE not in suspects
+    for topic, copy in copies.topics.items():
+        for principal in (*PRINCIPALS[:3], "User:stranger"):
+            for host in ("10.0.0.1", "10.0.0.2"):
+                for operation in READS:
+                    if allowed(there, principal, host, copy, operation):
+                        assert allowed(found, principal, host, topic, operation)
+
+
+@settings(max_examples=examples(300))
 @given(sources, copies_of())
 def test_topics_that_are_no_copies_are_left_alone(found: list[AclBinding], copies: Copies) -> None:
     for one in wanted(found, copies).bindings:
@@ -214,6 +233,21 @@ def test_what_is_allowed_and_denied_to_everybody_is_left_out() -> None:
     )
 
 
+def test_what_would_be_denied_to_the_replicator_perhaps_is_left_out_with_what_it_limits() -> None:
+    source = [binding(f"ALLOW READ {user} orders") for user in ("bob", "eve")]
+    source += [binding(f"DENY READ {user} orders 10.0.0.1") for user in ("bob", "eve")]
+    result = wanted_acls(source, Copies(DEFAULT), (), source="x", suspects={"User:bob"})
+    expected = ["ALLOW READ eve x.orders", "DENY READ eve x.orders 10.0.0.1"]
+    assert sorted(result.bindings) == sorted(map(binding, expected))
+    assert result.notices == (
+        "'DENY User:bob READ from 10.0.0.1 on orders' of x is not carried over to User:bob, which may write to copies "
+        "and so may be the replicator, whose principal is unknown; configure it with "
+        "sync.topic.acls.replicator.principals",
+        "'ALLOW User:bob READ on orders' of x is not carried over, because 'DENY User:bob READ from 10.0.0.1 on "
+        "orders', which limits it, cannot be",
+    )
+
+
 def test_a_right_that_another_one_brings_is_limited_too() -> None:
     source = [binding("ALLOW READ bob orders"), binding("ALLOW READ * payments"), binding("DENY DESCRIBE * *")]
     result = wanted(source, Copies(DEFAULT))
@@ -276,7 +310,6 @@ def test_words() -> None:
     [
         ({}, ANONYMOUS),
         ({"security.protocol": "SSL"}, ANONYMOUS),
-        ({"security.protocol": "SSL", "ssl.certificate.location": "/x"}, None),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}, "User:srm"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "srm"}, "User:srm"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.username": "srm"}, None),
@@ -284,3 +317,35 @@ def test_words() -> None:
 )
 def test_the_principal_of_a_login(settings: dict[str, str], principal: str | None) -> None:
     assert login_principal(ClusterSettings("a", "h:1", settings, {})) == principal
+
+
+@dataclass
+class Shown:
+    """A client certificate."""
+
+    of: str | None
+    place: str = "/x"
+
+    def chain(self) -> str:
+        raise AssertionError("only its subject is of interest")
+
+    def subject(self) -> str | None:
+        return self.of
+
+
+@pytest.mark.parametrize("subject", ["CN=srm,O=x y", None])
+def test_a_certificate_tells_the_sentence_alone_whose_it_is(subject: str | None) -> None:
+    """Brokers may have rules of their own, so that nothing is decided by it."""
+    cluster = ClusterSettings("a", "h:1", {"security.protocol": "SSL"}, {}, own_certificate=Shown(subject))
+    assert login_principal(cluster) is None
+    sentence = Right("Read", "topic", "t").missing(cluster)
+    assert sentence == (
+        "User:CN=srm,O=x y, or what ssl.principal.mapping.rules of the brokers make of it, needs the permission Read "
+        "on topic 't' (kafka-acls.sh --add --allow-principal 'User:CN=srm,O=x y' --operation Read --topic t)"
+        if subject
+        else "the principal of the login needs the permission Read on topic 't' (kafka-acls.sh --add --allow-principal "
+        "User:... --operation Read --topic t)"
+    )
+    by_password = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "bob"}
+    assert login_principal(replace(cluster, confluent=by_password)) == "User:bob"
+    assert Right("Read", "topic", "t").missing(replace(cluster, confluent=by_password)).startswith("User:bob needs")

@@ -6,13 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from srm_common.domain.access.acls import Copies
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.access.acl_changes import UnknownAcls
+from srm_common.domain.access.acls import AclBinding, Copies
+from srm_common.domain.cluster import ClusterSettings, JavaStore
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
-from srm_common.usecases.topics.acls import OPEN_UNTIL_FIRST, AclView, copies_of, plan_acls, replicator_principals
+from srm_common.settings_files.own_certificate import ConfiguredCertificate
+from srm_common.usecases.topics.acls import (
+    OPEN_UNTIL_FIRST,
+    AclPlan,
+    AclView,
+    copies_of,
+    plan_acls,
+    replicator_principals,
+)
 from tests.unit.domain.access.test_acls import binding
 
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}
@@ -57,9 +66,38 @@ def test_the_replicators_principals() -> None:
     assert replicator_principals(named) == {"User:CN=srm,O=x", "User:srm2"}
     unknown = replace(FLOW, target=replace(FLOW.target, confluent={**SASL, "sasl.mechanism": "OAUTHBEARER"}))
     assert replicator_principals(unknown) == frozenset()
-    denied = AclView(frozenset({binding("DENY READ eve orders")}))
-    (notice,) = plan_acls(unknown, denied, COPIES, {}).notices
-    assert "principal on b is unknown; configure it with sync.topic.acls.replicator.principals" in notice
+    by_certificate = ConfiguredCertificate(store=JavaStore("/own.jks"))
+    tls = replace(FLOW.target, confluent={"security.protocol": "SSL"}, own_certificate=by_certificate)
+    assert replicator_principals(replace(FLOW, target=tls)) == frozenset()
+
+
+def _bindings(plan: AclPlan) -> set[AclBinding]:
+    """All that are created or deleted."""
+    return {one for action in plan.actions if not isinstance(action, UnknownAcls) for one in action.bindings}
+
+
+@pytest.mark.parametrize("writer", ["ALLOW WRITE CN=srm a.*", "ALLOW ALL * a.orders"])
+def test_an_unknown_replicator_is_not_denied(writer: str) -> None:
+    """It is among those who may write to copies; only their DENYs are left out."""
+    unknown = replace(FLOW, target=replace(FLOW.target, confluent={**SASL, "sasl.mechanism": "OAUTHBEARER"}))
+    view = AclView(
+        frozenset({binding("DENY ALL CN=srm orders"), binding("DENY READ eve orders")}), frozenset({binding(writer)})
+    )
+    plan = plan_acls(unknown, view, COPIES, {})
+    made = {one.principal for one in _bindings(plan)}
+    assert made == (set() if " * " in writer else {"User:eve"})
+    assert any("of a is not carried over to User:CN=srm, which may write to copies" in one for one in plan.notices)
+    named = plan_acls(replace(unknown, acl_replicator_principals="User:x"), view, COPIES, {})
+    assert {one.principal for one in _bindings(named)} == {"User:eve", "User:CN=srm"}
+
+
+def test_a_deny_that_a_flow_made_for_its_own_replicator_is_taken_back() -> None:
+    ours = frozenset({binding("DENY WRITE CN=srm a.orders")})
+    unknown = replace(FLOW, target=replace(FLOW.target, confluent={**SASL, "sasl.mechanism": "OAUTHBEARER"}))
+    there = ours | {binding("ALLOW WRITE CN=srm a.*")}
+    plan = plan_acls(unknown, AclView(frozenset({binding("DENY WRITE CN=srm orders")}), there, ours), COPIES, {})
+    assert [action.kind for action in plan.actions] == ["delete_acls"]
+    assert _bindings(plan) == ours
 
 
 def _record(upstream: str, downstream: str, state: TopicState) -> TopicRecord:
