@@ -21,12 +21,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from srm_common.errors import AirflowError, ConfigError
+from srm_common.http_answers import fetch, json_of
 
 URL, USER, PASSWORD, TOKEN = "SRM_AIRFLOW_URL", "SRM_AIRFLOW_USER", "SRM_AIRFLOW_PASSWORD", "SRM_AIRFLOW_TOKEN"
 KEYRING_SERVICE = "srm-control"
 #: What Airflow shows instead of a value that it takes for a secret, going by the variable's name.
 _HIDDEN = "***"
 _TIMEOUT_SECONDS = 30.0
+#: More than a page of runs or a variable.
+_MOST_BYTES = 64 << 20
 _PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
 _NOTHING: Mapping[int, Any] = {}
 #: A request about one DAG, or about its runs as a whole.
@@ -236,7 +239,7 @@ def exchange(method: str, url: str, body: Any, token: str | None, timeout_second
 
     Raises:
         urllib.error.HTTPError: an error status.
-        OSError, http.client.HTTPException: there is no answer, or a part of one.
+        OSError, http.client.HTTPException: there is no answer in time, a part of one, or more than any has.
         ValueError: the answer is no JSON.
     """
     request = urllib.request.Request(url, method=method)
@@ -247,16 +250,16 @@ def exchange(method: str, url: str, body: Any, token: str | None, timeout_second
     if body is not None:
         data = json.dumps(body).encode()
         request.add_header("Content-Type", "application/json")
-    with urllib.request.urlopen(request, data=data, timeout=timeout_seconds) as answer:
-        return json.loads(answer.read() or b"null")
+    request.data = data
+    return json_of(fetch(request, seconds=timeout_seconds, most_bytes=_MOST_BYTES) or b"null")
 
 
 def _detail(failure: urllib.error.HTTPError) -> str:
-    text = failure.read().decode(errors="replace")
+    text = failure.read()
     try:
-        found = json.loads(text)["detail"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        found = text
+        found = json_of(text)["detail"]
+    except (ValueError, TypeError, KeyError):
+        found = text.decode(errors="replace")
     return " ".join(str(found).split())[:300]
 
 

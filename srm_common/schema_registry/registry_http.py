@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import http.client
 import json
-import socket
 import ssl
-import threading
 import time
 import urllib.parse
 from collections.abc import Mapping
@@ -16,13 +13,13 @@ from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.errors import ConfigError, RegistryError
+from srm_common.http_answers import ask, json_of
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.security import registry_tls
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 #: More than any registry holds, and less than a process has memory for.
 _MOST_BYTES = 512 << 20
-_PIECE = 1 << 20
 #: Where the same request can succeed at another address.
 _TRY_NEXT = frozenset({429, 500, 502, 503, 504})
 
@@ -74,7 +71,9 @@ class RegistryHttp(Closing):
                 status, answer = self._exchange(url, method, path, body)
             except (OSError, http.client.HTTPException) as error:
                 self.close()
-                silent.append(f"{url}: {_reason(error)}")
+                late = isinstance(error, TimeoutError)
+                reason = f"no answer within {self._timeout_seconds:g} s" if late else _reason(error)
+                silent.append(f"{url}: {reason}")
                 distrusted = distrusted or isinstance(error, ssl.SSLCertVerificationError)
                 continue
             if status >= 300:
@@ -84,8 +83,8 @@ class RegistryHttp(Closing):
                 raise refused
             self._urls.sort(key=lambda one: one != url)
             try:
-                decoded = json.loads(answer)
-            except (ValueError, RecursionError):
+                decoded = json_of(answer)
+            except ValueError:
                 decoded = None
             if not isinstance(decoded, kind):
                 raise self.unreadable(what, url)
@@ -123,37 +122,15 @@ class RegistryHttp(Closing):
         connection = self._connected(url)
         prefix = urllib.parse.urlsplit(url).path
         data = None if body is None else json.dumps(body).encode()
-        # The socket's own limit is for each piece that it receives, of which headers may have any number.
-        timer = _Limit(connection, deadline - time.monotonic())
-        try:
-            if connection.sock is None:
-                connection.connect()
-                if timer.over:  # when there was nothing yet that it could end
-                    raise self._late()
-            connection.request(method, prefix + path, body=data, headers=self._headers())
-            response = connection.getresponse()
-            pieces: list[bytes] = []
-            size = 0
-            while piece := response.read1(_PIECE):
-                pieces.append(piece)
-                size += len(piece)
-                if size > _MOST_BYTES:
-                    raise http.client.HTTPException(f"its answer is larger than {_MOST_BYTES >> 20} MB")
-            if response.length:
-                raise http.client.IncompleteRead(b"", response.length)
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            if timer.over or isinstance(error, TimeoutError):
-                raise self._late() from error
-            raise
-        finally:
-            timer.cancel()
-        if timer.over:
-            raise self._late()
-        response.close()  # or the connection takes no further request
-        return response.status, b"".join(pieces)
-
-    def _late(self) -> TimeoutError:
-        return TimeoutError(f"no answer within {self._timeout_seconds:g} s")
+        return ask(
+            connection,
+            method,
+            prefix + path,
+            data,
+            self._headers(),
+            seconds=deadline - time.monotonic(),
+            most_bytes=_MOST_BYTES,
+        )
 
     def _connected(self, url: str) -> http.client.HTTPConnection:
         if self._connection is not None and self._connection[0] == url:
@@ -208,31 +185,13 @@ class RegistryHttp(Closing):
         return RegistryError(text, status=status, code=code)
 
 
-class _Limit(threading.Timer):
-    """Ends a connection when its time is over, whatever it waits for. ``over``: whether it did."""
-
-    def __init__(self, connection: http.client.HTTPConnection, seconds: float) -> None:
-        super().__init__(max(seconds, 0.0), self._end)
-        self._ended = connection
-        self.over = False
-        self.daemon = True
-        self.start()
-
-    def _end(self) -> None:
-        self.over = True
-        open_socket = self._ended.sock
-        if open_socket is not None:
-            with contextlib.suppress(OSError):
-                open_socket.shutdown(socket.SHUT_RDWR)
-
-
 def _error(answer: bytes) -> tuple[int | None, str]:
     """Error code and message of a refusal; None and the beginning of its text where a registry did not write it."""
     text = answer.decode(errors="replace")
     try:
-        found = json.loads(text)
+        found = json_of(answer)
         code, message = int(found["error_code"]), str(found["message"])
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         code, message = None, text
     return code, " ".join(message.split())[:300]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -138,3 +139,52 @@ def test_a_login_is_repeated_when_it_has_run_out_and_lists_are_read_to_their_end
         # A token that was given cannot be made anew.
         with pytest.raises(AirflowError, match="requires authentication"):
             AirflowRest(url, token="of yesterday").dags("srm")
+
+
+class Endless(BaseHTTPRequestHandler):
+    """An answer that does not end: of ``piece`` again and again, at once or slowly."""
+
+    piece: ClassVar[bytes]
+    status: ClassVar[int] = 200
+    over: ClassVar[threading.Event | None] = None
+
+    def do_GET(self) -> None:
+        self.send_response(self.status)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while self.over is None or not self.over.wait(0.05):
+                self.wfile.write(self.piece)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_an_answer_without_an_end_is_given_up(status: int) -> None:
+    """Each piece comes in time, or more of them than any answer has."""
+
+    class Slow(Endless):
+        piece = b" "
+        over = threading.Event()
+
+    class Fast(Endless):
+        piece = bytes(1 << 20)
+
+    Slow.status = Fast.status = status
+    with (
+        serving(Slow) as url,
+        pytest.raises(AirflowError, match=r"did not respond: no answer within 0\.5 s; check SRM"),
+    ):
+        AirflowRest(url, timeout_seconds=0.5).variable("x")
+    with serving(Fast) as url, pytest.raises(AirflowError, match=r"did not respond: its answer is larger than 64 MB"):
+        AirflowRest(url, timeout_seconds=300).variable("x")
+
+
+def test_json_that_python_cannot_hold_is_none() -> None:
+    class Nested(NoAirflow):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"[" * 100_000)
+
+    with serving(Nested) as url, pytest.raises(AirflowError, match=r"is not an Airflow: GET .* returned no JSON"):
+        AirflowRest(url).variable("x")

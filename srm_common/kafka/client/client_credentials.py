@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import json
 import math
 import random
 import ssl
@@ -13,10 +12,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from typing import Any
 
 from srm_common.domain.cluster import OauthClient
 from srm_common.errors import AccessDenied, ConfigError, SrmError, UnreachableCluster
+from srm_common.http_answers import AnswerTooLarge, fetch, json_of
 from srm_common.kafka.client.library import AbstractTokenProvider
 
 #: One request to the token endpoint.
@@ -119,7 +118,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
             try:
                 token, lifetime = self._ask(max(deadline - began, 0.1))
             except UnreachableCluster:
-                if time.monotonic() + pause >= deadline:
+                now = time.monotonic()
+                # One that takes as long would not be over in time, and its reason would only be that.
+                if now + pause + (now - began) >= deadline:
                     raise
                 time.sleep(pause * random.uniform(0.8, 1.2))
                 pause = min(pause * 2, _LONGEST_BACKOFF_SECONDS)
@@ -137,8 +138,8 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         )
         context = self._tls()
         try:
-            with urllib.request.urlopen(request, timeout=min(seconds, _REQUEST_SECONDS), context=context) as response:
-                return _token_in(response.read(_LARGEST_ANSWER))
+            limit = min(seconds, _REQUEST_SECONDS)
+            return token_in(fetch(request, seconds=limit, most_bytes=_LARGEST_ANSWER, context=context))
         except urllib.error.HTTPError as error:
             with error:
                 text = f"{client.token_endpoint_url} gave no token: status {error.code}"
@@ -163,16 +164,18 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
 def _reason(error: Exception) -> str:
     if isinstance(error, http.client.RemoteDisconnected):
         return "it closed the connection without an answer"
+    if isinstance(error, AnswerTooLarge):
+        return str(error)
     if isinstance(error, http.client.HTTPException):  # whose text is what was received
         return "its answer is not HTTP, or was cut off"
     reason = error.reason if isinstance(error, urllib.error.URLError) else error
     return str(reason) or type(reason).__name__
 
 
-def _token_in(answer: bytes) -> tuple[str, float]:
+def token_in(answer: bytes) -> tuple[str, float]:
     """(token, lifetime in seconds) of an answer (RFC 6749, 5.1). Raises ValueError, whose text shows nothing of it."""
     try:
-        found: Any = json.loads(answer)
+        found = json_of(answer)
     except ValueError:
         raise ValueError("its answer is not JSON") from None
     token = found.get("access_token") if isinstance(found, dict) else None
@@ -180,7 +183,7 @@ def _token_in(answer: bytes) -> tuple[str, float]:
         raise ValueError("its answer has no access_token")
     try:
         seconds = float(found.get("expires_in", _USUAL_SECONDS))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         seconds = math.nan
     if not 0 < seconds < math.inf:
         raise ValueError("its answer has an expires_in that is not a number of seconds")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import http.client
 import ssl
-import time
 from collections.abc import Sequence
 from typing import TypeVar
 from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
 
+from srm_common import http_answers
 from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.errors import PeerError, PeerSilent
 from srm_common.rest.faults import Faults
@@ -20,7 +20,6 @@ from srm_common.settings_files.service_settings import Login, ServiceSettings
 
 #: More than a page of 1,000 flows with all figures.
 _MOST_BYTES = 32 << 20
-_PIECE = 1 << 16
 #: Statuses that say everything.
 _NO_WORD_IN_IT = frozenset({401, 403, *range(300, 400)})
 _LONGEST_SENTENCE = 2000
@@ -70,26 +69,20 @@ def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], sett
     if not settings.may_ask(peer.host):
         raise PeerError(f"{who} is not queried, since service.peers.hosts does not allow its host")
     seconds = settings.peers_timeout_seconds
-    deadline = time.monotonic() + seconds
     target = f"{peer.root_path}{path}" + (f"?{urlencode(query)}" if query else "")
     connection = _connection(peer, settings)
     try:
-        connection.request("GET", target, headers={"Accept": "application/json", **_login(settings, peer.host)})
-        answer = connection.getresponse()
-        if answer.status in _NO_WORD_IN_IT:
-            raise PeerError(f"{who} {_refusal(answer.status, peer.host)}")
-        pieces, size = [], 0
-        while piece := answer.read1(_PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            if size > _MOST_BYTES:
-                raise PeerError(f"{who} returns more than {_MOST_BYTES >> 20} MB")
-            if time.monotonic() > deadline:
-                raise TimeoutError
-        body = b"".join(pieces)
-        if answer.status != 200:
-            raise _refused(who, answer.status, body)
+        headers = {"Accept": "application/json", **_login(settings, peer.host)}
+        status, body = http_answers.ask(
+            connection, "GET", target, None, headers, seconds=seconds, most_bytes=_MOST_BYTES
+        )
+        if status in _NO_WORD_IN_IT:
+            raise PeerError(f"{who} {_refusal(status, peer.host)}")
+        if status != 200:
+            raise _refused(who, status, body)
         return body
+    except http_answers.AnswerTooLarge:
+        raise PeerError(f"{who} returns more than {_MOST_BYTES >> 20} MB") from None
     except TimeoutError:
         raise PeerSilent(f"{who} did not respond within {seconds:g} s") from None
     except ssl.SSLCertVerificationError as error:

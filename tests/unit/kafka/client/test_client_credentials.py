@@ -26,7 +26,12 @@ TROUBLES: dict[bytes | None, str | None] = {
     b'HTTP/1.0 200 OK\r\n\r\n{"access_token": null}': "its answer has no access_token",
     b'HTTP/1.0 200 OK\r\n\r\n{"access_token": "x", "expires_in": "soon"}': "its answer has an expires_in .*",
     b'HTTP/1.0 200 OK\r\n\r\n{"access_token": "x", "expires_in": 0}': "its answer has an expires_in .*",
-    b'HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{"access': "its answer is not JSON",
+    b'HTTP/1.0 200 OK\r\nContent-Length: 99\r\n\r\n{"access': "its answer is not HTTP, or was cut off",
+    b"HTTP/1.0 200 OK\r\n\r\n" + b"[" * 100_000: "its answer is not JSON",
+    b'HTTP/1.0 200 OK\r\n\r\n{"access_token": "x", "expires_in": '
+    + b"9" * 400
+    + b"}": "its answer has an expires_in .*",
+    b"HTTP/1.0 200 OK\r\n\r\n" + b" " * (1 << 20) + b"{}": "its answer is larger than 1 MB",
 }
 
 
