@@ -10,6 +10,7 @@ from srm_common.domain.offsets.copy_comparison import CopyTraits
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.newest_values import NewestValues, compare_newest
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.offsets.older_values import OlderValues, mapped_offsets
 from srm_common.domain.offsets.segments import Segment, generation_of
 from srm_common.domain.offsets.source_comparison import (
     ComparedBatch,
@@ -113,7 +114,7 @@ class SourceOfCopies:
         policy = self._setting(topic, "cleanup.policy")
         try:
             if one.traits.compacted or "compact" in policy:
-                self._compare_newest(one, source, findings, expires=one.expires or "delete" in policy)
+                self._compare_newest(one, source, readable, findings, expires=one.expires or "delete" in policy)
             else:
                 self._compare_stretches(one, source, readable, findings)
         except CorruptBatch as error:
@@ -163,7 +164,15 @@ class SourceOfCopies:
 
     # ---- compacted ones
 
-    def _compare_newest(self, one: CopyToCompare, source: LogRange, findings: Findings, *, expires: bool) -> None:
+    def _compare_newest(
+        self,
+        one: CopyToCompare,
+        source: LogRange,
+        readable: Callable[[int, int], Iterable[Segment]],
+        findings: Findings,
+        *,
+        expires: bool,
+    ) -> None:
         known = next(
             (at for at in reversed(range(len(one.found))) if one.found[at].downstream_end <= one.log.end), None
         )
@@ -173,31 +182,46 @@ class SourceOfCopies:
             findings.leave(reason, max(one.log.end - one.log.start, 0))
             return
         copied = min(one.found[known].upstream_end, source.end)
+        mapped = mapped_offsets(
+            readable(0, len(one.found)),
+            one.log,
+            one.traits.position,
+            one.traits.copied_to,
+            exactly_once=one.traits.exactly_once,
+        )
+        here = self._of_source(one.upstream, source.start, copied)
+        older = OlderValues(here, mapped, same_times=one.same_times, findings=findings)
+        older.take(self._of_copy(one.copy, one.log.start, one.log.end))
         classes = 1
         number = 0
         checked = Findings()
         while number < classes:
             sides = [NewestValues(number, classes) for _ in range(3)]
-            here, there, later = sides
+            newest, there, later = sides
             reads = (
-                (here, self._of_source(one.upstream, source.start, copied)),
+                (newest, self._of_source(one.upstream, source.start, copied)),
                 (there, self._of_copy(one.copy, one.log.start, one.log.end)),
                 (later, self._of_source(one.upstream, copied, source.end)),
             )
             if not all(self._take(into, batches, one.same_times, checked) for into, batches in reads):
                 classes, number, checked = 4 * classes, 0, Findings()
                 continue
-            compare_newest(here, there, later, checked, expires=expires)
+            compare_newest(newest, there, later, checked, expires=expires)
             number += 1
         findings.segments += len(one.found)
         findings.bytes += checked.bytes
         findings.proved += checked.proved
         for reason, count in checked.not_proved.items():
             findings.leave(reason, count)
+        told = [one for one in checked.differences if one.downstream_first in older.different]
         for difference in checked.differences:
-            findings.add(difference)
+            if difference not in told:
+                findings.add(difference)
         for kind, count in checked.counts.items():
-            findings.counts[kind] = count
+            # Those that are not kept are counted all the same.
+            more = count - sum(one.kind is kind for one in checked.differences)
+            if more:
+                findings.counts[kind] = findings.counts.get(kind, 0) + more
         findings.proved_from = one.found[0].upstream_start
         if not findings.different:
             findings.proved_to, findings.proved_to_downstream = copied, one.log.end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from srm_common.domain.offsets.differences import DifferenceKind, NotProved
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.kafka.client.buffers import Lease
 from srm_common.testing.fake_cluster.log import PartitionLog
-from srm_common.testing.fake_cluster.records import batch_of, records_of, stored
+from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
 from srm_common.usecases.offsets import compare_with_source
 from srm_common.usecases.offsets.verify_copies import verify_copies
 from tests.kafka.flows import write
@@ -279,6 +280,69 @@ def test_another_newest_value_or_none_is_a_difference(keyed: Sides) -> None:
     found = compared(keyed).findings
     assert set(found.counts) == {DifferenceKind.LOST}
     assert str(found.differences[0]).startswith("upstream offset ")
+
+
+@pytest.fixture
+def thinned(steady_sides: Sides) -> Sides:
+    """A compacted topic of four keys, each written five times; only the source's cleaner was there, after the third."""
+    steady_sides.source.create_topic("orders", 1, config={"cleanup.policy": "compact"})
+    steady_sides.refresh()
+    for number in range(5):
+        keyed_write(steady_sides, {b"%d" % key: b"%d of %d" % (number, key) for key in range(4)})
+        steady_sides.run(f"r{number}")
+        if number == 2:
+            steady_sides.source.log("orders", 0).compact()
+    return steady_sides
+
+
+def test_older_values_are_compared_where_the_source_still_has_them(thinned: Sides) -> None:
+    one = compared(thinned)
+    assert (one.verdict, one.findings.proved, one.findings.counts) == (Verdict.PROVED, 4, {})
+    log = thinned.target.log(COPY, 0)
+    places = batches(log)
+    # The source has compacted what the first two chunks hold, and has the fourth.
+    plant(log, places[0], lambda records: [records[0]._replace(value=b"other"), *records[1:]])
+    assert compared(thinned).findings.counts == {}
+    plant(log, places[3], lambda records: [records[0], records[1]._replace(value=b"other"), *records[2:]])
+    found = compared(thinned)
+    assert found.findings.counts == {DifferenceKind.CHANGED: 1}
+    assert (found.first.downstream_first, found.first.upstream_first) == (16, 13)  # type: ignore[union-attr]
+
+
+def plant(log: PartitionLog, at: int, change: Callable[[list[Record]], list[Record]]) -> None:
+    one = log.batches[at]
+    records = change(list(records_of(one)))
+    log.batches[at] = stored(batch_of(records, like=one.header), one.header.base_offset, one.header.leader_epoch)
+
+
+def swapped(records: list[Record]) -> list[Record]:
+    first, second, *rest = records
+    return [second._replace(offset=first.offset), first._replace(offset=second.offset), *rest]
+
+
+def test_older_values_in_another_order_are_different(thinned: Sides) -> None:
+    log = thinned.target.log(COPY, 0)
+    plant(log, batches(log)[3], swapped)
+    found = compared(thinned)
+    assert found.findings.counts == {DifferenceKind.CHANGED: 2}
+
+
+def test_an_older_value_that_others_wrote_in_between_is_different(thinned: Sides) -> None:
+    write(thinned.target, COPY, [b"of others"])
+    keyed_write(thinned, {b"0": b"newest"})
+    thinned.run("later")
+    found = compared(thinned)
+    assert found.findings.counts == {DifferenceKind.FOREIGN: 1}
+    assert (found.first.downstream_first, found.first.downstream_last) == (25, 25)  # type: ignore[union-attr]
+
+
+def test_cleaners_and_repeated_copies_raise_no_alarm(thinned: Sides) -> None:
+    thinned.source.log("orders", 0).compact()
+    assert compared(thinned).findings.counts == {}
+    move_back(thinned, 13)
+    assert compared(thinned).findings.counts == {}
+    thinned.target.log(COPY, 0).compact()
+    assert compared(thinned).findings.counts == {}
 
 
 def test_of_a_compacted_copy_that_is_shared_no_newest_value_is_known(keyed: Sides) -> None:
