@@ -29,6 +29,15 @@ def compared_batch(batch: SourceBatch) -> ComparedBatch:
     return ComparedBatch(header.base_offset, header.next_offset, header.record_count, header.size, term, records)
 
 
+def key_of(content: bytes) -> bytes | None:
+    """The key in a record's content; None where it has none, or cannot be read."""
+    try:
+        length, at = read_varint(content, 0)
+    except IndexError:
+        return None
+    return content[at : at + length] if 0 <= length <= len(content) - at else None
+
+
 def keyed_records(records: Iterable[LogRecord], *, same_times: bool) -> Iterator[KeyedRecord]:
     """The records with keys, taken apart; without their times where these need not be the same.
 

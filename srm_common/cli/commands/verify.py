@@ -66,6 +66,7 @@ class _Moment(click.ParamType[int]):
 @click.option("--sample", type=_Share(), default="100%", metavar="PERCENT", help="Compare so much of it, like 5%.")
 @click.option("--since", type=_Moment(), metavar="TIME", help="Only what the target got since then, like 2026-11-23.")
 @click.option("--resume", is_flag=True, help="Go on with the newest verification, if it was stopped.")
+@click.option("--show", is_flag=True, help="Print the keys of records in differences, and not only their digests.")
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
@@ -83,6 +84,7 @@ def verify_command(
     sample: float,
     since: int | None,
     resume: bool,
+    show: bool,
     report: Path | None,
 ) -> Answer:
     """Prove that the copies are what the flow committed, or name the first difference.
@@ -118,6 +120,7 @@ def verify_command(
         chosen=lambda topic: not topics or wanted.matching(topic) is not None,
         resume=resume,
         report=progress,
+        show_keys=show,
     )
     if done and sys.stderr.isatty():
         print(file=sys.stderr)
@@ -148,7 +151,7 @@ def _text(found: Verification) -> list[RenderableType]:
             None if one.findings.proved_to < 0 else one.findings.proved_to,
             one.findings.proved,
             ", ".join(f"{records} {reason}" for reason, records in one.findings.not_proved.items()) or None,
-            one.fault or one.first,
+            one.fault or (one.first and one.first.shown()),
         ]
         for one in found.partitions
         if one.verdict is not Verdict.NOTHING

@@ -86,7 +86,9 @@ class NotProved(StrEnum):
 class Difference:
     """Offsets are inclusive; -1 for those of a side where no record of it belongs to the difference, and for all where
     it is the whole topic. They are those of the whole segment where nothing tells them more exactly. ``detail`` is more
-    of the sentence."""
+    of the sentence. ``key``: the digest, in hexadecimal, of the key of the first record, where that is known
+    (:mod:`srm_common.domain.offsets.named_keys`); ``shown_key`` is that key, for who asked to see it. It is part of no
+    document."""
 
     kind: DifferenceKind
     downstream_first: int
@@ -94,16 +96,25 @@ class Difference:
     upstream_first: int = -1
     upstream_last: int = -1
     detail: str = ""
+    key: str = ""
+    shown_key: bytes | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         upstream = f"upstream {_offsets(self.upstream_first, self.upstream_last)}" if self.upstream_first >= 0 else ""
         if self.downstream_last < 0 and not upstream:
             return _SENTENCES[self.kind]
+        told = "".join(f"; {one}" for one in (self.detail, self.key and f"key digest {self.key}") if one)
         if self.downstream_last < 0:
             where = upstream
         else:
             where = _offsets(self.downstream_first, self.downstream_last) + (f" ({upstream})" if upstream else "")
-        return f"{where}: {_SENTENCES[self.kind]}" + (f"; {self.detail}" if self.detail else "")
+        return f"{where}: {_SENTENCES[self.kind]}{told}"
+
+    def shown(self) -> str:
+        """The sentence, with the key itself where it was asked for."""
+        if self.shown_key is None:
+            return str(self)
+        return f"{self}; key {self.shown_key.decode(errors='backslashreplace')!r}"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -113,6 +124,7 @@ class Difference:
             "upstream_first": self.upstream_first,
             "upstream_last": self.upstream_last,
             "detail": self.detail,
+            "key": self.key,
         }
 
     @classmethod
@@ -125,6 +137,7 @@ class Difference:
             int(found["upstream_first"]),
             int(found["upstream_last"]),
             str(found["detail"]),
+            str(found.get("key", "")),
         )
 
 

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.offsets.named_keys import MOST_SHOWN_BYTES, NamedKeys, key_digest
 
 _DIGEST_BYTES = 16
 
@@ -29,11 +30,15 @@ class NewestValues:
     Args:
         number, classes: which keys, of how many classes, so that memory does not depend on the number of keys: the log
             is read once for each.
+        show: keys are kept as well, the long ones cut, to be shown.
     """
 
-    def __init__(self, number: int, classes: int) -> None:
+    def __init__(self, number: int, classes: int, *, show: bool = False) -> None:
         self._number, self._classes = number, classes
         self._found: dict[bytes, tuple[int, bytes]] = {}
+        self._show = show
+        #: By their digests, where they are to be shown.
+        self.keys: dict[bytes, bytes] = {}
 
     def __len__(self) -> int:
         return len(self._found)
@@ -41,10 +46,12 @@ class NewestValues:
     def take(self, records: Iterable[KeyedRecord]) -> None:
         """The log's next records."""
         for offset, key, content in records:
-            digest = blake2b(key, digest_size=_DIGEST_BYTES).digest()
+            digest = key_digest(key)
             if digest[0] % self._classes == self._number:
                 value = b"" if content is None else blake2b(content, digest_size=_DIGEST_BYTES).digest()
                 self._found[digest] = offset, value
+                if self._show:
+                    self.keys[digest] = key[:MOST_SHOWN_BYTES]
 
     @property
     def found(self) -> Mapping[bytes, tuple[int, bytes]]:
@@ -53,7 +60,7 @@ class NewestValues:
 
 
 def compare_newest(
-    source: NewestValues, copy: NewestValues, later: NewestValues, findings: Findings, *, expires: bool
+    source: NewestValues, copy: NewestValues, later: NewestValues, findings: Findings, keys: NamedKeys, *, expires: bool
 ) -> None:
     """Tell what is different, and count the keys that are not.
 
@@ -71,12 +78,12 @@ def compare_newest(
         elif there is None and expires and value:
             findings.leave(NotProved.RETENTION, 1)
         elif there is None and value:
-            findings.add(
-                Difference(DifferenceKind.LOST, -1, -1, offset, offset, f"of a key whose newest value is {offset}")
-            )
+            lost = Difference(DifferenceKind.LOST, -1, -1, offset, offset, f"of a key whose newest value is {offset}")
+            findings.add(keys.with_key(lost, key, source.keys.get(key)))
         elif there is not None and not (expires and not value):
             detail = f"the newest value of its key at the source is that at offset {offset}"
-            findings.add(Difference(DifferenceKind.CHANGED, there[0], there[0], offset, offset, detail))
+            changed = Difference(DifferenceKind.CHANGED, there[0], there[0], offset, offset, detail)
+            findings.add(keys.with_key(changed, key, source.keys.get(key)))
     for key, (offset, value) in copy.found.items():
         if key in source.found or not value or key in later.found:
             continue
@@ -84,4 +91,5 @@ def compare_newest(
             findings.leave(NotProved.SOURCE_RETENTION, 1)
         else:
             detail = "the source does not have its key, or not any more"
-            findings.add(Difference(DifferenceKind.FOREIGN, offset, offset, detail=detail))
+            foreign = Difference(DifferenceKind.FOREIGN, offset, offset, detail=detail)
+            findings.add(keys.with_key(foreign, key, copy.keys.get(key)))

@@ -12,11 +12,13 @@ flow has written.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.offsets.map_gaps import GapKind, gap_behind
+from srm_common.domain.offsets.named_keys import NamedKeys
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.source_comparison import ComparedBatch, LogRecord
@@ -85,6 +87,7 @@ class OlderValues:
         source: batches of its log, from the first mapped offset on or before.
         same_times: whether the copies keep timestamps (their brokers do not set their own).
         findings: gets what is found.
+        keys: how records are named.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class OlderValues:
         *,
         same_times: bool,
         findings: Findings,
+        keys: NamedKeys,
     ) -> None:
         self._source = source
         self._records: list[LogRecord] = []
@@ -102,6 +106,7 @@ class OlderValues:
         self._now = next(mapped, None)
         self._same_times = same_times
         self._findings = findings
+        self._keys = keys
         self._foreign: Difference | None = None
         self._next = -1
         #: Downstream offsets of records that are different.
@@ -128,10 +133,12 @@ class OlderValues:
         if now is None:
             return None
         if record.offset < before:
-            self._differ(Difference(DifferenceKind.DOUBLED, record.offset, record.offset))
+            self._differ(Difference(DifferenceKind.DOUBLED, record.offset, record.offset), record)
         elif record.offset >= now.start and now.shift is None:
-            first = record.offset if self._foreign is None else self._foreign.downstream_first
-            self._foreign = Difference(DifferenceKind.FOREIGN, first, record.offset)
+            if self._foreign is None:
+                one = Difference(DifferenceKind.FOREIGN, record.offset, record.offset)
+                self._foreign = self._keys.named(one, record.content)
+            self._foreign = replace(self._foreign, downstream_last=record.offset)
             self.different.add(record.offset)
         elif record.offset >= now.start and now.shift is not None:
             there = self._at(record.offset + now.shift)
@@ -146,7 +153,7 @@ class OlderValues:
         what = "its timestamp" if same else "its key, value or headers"
         detail = f"{what} are not those of the source"
         place = (record.offset, record.offset, there.offset, there.offset)
-        self._differ(Difference(DifferenceKind.CHANGED, *place, detail))
+        self._differ(Difference(DifferenceKind.CHANGED, *place, detail), there, record)
 
     def _at(self, offset: int) -> LogRecord | None:
         """The source's record there, None where it has none any more. Offsets only grow."""
@@ -162,8 +169,8 @@ class OlderValues:
             self._findings.bytes += batch.size
             self._records, self._number = (batch.records() if batch.next_offset > offset else []), 0
 
-    def _differ(self, difference: Difference) -> None:
-        self._findings.add(difference)
+    def _differ(self, difference: Difference, *records: LogRecord) -> None:
+        self._findings.add(self._keys.named(difference, *(one.content for one in records)))
         self.different.add(difference.downstream_first)
 
     def _tell_foreign(self) -> None:

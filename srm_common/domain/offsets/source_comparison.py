@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.map_gaps import GapKind, gap_behind
+from srm_common.domain.offsets.named_keys import NamedKeys
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 
@@ -207,6 +208,7 @@ class SourceComparison:
         starts: where both logs begin now, source and copy; asked again when something is missing, since retention may
             have been there meanwhile.
         high: the copy's high watermark; what the map has behind it was cut off.
+        keys: how records are named.
         same_times: whether the copies keep timestamps (their brokers do not set their own).
         findings: gets what is found.
     """
@@ -217,6 +219,7 @@ class SourceComparison:
         copy: Side,
         starts: Callable[[], tuple[int, int]],
         high: int,
+        keys: NamedKeys,
         *,
         same_times: bool = True,
         findings: Findings | None = None,
@@ -225,6 +228,7 @@ class SourceComparison:
         self._source, self._copy = source, copy
         self._starts = starts
         self._high = high
+        self._keys = keys
         self._same_times = same_times
 
     def compare(self, stretch: Stretch) -> None:
@@ -276,9 +280,11 @@ class SourceComparison:
             kind = DifferenceKind.TRUNCATED if cut else DifferenceKind.LOST
             last = stretch.downstream_end - 1
             first = max(stretch.downstream, self._high) if cut else stretch.downstream
-            self.findings.add(Difference(kind, first, last, here[0].offset, stretch.upstream_end - 1))
+            found = Difference(kind, first, last, here[0].offset, stretch.upstream_end - 1)
+            self.findings.add(self._keys.named(found, here[0].content))
         elif there and not self._gone(stretch):
-            self.findings.add(Difference(DifferenceKind.FOREIGN, there[0].offset, stretch.downstream_end - 1))
+            found = Difference(DifferenceKind.FOREIGN, there[0].offset, stretch.downstream_end - 1)
+            self.findings.add(self._keys.named(found, there[0].content))
 
     def _differ(self, stretch: Stretch, here: list[LogRecord], there: list[LogRecord]) -> None:
         """The first records that are not the same; the rest of the stretch is left out."""
@@ -303,7 +309,8 @@ class SourceComparison:
         else:
             what = "its timestamp" if record.content == copied.content else "its key, value or headers"
             found = Difference(DifferenceKind.CHANGED, *place, f"{what} are not those of the source")
-        self.findings.add(found)
+        about = [copied.content] if found.kind is DifferenceKind.FOREIGN else [record.content, copied.content]
+        self.findings.add(self._keys.named(found, *about))
 
     def _gone(self, stretch: Stretch) -> bool:
         """Whether retention has been there since the comparison began."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.copy_comparison import CopyTraits
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.offsets.named_keys import NamedKeys
 from srm_common.domain.offsets.newest_values import NewestValues, compare_newest
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.older_values import OlderValues, mapped_offsets
@@ -33,7 +34,7 @@ from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.log_cursor import batches_between
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.batch import SourceBatch
-from srm_common.wire.compared_batches import compared_batch, keyed_records
+from srm_common.wire.compared_batches import compared_batch, key_of, keyed_records
 from srm_common.wire.segment_map import SegmentMap
 
 _LISTING_SECONDS = 30.0
@@ -71,9 +72,19 @@ class SourceOfCopies:
     Args:
         source, target: links that the caller closes.
         topics: at the source, of the flow's records.
+        show_keys: differences have keys of records, too, and not only their digests.
     """
 
-    def __init__(self, clusters: FlowClusters, source: ClusterLink, target: ClusterLink, topics: Iterable[str]) -> None:
+    def __init__(
+        self,
+        clusters: FlowClusters,
+        source: ClusterLink,
+        target: ClusterLink,
+        topics: Iterable[str],
+        *,
+        show_keys: bool = False,
+    ) -> None:
+        self._keys = NamedKeys(key_of, show_keys)
         self._flow = clusters.flow
         self._source, self._target = source, target
         self._leases: dict[ClusterLink, dict[int, Lease]] = {source: {}, target: {}}
@@ -157,7 +168,9 @@ class SourceOfCopies:
                 self._start(self._target, one.copy),
             )
 
-        comparison = SourceComparison(here, there, starts, one.high, same_times=one.same_times, findings=findings)
+        comparison = SourceComparison(
+            here, there, starts, one.high, self._keys, same_times=one.same_times, findings=findings
+        )
         for stretch in group:
             comparison.compare(stretch)
         findings.bytes += here.bytes + there.bytes
@@ -190,13 +203,13 @@ class SourceOfCopies:
             exactly_once=one.traits.exactly_once,
         )
         here = self._of_source(one.upstream, source.start, copied)
-        older = OlderValues(here, mapped, same_times=one.same_times, findings=findings)
+        older = OlderValues(here, mapped, same_times=one.same_times, findings=findings, keys=self._keys)
         older.take(self._of_copy(one.copy, one.log.start, one.log.end))
         classes = 1
         number = 0
         checked = Findings()
         while number < classes:
-            sides = [NewestValues(number, classes) for _ in range(3)]
+            sides = [NewestValues(number, classes, show=self._keys.show) for _ in range(3)]
             newest, there, later = sides
             reads = (
                 (newest, self._of_source(one.upstream, source.start, copied)),
@@ -206,7 +219,7 @@ class SourceOfCopies:
             if not all(self._take(into, batches, one.same_times, checked) for into, batches in reads):
                 classes, number, checked = 4 * classes, 0, Findings()
                 continue
-            compare_newest(newest, there, later, checked, expires=expires)
+            compare_newest(newest, there, later, checked, self._keys, expires=expires)
             number += 1
         findings.segments += len(one.found)
         findings.bytes += checked.bytes

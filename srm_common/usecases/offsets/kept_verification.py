@@ -43,6 +43,7 @@ def verify_and_keep(
     resume_since_ms: int = 0,
     report: Report = lambda one: None,
     share: Share = lambda copies: False,
+    show_keys: bool = False,
 ) -> Verification:
     """As :func:`srm_common.usecases.offsets.verify_copies.verify_copies`, with the results in the flow's state.
 
@@ -66,7 +67,14 @@ def verify_and_keep(
 
         try:
             found = verify_copies(
-                clusters, wanted, against=against, chosen=chosen, skip=kept.is_done, report=take, share=share
+                clusters,
+                wanted,
+                against=against,
+                chosen=chosen,
+                skip=kept.is_done,
+                report=take,
+                share=share,
+                show_keys=show_keys,
             )
         finally:
             kept.write()

@@ -85,6 +85,7 @@ def verify_copies(
     report: Report = lambda one: None,
     stretches: Mapping[TopicPartition, MapStretch] | None = None,
     share: Share = lambda copies: False,
+    show_keys: bool = False,
 ) -> Verification:
     """Compare what lies in the copies with what the flow committed, or with the source. Changes nothing; the flow may
     be running. Against the map the source may be gone.
@@ -100,6 +101,8 @@ def verify_copies(
         stretches: of these partitions, by their names at the source, only so much. One whose bounds are gone from the
             map has no result.
         share: is asked first to have it all compared elsewhere.
+        show_keys: where this process compares with the source, differences have the keys of records, too, and not only
+            their digests. No document has them.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers. A partition that cannot be
@@ -107,7 +110,7 @@ def verify_copies(
     """
     with clusters_of(flow) as clusters:
         return _Verifying(
-            clusters, scope or VerificationScope(), against, chosen, skip, report, stretches or {}, share
+            clusters, scope or VerificationScope(), against, chosen, skip, report, stretches or {}, share, show_keys
         ).go()
 
 
@@ -122,6 +125,7 @@ class _Verifying:
         report: Report,
         stretches: Mapping[TopicPartition, MapStretch],
         share: Share,
+        show_keys: bool,
     ) -> None:
         self._clusters = clusters
         self._scope = scope
@@ -133,6 +137,7 @@ class _Verifying:
         self._report = report
         self._stretches = stretches
         self._share = share
+        self._show_keys = show_keys
         self._results: list[PartitionVerified] = []
         self._faults: list[str] = []
         #: Next upstream offsets to copy, as committed.
@@ -161,7 +166,7 @@ class _Verifying:
             with clusters.target.link("verify") as link, ExitStack() as opened:
                 if self._against is Against.SOURCE:
                     source = opened.enter_context(clusters.source.link("verify"))
-                    self._source = SourceOfCopies(clusters, source, link, copies)
+                    self._source = SourceOfCopies(clusters, source, link, copies, show_keys=self._show_keys)
                 self._compare_all(link, copies, places)
         evidence = Evidence(
             __version__,

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from srm_common.cli.main import run
+from srm_common.domain.flow import names
+from srm_common.domain.offsets.named_keys import key_digest
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
+from srm_common.testing.fake_cluster.records import batch_of, records_of, stored
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 
@@ -59,6 +62,39 @@ def test_a_copy_is_compared_with_its_source(
     assert "the records of the source" in filed.read_text()
     source_kafka.close()
     assert run([*command, "--against", "source"]) == 3
+
+
+def test_keys_are_shown_to_who_asks_and_kept_nowhere(
+    command: list[str], target_kafka: FakeCluster, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = command[-1]
+    key, value = b"Ada Lovelace", b"a new value"
+    log = target_kafka.log(f"{name.replace('-', '')}.{name}", 0)
+    records = list(records_of(log.batches[0]))
+    records[3] = records[3]._replace(key=key, value=value)
+    header = log.batches[0].header
+    log.batches[0] = stored(batch_of(records, like=header), header.base_offset, header.leader_epoch)
+    compare = [*command, "--against", "source"]
+    digest = key_digest(key).hex()
+    assert run(compare) == 1
+    printed = capsys.readouterr().out
+    assert f"key digest {digest}" in printed
+    assert "Ada" not in printed
+    for ending in ("html", "json"):
+        filed = tmp_path / f"report.{ending}"
+        assert run([*compare, "--show", "--report", str(filed)]) == 1
+        assert f"key digest {digest}; key 'Ada Lovelace'" in capsys.readouterr().out
+        assert digest in filed.read_text()
+        assert "Ada" not in filed.read_text()
+    assert run([*compare, "--show", "-o", "json"]) == 1
+    assert "Ada" not in capsys.readouterr().out
+    state = names.flow_state_topic(flow.partition("->")[0])
+    logs = [
+        target_kafka.log(state, partition) for partition in target_kafka.admin().list_topics().topics[state].partitions
+    ]
+    kept = [str(records_of(batch)) for log in logs for batch in log.batches]
+    assert any(digest in one for one in kept)
+    assert not any("Ada" in one for one in kept)
 
 
 def test_repairs_are_proposed_and_not_done(

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.offsets.differences import DifferenceKind, NotProved
+from srm_common.domain.offsets.named_keys import key_digest
 from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.kafka.client.buffers import Lease
 from srm_common.testing.fake_cluster.log import PartitionLog
@@ -280,6 +281,11 @@ def test_another_newest_value_or_none_is_a_difference(keyed: Sides) -> None:
     found = compared(keyed).findings
     assert set(found.counts) == {DifferenceKind.LOST}
     assert str(found.differences[0]).startswith("upstream offset ")
+    keys = [b"%d" % key for key in range(4)]
+    assert [one.key for one in found.differences] == [key_digest(key).hex() for key in keys]
+    assert {one.shown_key for one in found.differences} == {None}
+    shown = verify_copies(keyed.clusters(), against=Against.SOURCE, show_keys=True)
+    assert [one.shown_key for one in shown.different[0].findings.differences] == keys
 
 
 @pytest.fixture
@@ -306,7 +312,9 @@ def test_older_values_are_compared_where_the_source_still_has_them(thinned: Side
     plant(log, places[3], lambda records: [records[0], records[1]._replace(value=b"other"), *records[2:]])
     found = compared(thinned)
     assert found.findings.counts == {DifferenceKind.CHANGED: 1}
-    assert (found.first.downstream_first, found.first.upstream_first) == (16, 13)  # type: ignore[union-attr]
+    assert found.first is not None
+    assert (found.first.downstream_first, found.first.upstream_first) == (16, 13)
+    assert (found.first.key, found.first.shown_key) == (key_digest(b"1").hex(), None)
 
 
 def plant(log: PartitionLog, at: int, change: Callable[[list[Record]], list[Record]]) -> None:
@@ -333,7 +341,8 @@ def test_an_older_value_that_others_wrote_in_between_is_different(thinned: Sides
     thinned.run("later")
     found = compared(thinned)
     assert found.findings.counts == {DifferenceKind.FOREIGN: 1}
-    assert (found.first.downstream_first, found.first.downstream_last) == (25, 25)  # type: ignore[union-attr]
+    assert found.first is not None
+    assert (found.first.downstream_first, found.first.downstream_last) == (25, 25)
 
 
 def test_cleaners_and_repeated_copies_raise_no_alarm(thinned: Sides) -> None:
