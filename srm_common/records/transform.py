@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
 from srm_common.records.connect.connect_records import ConnectRecords
+from srm_common.records.connect.transforms.header_values import literal_bytes
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
 
@@ -203,7 +204,7 @@ def _filter(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.Reco
 
 def _insert_header(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
     name, value = step.arguments
-    return appended(records, encoded_header(name, value.encode()), chosen)
+    return appended(records, encoded_header(name, literal_bytes(value, step.header_converter)), chosen)
 
 
 def appended(records: pa.RecordBatch, header: bytes, chosen: Mask | None) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ Each is reported with the nearest key that has an effect. Streams Replication Ma
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowName
@@ -15,8 +15,9 @@ from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key, Level
 from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import ALSO, BY_NAME, CLIENT_SETTINGS, known_key
+from srm_common.domain.transforms.chain import makes_headers
 from srm_common.domain.transforms.field_steps import class_of_fields
-from srm_common.domain.transforms.formats import FORMAT_KEYS
+from srm_common.domain.transforms.formats import FORMAT_KEYS, HEADER_CONVERTER
 from srm_common.domain.transforms.statements import KEY as SQL
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
 from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
@@ -291,8 +292,12 @@ class _Judge:
         return [found.value for scope in scopes for key, found in scope.items() if key.endswith(name)]
 
     def _acts_on_fields(self, name: str, level: Level) -> bool:
-        """Whether the key says how keys or values are written, and some transform wants to know."""
-        return name.startswith(FORMAT_KEYS) and level in BY_NAME["transforms"].levels and self._reads_fields()
+        """Whether the key says how keys, values or headers are written, and some transform wants to know."""
+        if level not in BY_NAME["transforms"].levels:
+            return False
+        if name.startswith(HEADER_CONVERTER):
+            return self._has_transform(makes_headers)
+        return name.startswith(FORMAT_KEYS) and self._reads_fields()
 
     def _missing(self, name: str) -> str:
         """What a key acts on, if there is none of it."""
@@ -302,9 +307,13 @@ class _Judge:
 
     def _reads_fields(self) -> bool:
         """Whether some transform looks into keys or values."""
+        return self._has_transform(class_of_fields)
+
+    def _has_transform(self, of: Callable[[str], bool]) -> bool:
+        """Whether the class of some transform is one ``of`` those."""
         scopes = (self.layers.top, self.layers.connectors, *self.layers.flows.values())
         return any(
-            class_of_fields(found.value)
+            of(found.value)
             for scope in scopes
             for key, found in scope.items()
             if "transforms." in key and key.endswith(".type")

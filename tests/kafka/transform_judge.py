@@ -19,6 +19,7 @@ from tests.kafka.judge import java_command
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
+SIMPLE = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
 class Converted(NamedTuple):
@@ -30,7 +31,8 @@ class Converted(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A record, and the steps that it goes through: Kafka's classes and their settings."""
+    """A record, and the steps that it goes through: Kafka's classes and their settings; ``headers``: the converter
+    of its headers."""
 
     steps: Sequence[tuple[str, Mapping[str, str]]]
     value: Converted = Converted(None)
@@ -38,6 +40,7 @@ class Case(NamedTuple):
     topic: str = "east.orders"
     partition: int = 3
     timestamp: int = 1_700_000_000_123
+    headers: str = SIMPLE
 
 
 class Outcome(NamedTuple):
@@ -63,6 +66,7 @@ class TransformJudge:
             "steps": [{"class": name, "settings": dict(settings)} for name, settings in case.steps],
             "key": _side(case.key),
             "value": _side(case.value),
+            "headers": case.headers,
             "topic": case.topic,
             "partition": case.partition,
             "timestamp": case.timestamp,
@@ -100,6 +104,7 @@ def ours(case: Case) -> Outcome:
     for side, converted in (("key", case.key), ("value", case.value)):
         values[f"{side}.converter"] = converted.converter
         values |= {f"{side}.converter.{key}": value for key, value in converted.settings.items()}
+    values["header.converter"] = case.headers
     transform = Transform(parse_chain(values), case.topic, partition=case.partition)
     columns = [[7], [case.timestamp], [case.key.data], [case.value.data], [0], [b""]]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]

@@ -17,6 +17,9 @@ _NO_CONNECT = "There are no Connect workers here."
 _NO_CONNECT_REST = "There are no Connect workers here that could listen; Airflow serves the REST API."
 _UNOPENED = "Records are copied unopened."
 _CONVERTED = "Records are copied unopened. Only transforms of fields read it, see [transforms.md](transforms.md)."
+_HEADERS = (
+    "Headers are copied as they are. Only transforms that make headers read it, see [transforms.md](transforms.md)."
+)
 _OWN_TRANSACTION = "Offsets are committed in the same transaction as the data."
 _STORAGE = "State topics keep MirrorMaker 2's names and are created with the settings they need."
 _METRICS = (
@@ -135,8 +138,8 @@ _NOTES: dict[str, str | Note] = {
     "key.converter.*": _CONVERTED,
     "value.converter": Note(_CONVERTED, True, _BYTES),
     "value.converter.*": _CONVERTED,
-    "header.converter": Note(_UNOPENED, True, _BYTES),
-    "header.converter.*": _UNOPENED,
+    "header.converter": Note(_HEADERS, True, _BYTES),
+    "header.converter.*": _HEADERS,
     "errors.retry.timeout": Note(_RETRIES, True, ("0",)),
     "errors.retry.delay.max.ms": Note(_RETRIES, True),
     "errors.*": _RETRIES,

@@ -8,14 +8,29 @@ work, too, where the flow says how keys or values are written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
 from srm_common.domain.transforms.faults import TransformFault
-from srm_common.domain.transforms.field_steps import FIELD_TRANSFORMS, TRANSFORMS_PACKAGE, FieldStep, field_step
-from srm_common.domain.transforms.formats import FORMAT_KEYS, WITH_REGISTRY, FormatKind
+from srm_common.domain.transforms.field_steps import (
+    FIELD_TRANSFORMS,
+    TRANSFORMS_PACKAGE,
+    FieldStep,
+    HeaderFrom,
+    field_step,
+)
+from srm_common.domain.transforms.formats import (
+    FORMAT_KEYS,
+    HEADER_CONVERTER,
+    WITH_REGISTRY,
+    FormatKind,
+    HeaderConverter,
+    header_converter,
+)
 
+#: What Java's ``trim`` takes off settings.
+_TRIMMED = "".join(map(chr, range(33)))
 _PREDICATES = f"{TRANSFORMS_PACKAGE}predicates."
 
 
@@ -48,9 +63,9 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transform. ``arguments``: name and value of the header, or the names of headers; ``fields``: what one of
-    fields does. It is for the records that ``predicate`` holds for, or with ``negate`` for the others; without one for
-    all."""
+    """One transform. ``arguments``: name and literal value of the header, or the names of headers; ``fields``: what one
+    of fields does; ``header_converter``: what writes the headers that it makes. It is for the records that
+    ``predicate`` holds for, or with ``negate`` for the others; without one for all."""
 
     alias: str
     kind: StepKind
@@ -58,6 +73,7 @@ class Step:
     predicate: Predicate | None = None
     negate: bool = False
     fields: FieldStep | None = None
+    header_converter: HeaderConverter = HeaderConverter.SIMPLE
 
     @property
     def class_name(self) -> str:
@@ -67,18 +83,25 @@ class Step:
 
 Chain = tuple[Step, ...]
 #: What the keys begin with that a chain is made of.
-CHAIN_KEYS = ("transforms", "predicates", *FORMAT_KEYS)
+CHAIN_KEYS = ("transforms", "predicates", *FORMAT_KEYS, HEADER_CONVERTER)
 
 
 def parse_chain(values: Mapping[str, str]) -> Chain:
     """The steps that keys ``transforms``, ``transforms.*``, ``predicates`` and ``predicates.*`` ask for; those of
-    fields with ``key.format``, ``value.format``, ``key.converter*`` and ``value.converter*``.
+    fields with ``key.format``, ``value.format``, ``key.converter*`` and ``value.converter*``, those that make headers
+    with ``header.converter*``.
 
     Raises:
         TransformFault: the first key that is missing, wrong, or asks for what is not carried out.
     """
     predicates = {alias: _predicate(alias, values) for alias in _aliases("predicates", values)}
     return tuple(_step(alias, values, predicates) for alias in _aliases("transforms", values))
+
+
+def makes_headers(written: str) -> bool:
+    """Whether a transform's class is one that gives headers to records; with its package or without."""
+    simple = written.strip().removeprefix(TRANSFORMS_PACKAGE).partition("$")[0]
+    return simple in (StepKind.INSERT_HEADER.value, HeaderFrom.__name__)
 
 
 def schema_formats(chain: Chain) -> list[FormatKind]:
@@ -141,7 +164,8 @@ def _step(alias: str, values: Mapping[str, str], predicates: Mapping[str, Predic
         raise TransformFault(negate_key, f"must be true or false, but is '{negate}'")
     if negate == "true" and not named:
         raise TransformFault(negate_key, f"is true, but {predicate_key} names no predicate")
-    return Step(alias, kind, arguments, predicates.get(named), negate == "true", fields)
+    step = Step(alias, kind, arguments, predicates.get(named), negate == "true", fields)
+    return replace(step, header_converter=header_converter(values)) if makes_headers(step.class_name) else step
 
 
 def _kind(alias: str, values: Mapping[str, str]) -> tuple[StepKind, tuple[str, ...], FieldStep | None]:
@@ -164,7 +188,7 @@ def _inserted(alias: str, values: Mapping[str, str]) -> tuple[str, ...]:
     key = f"transforms.{alias}.value.literal"
     if key not in values:
         raise TransformFault(key, "is missing: the value of the header to insert")
-    return name, values[key]
+    return name, values[key].strip(_TRIMMED)
 
 
 def _dropped(alias: str, values: Mapping[str, str]) -> tuple[str, ...]:

@@ -32,6 +32,13 @@ class FormatKind(Enum):
     STRING = "string"
 
 
+class HeaderConverter(Enum):
+    """How values of headers are written, by the names of Connect's classes."""
+
+    SIMPLE = "SimpleHeaderConverter"
+    STRING = "StringConverter"
+
+
 @dataclass(frozen=True, slots=True)
 class ProtobufOptions:
     """What ``ProtobufConverter`` can be told, with its defaults.
@@ -84,6 +91,8 @@ class Format:
     protobuf: ProtobufOptions = ProtobufOptions()
 
 
+#: The key that says how headers are written.
+HEADER_CONVERTER = "header.converter"
 #: What the keys begin with that say how keys and values are written.
 FORMAT_KEYS = ("key.format", "value.format", "key.converter", "value.converter")
 _CLASSES = {
@@ -94,6 +103,12 @@ _CLASSES = {
     "org.apache.kafka.connect.json.JsonConverter": FormatKind.JSON,
     "org.apache.kafka.connect.storage.StringConverter": FormatKind.STRING,
 }
+_HEADER_CLASSES = {
+    "org.apache.kafka.connect.storage.SimpleHeaderConverter": HeaderConverter.SIMPLE,
+    "org.apache.kafka.connect.storage.StringConverter": HeaderConverter.STRING,
+    "org.apache.kafka.connect.converters.ByteArrayConverter": HeaderConverter.SIMPLE,
+}
+_HEADER_CONVERTERS = {"": HeaderConverter.SIMPLE, **_HEADER_CLASSES}
 #: Formats whose schemas are in a registry.
 WITH_REGISTRY = {FormatKind.AVRO: "Avro", FormatKind.JSON_SCHEMA: "JSON Schema", FormatKind.PROTOBUF: "Protobuf"}
 _FORMATS = "json, avro, json-schema, protobuf, string or bytes"
@@ -186,6 +201,24 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
     return found
 
 
+def header_converter(values: Mapping[str, str]) -> HeaderConverter:
+    """What writes headers that a transform makes; Connect's default where the key is missing, and where it is
+    MirrorMaker 2's, which writes nothing but bytes.
+
+    Raises:
+        TransformFault: it is a class that is not known here.
+    """
+    named = values.get(HEADER_CONVERTER, "").strip()
+    if named not in _HEADER_CONVERTERS:
+        raise TransformFault(
+            HEADER_CONVERTER, f"is '{named}', which does not write headers here; known are {', '.join(_HEADER_CLASSES)}"
+        )
+    converter = _HEADER_CONVERTERS[named]
+    if converter is HeaderConverter.STRING:
+        _refuse_encoding(HEADER_CONVERTER, values)
+    return converter
+
+
 def _with_registry(kind: FormatKind, class_key: str, values: Mapping[str, str]) -> Format:
     if kind is FormatKind.PROTOBUF:
         switches = {
@@ -218,9 +251,15 @@ def _refuse_with_registry(kind: FormatKind, class_key: str, values: Mapping[str,
 def _refuse_others(class_key: str, values: Mapping[str, str]) -> None:
     if values.get(f"{class_key}.schema.content", "").strip():
         raise TransformFault(f"{class_key}.schema.content", "is for sink connectors: leave it out")
+    _refuse_encoding(class_key, values)
+
+
+def _refuse_encoding(class_key: str, values: Mapping[str, str]) -> None:
     encoding = values.get(f"{class_key}.converter.encoding", "UTF-8").strip()
     if encoding.upper() not in ("UTF-8", "UTF8"):
-        raise TransformFault(f"{class_key}.converter.encoding", f"is '{encoding}', but only UTF-8 is read here")
+        raise TransformFault(
+            f"{class_key}.converter.encoding", f"is '{encoding}', but only UTF-8 is read and written here"
+        )
 
 
 def _numeric(key: str, values: Mapping[str, str]) -> bool:

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from srm_common.domain.transforms.chain import Step
 from srm_common.domain.transforms.field_steps import FieldStep, HeaderFrom, ValueToKey
-from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, FormatKind, Side
+from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, FormatKind, HeaderConverter, Side
 from srm_common.records.connect.converters import Converter, SchemaAndValue
 from srm_common.records.connect.data.java_values import DataFault
 from srm_common.records.connect.registry_converter import HEADER_BYTES, RegistryConverter
 from srm_common.records.connect.registry_values import RecordSchemas
 from srm_common.records.connect.transforms.field_transforms import FieldTransform
-from srm_common.records.connect.transforms.header_from import header_text, headers_from
+from srm_common.records.connect.transforms.header_from import headers_from
+from srm_common.records.connect.transforms.header_values import header_bytes
 from srm_common.records.connect.transforms.requirements import Origin
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import SCHEMA, encoded_header
@@ -94,7 +95,7 @@ class ConnectRecords:
             except RecursionError:
                 faults[row] = f"the {fields.side.prefix} is nested too deeply"
         if headers:
-            records = _with_headers(records, headers, faults)
+            records = _with_headers(records, headers, step.header_converter, faults)
         if faults:
             raise RowFaults(faults)
         target = Side.KEY if isinstance(fields.options, ValueToKey) else fields.side
@@ -179,13 +180,16 @@ class ConnectRecords:
 
 
 def _with_headers(
-    records: pa.RecordBatch, headers: Mapping[int, list[tuple[str, Any]]], faults: dict[int, str]
+    records: pa.RecordBatch,
+    headers: Mapping[int, list[tuple[str, Any]]],
+    converter: HeaderConverter,
+    faults: dict[int, str],
 ) -> pa.RecordBatch:
     counts = records.column(4).to_numpy().copy()
     raw = records.column(5).to_pylist()
     for row, added in headers.items():
         try:
-            raw[row] += b"".join(encoded_header(name, header_text(value)) for name, value in added)
+            raw[row] += b"".join(encoded_header(name, header_bytes(value, converter)) for name, value in added)
         except DataFault as error:
             faults[row] = str(error)
         counts[row] += len(added)

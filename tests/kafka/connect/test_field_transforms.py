@@ -10,8 +10,18 @@ import numpy as np
 import pytest
 
 from srm_common.domain.transforms.field_steps import FIELD_TRANSFORMS
-from tests.kafka.connect_cases import DOCUMENTS, NUMBERS, Draws, case, step
-from tests.kafka.transform_judge import JSON, STRING, Case, Converted, Outcome, TransformJudge, ours, transform_judge
+from tests.kafka.connect_cases import DOCUMENTS, LITERALS, NUMBERS, Draws, case, step
+from tests.kafka.transform_judge import (
+    JSON,
+    SIMPLE,
+    STRING,
+    Case,
+    Converted,
+    Outcome,
+    TransformJudge,
+    ours,
+    transform_judge,
+)
 
 pytestmark = pytest.mark.kafka
 
@@ -161,6 +171,18 @@ def test_schemas_that_are_wrong(judge: TransformJudge) -> None:
         for payload in ("{}", "1", '"QQ=="', "null"):
             data = f'{{"schema":{schema},"payload":{payload}}}'.encode()
             agree(judge, Case([("HoistField$Value", {"field": "it"})], Converted(data, JSON)))
+
+
+@pytest.mark.parametrize("converter", [SIMPLE, STRING])
+def test_literals_of_inserted_headers(judge: TransformJudge, converter: str) -> None:
+    draws = Draws(len(converter))
+    texts = [*LITERALS, *(draws.literal() for _ in range(3000))]
+    for text in texts:
+        one = Case([("InsertHeader", {"header": "h", "value.literal": text})], Converted(b"v"), headers=converter)
+        mine, theirs = ours(one), judge(one)
+        assert not theirs.failed, (text, theirs)
+        (_, my), (_, their) = *mine.headers, *theirs.headers
+        assert my == their or (judge.java < 19 and shortest(my) == shortest(their)), (text, my, their)
 
 
 def test_chains(judge: TransformJudge) -> None:

@@ -14,13 +14,13 @@ import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.storage.Converter;
-import org.apache.kafka.connect.storage.SimpleHeaderConverter;
+import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.transforms.Transformation;
 
 /**
  * Kafka's own transforms and converters: first the version of Java in a line, then for each case in a line of JSON the
- * record that comes out of it in another. A case has "steps" (class, settings), "key" and "value" (class of the converter, settings, data in Base64), "topic",
- * "partition" and "timestamp".
+ * record that comes out of it in another. A case has "steps" (class, settings), "key" and "value" (class of the
+ * converter, settings, data in Base64), "headers" (class of their converter), "topic", "partition" and "timestamp".
  */
 public class TransformJudge {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -61,9 +61,11 @@ public class TransformJudge {
         answer.put("key", keys.fromConnectData(topic, record.keySchema(), record.key()));
         answer.put("value", values.fromConnectData(topic, record.valueSchema(), record.value()));
         ArrayNode headers = answer.putArray("headers");
+        var converter = (HeaderConverter) Class.forName(one.get("headers").asText()).getDeclaredConstructor().newInstance();
+        converter.configure(Map.of("converter.type", "header"));
         for (Header header : record.headers()) {
             headers.addArray().add(header.key()).add(
-                new SimpleHeaderConverter().fromConnectHeader(topic, header.key(), header.schema(), header.value()));
+                converter.fromConnectHeader(topic, header.key(), header.schema(), header.value()));
         }
         return answer;
     }

@@ -100,6 +100,16 @@ def test_a_key_without_effect_here_says_why(check: Check, line: str, text: str) 
     assert found.text.startswith(text)
 
 
+def test_the_converter_of_headers_has_an_effect_where_a_transform_makes_headers(check: Check) -> None:
+    line = "header.converter = org.apache.kafka.connect.storage.StringConverter\n"
+    (found,) = check(BASE + line)
+    assert found.text.startswith("has no effect here: Headers are copied as they are.")
+    inserted = (
+        "A->B.transforms.h.type = InsertHeader\nA->B.transforms.h.header = h\nA->B.transforms.h.value.literal = 7\n"
+    )
+    assert check(BASE + line + "A->B.transforms = h\n" + inserted) == []
+
+
 @pytest.mark.parametrize(
     ("line", "code"),
     [

@@ -55,6 +55,8 @@ _FLOAT = re.compile(
     r"|0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?\d+)[fFdD]?)",
     re.ASCII,
 )
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.(?P<fraction>\d*))?|\.(?P<only>\d+))(?:[eE](?P<exponent>[+-]?\d+))?")
+_EXPONENT_DIGITS, _MOST_EXPONENT = 10, (1 << 31) - 1
 _INTEGERS: dict[int, type[int]] = {8: Int8, 16: Int16, 32: Int32, 64: int}
 _LARGEST_FLOAT, _INFINITE_FLOAT = float(np.finfo(np.float32).max), (1 << 128) - (1 << 103)
 
@@ -179,10 +181,15 @@ def big_decimal(text: str) -> Decimal:
     """``new BigDecimal(String)``.
 
     Raises:
-        DataFault: not a decimal number.
+        DataFault: not a decimal number, or its exponent has more than 32 bits.
     """
-    if not re.fullmatch(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", text):
+    found = _DECIMAL.fullmatch(text)
+    if not found or max(text) > "\uffff":
         raise DataFault(f"'{text}' is not a number")
+    written = (found["exponent"] or "0").lstrip("+-").lstrip("0")
+    exponent = int(found["exponent"] or 0) if len(written) <= _EXPONENT_DIGITS else _MOST_EXPONENT * 4
+    if abs(exponent - len(found["fraction"] or found["only"] or "")) > _MOST_EXPONENT:
+        raise DataFault(f"'{text}' has an exponent of more than 32 bits")
     return unsigned_zero(Decimal(text))
 
 

@@ -12,8 +12,10 @@ from srm_common.domain.transforms.chain import (
     parse_chain,
 )
 from srm_common.domain.transforms.faults import TransformFault
+from srm_common.domain.transforms.formats import HeaderConverter
 
 KAFKA = "org.apache.kafka.connect.transforms."
+STORAGE = "org.apache.kafka.connect.storage."
 FILTER = {"transforms": "f", "transforms.f.type": f"{KAFKA}Filter"}
 
 
@@ -45,7 +47,7 @@ def test_steps_come_in_the_order_of_the_list_with_their_predicates() -> None:
     orders = Predicate("orders", PredicateKind.TOPIC_NAME, "orders\\..*")
     traced = Predicate("traced", PredicateKind.HEADER_KEY, "trace-id")
     assert chain == (
-        Step("mark", StepKind.INSERT_HEADER, ("origin", " a "), traced),
+        Step("mark", StepKind.INSERT_HEADER, ("origin", "a"), traced),
         Step("filter", StepKind.FILTER, (), orders, True),
         Step("clean", StepKind.DROP_HEADERS, ("a", "b")),
     )
@@ -76,6 +78,16 @@ def test_steps_come_in_the_order_of_the_list_with_their_predicates() -> None:
             "transforms.f.value.literal",
             "is missing: the value",
         ),
+        (
+            {
+                "transforms.f.type": "InsertHeader",
+                "transforms.f.header": "h",
+                "transforms.f.value.literal": "",
+                "header.converter": "org.apache.kafka.connect.json.JsonConverter",
+            },
+            "header.converter",
+            r"is 'org\.apache\.kafka\.connect\.json\.JsonConverter', which does not write headers here; known are org",
+        ),
         ({"transforms.f.type": "DropHeaders"}, "transforms.f.headers", "is missing: the names of the headers"),
         ({"predicates": "p"}, "predicates.p.type", "is missing: the class of the predicate"),
         ({"predicates": "p", "predicates.p.type": "x.Y"}, "predicates.p.type", "is 'x.Y'; Kafka's own predicates are"),
@@ -91,3 +103,14 @@ def test_one_sentence_names_the_key(changed: dict[str, str], key: str, reason: s
     with pytest.raises(TransformFault, match=reason) as raised:
         parse_chain(FILTER | changed)
     assert raised.value.key == key
+
+
+def test_the_converter_of_headers_counts_for_those_that_are_made_alone() -> None:
+    inserted = {"transforms.f.type": "InsertHeader", "transforms.f.header": "h", "transforms.f.value.literal": " 007\t"}
+    (plain,) = parse_chain(FILTER | inserted)
+    (text,) = parse_chain(FILTER | inserted | {"header.converter": f"{STORAGE}StringConverter"})
+    (simple,) = parse_chain(FILTER | inserted | {"header.converter": f"{STORAGE}SimpleHeaderConverter"})
+    assert plain == simple
+    assert plain.arguments == ("h", "007")
+    assert (simple.header_converter, text.header_converter) == (HeaderConverter.SIMPLE, HeaderConverter.STRING)
+    assert parse_chain(FILTER | {"header.converter": "com.example.Own"}) == parse_chain(FILTER)
