@@ -98,7 +98,8 @@ class SqlStatement:
         result = self._evaluate(self._number, read, rows, what)
         failed = np.flatnonzero(result.is_null().to_numpy(zero_copy_only=False))
         if len(failed):
-            raise RowFaults(dict.fromkeys(failed.tolist(), "fails on this record"))
+            reason = "fails on this record" + ", or its value is not JSON" * self._columns.parsed
+            raise RowFaults(dict.fromkeys(failed.tolist(), reason))
         kept = result.field("kept")
         rows_kept = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
         if len(rows_kept) < rows:

@@ -187,6 +187,36 @@ def test_a_record_that_fails_stops_its_partition_and_the_others_go_on(
     assert values(copies(flow, target_kafka, name, 1)) == numbers(1200)
 
 
+def test_values_are_parsed_once_for_the_statements_that_read_them(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    source_kafka.create_topic(f"{name}-plain", 1)
+    prepare(flow)
+    orders: list[bytes | None] = [b'{"country": "%s", "n": %d}' % (b"DE" if n % 3 else b"FR", n) for n in range(900)]
+    write(source_kafka, name, [*orders, None])
+    write(source_kafka, name, [*orders[:400], b'{"country":', *orders], 1)
+    write(source_kafka, f"{name}-plain", [b"no JSON", None])
+    statements = (
+        Statement(
+            "transforms.sql.orders",
+            "SELECT to_json(variant_get(json, '$.n')) AS value FROM records "
+            "WHERE json IS NULL OR variant_get(json, '$.country', 'string') = 'DE'",
+            name,
+        ),
+        Statement("transforms.sql.plain", "SELECT upper(CAST(value AS STRING)) AS value FROM records", ".*-plain"),
+    )
+    record = run(flow, spark, *statements)
+    numbers_of = [b"%d" % n for n in range(900) if n % 3]
+    assert values(copies(flow, target_kafka, name)) == [*numbers_of, None]
+    assert values(copies(flow, target_kafka, name, 1)) == numbers_of[: 400 - 134]
+    assert values(copies(flow, target_kafka, f"{name}-plain")) == [b"NO JSON", None]
+    (failed,) = record.failed_partitions
+    assert failed.trouble == (
+        f"{name}-1: partition {name}-1: offset 400, transforms.sql.orders: "
+        "fails on this record, or its value is not JSON"
+    )
+
+
 def test_tolerated_failures_go_to_the_dead_letter_topic(
     flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
 ) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.errors import ConfigError
 from srm_common.replication.spark.sql_plan import COLUMNS as TYPES
-from srm_common.replication.spark.sql_plan import compile_statement
+from srm_common.replication.spark.sql_plan import compile_statement, with_json
 
 COLUMNS = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 _PUSHES = "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches"
@@ -23,32 +23,65 @@ def session(spark: SparkContext) -> SparkSession:
     return session
 
 
+def rows(session: SparkSession, *records: tuple[object, ...]) -> DataFrame:
+    return with_json(session.createDataFrame(records, COLUMNS))
+
+
 def statement(text: str) -> Statement:
     return Statement("transforms.sql", text)
 
 
 def test_kept_dropped_and_failed_records(session: SparkSession) -> None:
     values = (b"1", b"x", b"-5", None)
-    records = session.createDataFrame(
-        [("t", 0, at, b"k", value, None, None) for at, value in enumerate(values)], COLUMNS
-    )
+    records = rows(session, *(("t", 0, at, b"k", value, None, None) for at, value in enumerate(values)))
     number = "CAST(CAST(value AS STRING) AS INT)"
     text = f"SELECT CAST({number} + 1 AS STRING) AS value, key FROM records WHERE {number} > 0"
     compiled = compile_statement(session, records, statement(text))
     assert compiled.columns == StatementColumns(("value",), ("value",))
-    rows = [row[0] for row in records.select(compiled.column).collect()]
-    assert rows == [(True, b"2", None), None, (False, None, None), (False, None, None)]
+    made = [row[0] for row in records.select(compiled.column).collect()]
+    assert made == [(True, b"2", None), None, (False, None, None), (False, None, None)]
+
+
+@pytest.mark.parametrize("uses", [1, 3])
+def test_values_as_json(session: SparkSession, uses: int) -> None:
+    """What is no JSON fails, whether Spark parses once or at each place."""
+    values = (
+        b'{"card":"4111","n":[1,{"a":2.50}]}',
+        b"null",
+        None,
+        b"{",
+        b"",
+        b'{"card":"a","card":"b"}',
+        b"\xff",
+        b"7",
+    )
+    records = rows(session, *(("t", 0, at, b"k", value, None, None) for at, value in enumerate(values)))
+    read = " || ".join(["coalesce(variant_get(json, '$.card', 'string'), '-')"] * uses)
+    text = f"SELECT {read} AS value FROM records WHERE json IS NULL OR try_variant_get(json, '$.n[1].a', 'int') IS NULL"
+    compiled = compile_statement(session, records, statement(text + " OR offset = 0"))
+    assert compiled.columns == StatementColumns(("offset", "value"), ("value",), parsed=True)
+    found = [row[0] and row[0].value for row in records.select(compiled.column).collect()]
+    assert found == [b"4111" * uses, b"-" * uses, b"-" * uses, None, None, None, None, b"-" * uses]
+
+
+def test_a_column_of_json_is_no_part_of_records(session: SparkSession) -> None:
+    records = rows(session, ("t", 0, 5, b"k", b"{", None, None))
+    compiled = compile_statement(session, records, statement("SELECT * FROM records WHERE key IS NOT NULL"))
+    assert compiled.columns == StatementColumns(("key",), (), ("key",))
+    assert records.select(compiled.column).collect()[0][0].kept
+    with pytest.raises(ConfigError, match="column 'json' is none of key, value, headers, timestamp"):
+        compile_statement(session, records, statement("SELECT value AS json FROM records"))
 
 
 def test_columns_that_stay_are_not_read(session: SparkSession) -> None:
-    records = session.createDataFrame([], COLUMNS)
+    records = rows(session)
     compiled = compile_statement(session, records, statement("SELECT * FROM records r WHERE partition = 0"))
     assert compiled.columns == StatementColumns(("partition",), ())
 
 
 def test_columns_in_any_case_are_those_of_records(session: SparkSession) -> None:
     """As everywhere in Spark SQL."""
-    records = session.createDataFrame([("t", 0, 5, b"k", b"v", None, None)], COLUMNS)
+    records = rows(session, ("t", 0, 5, b"k", b"v", None, None))
     text = "SELECT Timestamp, CAST(`VALUE` AS STRING) || R.Topic AS Value FROM Records AS r WHERE OFFSET > 4"
     compiled = compile_statement(session, records, statement(text))
     assert compiled.columns == StatementColumns(("offset", "topic", "value"), ("value",))
@@ -64,10 +97,11 @@ def test_columns_in_any_case_are_those_of_records(session: SparkSession) -> None
         ("coalesce(key, value) IS NULL", ()),
         ("isnull(key)", ("key",)),
         ("timestamp IS NULL", ()),
+        ("json IS NULL AND value IS NULL AND key IS NULL", ("key",)),
     ],
 )
 def test_columns_that_are_only_asked_for_nulls(session: SparkSession, condition: str, nulls: tuple[str, ...]) -> None:
-    records = session.createDataFrame([], COLUMNS)
+    records = rows(session)
     compiled = compile_statement(session, records, statement(f"SELECT partition FROM records WHERE {condition}"))
     assert compiled.columns.nulls == nulls
     assert not compiled.columns.changes
@@ -89,7 +123,7 @@ def test_a_header_that_is_the_same_for_all(
     session: SparkSession, added: str, header: tuple[str, bytes | None] | None
 ) -> None:
     before = [("h", bytearray(b"1"))]
-    records = session.createDataFrame([("t", 0, 5, b"k", b"v", before, None)], COLUMNS)
+    records = rows(session, ("t", 0, 5, b"k", b"v", before, None))
     text = f"SELECT array_append(headers, named_struct({added})) AS headers FROM records WHERE value IS NOT NULL"
     compiled = compile_statement(session, records, statement(text))
     assert compiled.columns.header == header
@@ -113,13 +147,13 @@ def test_a_header_that_is_the_same_for_all(
 )
 def test_other_headers_are_columns(session: SparkSession, headers: str) -> None:
     text = f"SELECT {headers} AS headers FROM records"
-    compiled = compile_statement(session, session.createDataFrame([], COLUMNS), statement(text))
+    compiled = compile_statement(session, rows(session), statement(text))
     assert (compiled.columns.changes, compiled.columns.header) == (("headers",), None)
 
 
 def test_texts_that_are_no_moment_stay(session: SparkSession) -> None:
     text = "SELECT key FROM records WHERE CAST(key AS STRING) = 'now' AND timestamp > timestamp'2020-01-01 00:00:00Z'"
-    compiled = compile_statement(session, session.createDataFrame([], COLUMNS), statement(text))
+    compiled = compile_statement(session, rows(session), statement(text))
     assert compiled.columns == StatementColumns(("key", "timestamp"), ())
 
 
@@ -157,6 +191,6 @@ def test_texts_that_are_no_moment_stay(session: SparkSession) -> None:
 )
 def test_everything_else_is_refused_in_a_sentence(session: SparkSession, text: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason) as refused:
-        compile_statement(session, session.createDataFrame([], COLUMNS), statement(text))
+        compile_statement(session, rows(session), statement(text))
     assert str(refused.value).startswith("transforms.sql cannot be carried out: ")
     assert "\n" not in str(refused.value)

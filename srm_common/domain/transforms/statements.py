@@ -36,13 +36,15 @@ class StatementColumns:
     """Which columns of ``records`` a statement needs, and which it changes.
 
     ``nulls``: those of ``reads`` of which it only asks whether they are null. ``header``: name and value of one that it
-    appends to each record's; ``changes`` then lacks the headers.
+    appends to each record's; ``changes`` then lacks the headers. ``parsed``: it reads the value as JSON, and fails on
+    records whose value is none.
     """
 
     reads: tuple[str, ...]
     changes: tuple[str, ...]
     nulls: tuple[str, ...] = ()
     header: tuple[str, bytes | None] | None = None
+    parsed: bool = False
 
 
 def statement_for(topic: str, statements: Sequence[Statement]) -> int | None:

@@ -19,7 +19,7 @@ from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.replication.spark.slot_work import CopySlot, Relay, SqlSlotWork
 from srm_common.replication.spark.sql_channel import FILLING, SqlPipe
-from srm_common.replication.spark.sql_plan import COLUMNS, compile_statement, result_of_filling
+from srm_common.replication.spark.sql_plan import COLUMNS, JSON, compile_statement, result_of_filling, with_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,6 +98,8 @@ class SqlPasses:
         sent = self._session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
             Relay(pipe), ", ".join(f"{name} {types[name]}" for name in ("statement", *pipe.read, "filling"))
         )
+        if any(one.parsed for one in pipe.columns):
+            sent = with_json(sent)
         work = SqlSlotWork(job, tuple(tasks), copy, pipe)
         results = sent.select(self._evaluated(job, pipe, sent)).mapInArrow(work, "result binary")
         return [pickle.loads(bytes(row[0])) for row in results.collect()]
@@ -165,6 +167,8 @@ class LocalStatements:
         from pyspark.sql import functions as F
 
         sent = self._session.createDataFrame(pa.table({"row": pa.array(range(rows), pa.int64()), **columns}))
+        if self.columns(statement).parsed:
+            sent = with_json(sent)
         records = _records(sent, tuple(columns))
         try:
             column = compile_statement(self._session, records, self._statements[statement]).column
@@ -183,6 +187,8 @@ def _records(rows: DataFrame, present: Sequence[str]) -> DataFrame:
     them."""
     from pyspark.sql import functions as F
 
+    there = {*present, *({JSON} & set(rows.columns))}
+    kinds = {**COLUMNS, JSON: "variant"}
     return rows.select(
-        *(F.col(name) if name in present else F.lit(None).cast(kind).alias(name) for name, kind in COLUMNS.items())
+        *(F.col(name) if name in there else F.lit(None).cast(kind).alias(name) for name, kind in kinds.items())
     )

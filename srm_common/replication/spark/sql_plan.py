@@ -26,8 +26,10 @@ CHANGEABLE = {
     "timestamp": "timestamp",
 }
 _FIXED = {"topic": "string", "partition": "int", "offset": "bigint"}
-#: What statements see.
+#: What records have. Statements see :data:`JSON`, too.
 COLUMNS = {**_FIXED, **CHANGEABLE}
+#: The value, parsed; of type VARIANT.
+JSON = "json"
 #: Types of literals, and what is none of one moment.
 _MOMENTS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _SPECIAL = re.compile(r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
@@ -59,12 +61,24 @@ class Compiled(NamedTuple):
     columns: StatementColumns
 
 
+def with_json(rows: DataFrame) -> DataFrame:
+    """Rows with what is parsed of their column ``value``.
+
+    A value that is no JSON is null there instead of an error: Spark may parse outside of the TryEval around a
+    statement.
+    """
+    from pyspark.sql import functions as F
+
+    return rows.select("*", F.try_parse_json(F.col("value").cast("string")).alias(JSON))
+
+
 def compile_statement(
     session: SparkSession, records: DataFrame, statement: Statement, gives: Sequence[str] | None = None
 ) -> Compiled:
-    """What a statement does to a row of ``records``, which has :data:`COLUMNS`.
+    """What a statement does to a row of ``records``.
 
     Args:
+        records: with :data:`COLUMNS` and, as :func:`with_json` gives it, :data:`JSON`.
         gives: the columns that are in the struct, null where the statement does not change them; by default those that
             it changes.
 
@@ -126,6 +140,9 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
         if name in seen:
             raise _refused(statement, f"column {name} is there twice")
         seen.add(name)
+        if name == JSON and plain:
+            # As * has it.
+            continue
         if name in _FIXED and not plain:
             raise _refused(statement, f"it changes {name}, by which records keep partition and order")
         if name not in CHANGEABLE and name not in _FIXED:
@@ -140,15 +157,23 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
     if any(expressions.SubqueryExpression.hasSubquery(part) for part in parts):
         raise _refused(statement, _reason("a subquery"))
     reads = {one.name().lower() for part in parts for one in _items(part.references().toSeq())}
-    nulls = reads.intersection(_NULLABLE).difference(*(_values(part) for part in parts))
+    values = {name for part in parts for name in _values(part)}
+    parsed = JSON in reads
+    if parsed:
+        reads = reads - {JSON} | {"value"}
+        values.add("value")
+    nulls = reads.intersection(_NULLABLE) - values
     nothing = {name: F.lit(None).cast(CHANGEABLE[name]).alias(name) for name in (changed if gives is None else gives)}
     filling = F.lit(None).cast("binary").alias("filling")
     kept = F.struct(F.lit(True).alias("kept"), *{**nothing, **changed}.values(), filling)
     dropped = F.struct(F.lit(False).alias("kept"), *nothing.values(), filling)
     either: Any = F.when(condition, kept).otherwise(dropped)
+    column: Column = ClassicColumn(utils.column(expressions.TryEval(utils.expression(either._jc))))
+    if parsed:
+        # JSON's null is a value of type VARIANT.
+        column = F.when(F.col("value").isNull() | F.col(JSON).isNotNull(), column)
     return Compiled(
-        ClassicColumn(utils.column(expressions.TryEval(utils.expression(either._jc)))),
-        StatementColumns(tuple(sorted(reads)), tuple(changed), tuple(sorted(nulls)), header),
+        column, StatementColumns(tuple(sorted(reads)), tuple(changed), tuple(sorted(nulls)), header, parsed)
     )
 
 
