@@ -37,19 +37,18 @@ needs_kerberos = pytest.mark.skipif(bool(missing()), reason=missing())
 
 
 class LocalKdc:
-    """A realm of its own; a context manager. ``tickets`` says how long a ticket lasts at most (``10h``).
+    """A realm of its own; a context manager.
 
     Whoever asks it needs ``environment`` (Java: ``java_option``).
     """
 
-    def __init__(self, folder: Path, *, tickets: str = "10h") -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._port = ReservedPort()
         self.port = self._port.number
         self._process: subprocess.Popen[bytes] | None = None
         self.config = folder / "krb5.conf"
         self._profile = folder / "kdc.conf"
-        self._tickets = tickets
 
     @property
     def environment(self) -> dict[str, str]:
@@ -87,7 +86,7 @@ kdc_tcp_listen = 127.0.0.1:{self.port}
     database_name = {self.folder}/principal
     key_stash_file = {self.folder}/stash
     acl_file = {self.folder}/kadm5.acl
-    max_life = {self._tickets}
+    max_life = 10h
     max_renewable_life = 1d
 }}
 """
@@ -121,13 +120,21 @@ kdc_tcp_listen = 127.0.0.1:{self.port}
         self.stop()
         self._port.release()
 
-    def keytab(self, principal: str) -> Path:
-        """A keytab for a principal, which is made when there is none; the keys of an older one count no longer."""
-        self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey {principal}")
+    def keytab(self, principal: str, *, tickets: str = "10h") -> Path:
+        """A keytab for a principal, which is made when there is none, and whose tickets last so long at most; the keys
+        of an older one count no longer."""
+        self._run("kadmin.local", "-r", REALM, "-q", f"addprinc -randkey -maxlife {tickets} {principal}")
         path = self.folder / f"{principal.replace('/', '_')}.keytab"
         path.unlink(missing_ok=True)
         self._run("kadmin.local", "-r", REALM, "-q", f"ktadd -k {path} {principal}")
         return path
+
+    def logins(self, principal: str) -> int:
+        """How many tickets for tickets it has given to a principal."""
+        return sum(
+            "AS_REQ" in line and "ISSUE" in line and f" {principal}@{REALM} for krbtgt/" in line
+            for line in (self.folder / "kdc.log").read_text().splitlines()
+        )
 
     def remove(self, principal: str) -> None:
         """Remove a principal: nobody logs in as it any more."""

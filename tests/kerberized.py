@@ -16,6 +16,8 @@ _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 #: How long a broker believes a login; afterwards it must be done again over the same connection (KIP-368).
 REAUTHENTICATION_MS = 3_000
+#: May do everything.
+MIGHTY = ("copier", "reader", "brief", "leaver")
 
 
 @contextmanager
@@ -54,7 +56,7 @@ def broker(
             "listener.name.client.connections.max.reauth.ms": str(REAUTHENTICATION_MS),
             "authorizer.class.name": _AUTHORIZER,
             # Principals without realm, by the DEFAULT rule; kafka/127.0.0.1 of the open listener is ANONYMOUS.
-            "super.users": "User:ANONYMOUS;User:copier;User:reader",
+            "super.users": ";".join(f"User:{name}" for name in ("ANONYMOUS", *MIGHTY)),
             **({} if certificate is None else tls),
             **(settings or {}),
         },

@@ -14,6 +14,7 @@ LONGEST_FIRST = (
     "rest/test_services.py",
     "access/test_changed_secrets.py",
     "access/test_oauth.py",
+    "access/test_tickets.py",
     "access/test_rights.py",
     "access/test_scram.py",
     "runs/test_replicate.py",

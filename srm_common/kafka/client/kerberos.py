@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import threading
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +23,14 @@ if TYPE_CHECKING:
 
 #: MIT's codes (krb5_err.et) for a KDC that cannot be found or does not respond, as unsigned 32 bits.
 _KDC_AWAY = frozenset(code % (1 << 32) for code in (-1765328228, -1765328230))
+#: KRB5KRB_AP_ERR_TKT_EXPIRED.
+_EXPIRED = -1765328352 % (1 << 32)
 #: KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN.
 _UNKNOWN_SERVER = -1765328377 % (1 << 32)
+
+#: How often the tickets that were taken by a keytab have been given up in this process, by their place in its memory.
+_given_up: Counter[str] = Counter()
+_lock = threading.Lock()
 
 
 def require_gssapi(alias: str) -> None:
@@ -67,24 +75,41 @@ class KerberosTickets:
         """
         import gssapi  # takes a while, and needs the system's library
 
-        login = self._login
-        target = f"{login.service_name}@{host}"
+        target = f"{self._login.service_name}@{host}"
+        given_up = _given_up[self._memory]
         try:
-            name = gssapi.Name(target, name_type=gssapi.NameType.hostbased_service)
-            context = gssapi.SecurityContext(
-                name=name.canonicalize(gssapi.MechType.kerberos), creds=self._credentials(), usage="initiate"
-            )
-            return Ticket(target, context, context.step(None) or b"")
+            try:
+                return self._ask(target, given_up)
+            except gssapi.raw.GSSError as error:
+                if error.min_code != _EXPIRED or self._login.keytab is None:
+                    raise
+                # A keytab gives a new ticket before the old one ends. Where that fails, GSSAPI goes on with the old one
+                # and does not say why, which is what matters now: the KDC may be away, or the principal be gone.
+                with _lock:
+                    _given_up[self._memory] = max(_given_up[self._memory], given_up + 1)
+                return self._ask(target, given_up + 1)
         except gssapi.raw.GSSError as error:
             raise self._fault(error, host) from error
 
-    def _credentials(self) -> gssapi.Credentials:
+    def _ask(self, target: str, given_up: int) -> Ticket:
+        import gssapi
+
+        name = gssapi.Name(target, name_type=gssapi.NameType.hostbased_service)
+        context = gssapi.SecurityContext(
+            name=name.canonicalize(gssapi.MechType.kerberos), creds=self._credentials(given_up), usage="initiate"
+        )
+        return Ticket(target, context, context.step(None) or b"")
+
+    def _credentials(self, given_up: int) -> gssapi.Credentials:
         import gssapi
 
         login = self._login
         own = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal) if login.principal else None
         if login.keytab is not None:
-            store: dict[bytes | str, bytes | str] = {"client_keytab": f"FILE:{login.keytab}", "ccache": self._memory}
+            store: dict[bytes | str, bytes | str] = {
+                "client_keytab": f"FILE:{login.keytab}",
+                "ccache": f"{self._memory}-{given_up}",
+            }
             return gssapi.Credentials(name=own, usage="initiate", store=store)
         if login.ticket_cache is not None:
             cache = login.ticket_cache

@@ -292,4 +292,20 @@ def test_tickets(kdc: LocalKdc, keytabs: dict[str, Path], tmp_path: Path) -> Non
     finally:
         kdc.start()
     assert keyed.ticket(HOST).token
+    brief = kdc.keytab("brief", tickets="2s")
+    keyed = KerberosTickets(KerberosLogin("service", f"brief@{REALM}", str(brief)), "a")
+    for _ in range(2):
+        assert keyed.ticket(HOST).token
+        time.sleep(3)
+        # Its ticket is known, and has ended.
+        kdc.stop()
+        try:
+            for _ in range(2):
+                with pytest.raises(UnreachableCluster, match=r"Cannot contact any KDC.*check krb5.conf and the KDC"):
+                    keyed.ticket(HOST)
+        finally:
+            kdc.start()
+    kdc.remove("brief")
+    with pytest.raises(AccessDenied, match="not found in Kerberos database; check the principal and its keytab"):
+        keyed.ticket(HOST)
     assert os.environ["KRB5CCNAME"].endswith("nothing-here")
