@@ -10,16 +10,18 @@ from __future__ import annotations
 import logging
 import pkgutil
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.settings import AlarmNotifier
+from srm_common.domain.flow.settings import NOTIFIER_KEYS, AlarmNotifier
 from srm_common.domain.health.alarms import AlarmMemory, NotifiedAlarms
 from srm_common.domain.health.health import Alarm
 from srm_common.domain.health.judge import Verdict, judge, observe
 from srm_common.domain.health.watched_flow import WATCHED
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.settings_files.explanations import MASK, is_secret
 
 _LOG = logging.getLogger(__name__)
 #: Keys of the flow's asset state.
@@ -115,7 +117,38 @@ class AlarmSender:
         if thread.is_alive():
             self._hung.append(notifier)
             return f"it has taken more than {PATIENCE_SECONDS:g} s"
-        return faults[0] if faults else None
+        return _without_secrets(faults[0], notifier) if faults else None
+
+
+def _without_secrets(text: str, notifier: AlarmNotifier) -> str:
+    """What a class of somebody else's says, without what the file masks of the notifier's keys: libraries repeat the
+    address of a request, or what comes behind its host."""
+    for secret in sorted(_secrets(notifier), key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _secrets(notifier: AlarmNotifier) -> Iterator[str]:
+    for key, value in notifier.arguments.items():
+        if is_secret(f"{NOTIFIER_KEYS}{notifier.name}.{key}"):
+            for one in _texts(value):
+                yield one
+                try:
+                    address = urlsplit(one)
+                except ValueError:
+                    continue  # it is no address
+                yield from (part for part in (address.path, address.query, address.password) if part and part != "/")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All that a value, which may come from JSON, consists of; empty ones are none."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        for one in value:
+            yield from _texts(one)
+    elif value not in (None, "", True, False):
+        yield str(value)
 
 
 def _begun(alarm: Alarm) -> dict[str, Any]:

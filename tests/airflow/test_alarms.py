@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from srm_common.airflow_bridge import alarms
 from srm_common.airflow_bridge.alarms import send_alarms
@@ -16,6 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.settings_files.configuration import load_configuration
+from srm_common.testing import ReservedPort
 from tests.airflow.mailbox import Mailbox
 
 pytestmark = pytest.mark.airflow
@@ -126,3 +128,42 @@ def test_a_notifier_that_hangs_does_not_hold_the_flow_up(
     Hanging.over.set()
     assert "'slow' could not send" in errors[0]
     assert "it has taken more than 0.2 s" in errors[0]
+
+
+class Chat:
+    """A notifier that posts to a webhook, for the file to name."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
+
+    def __call__(self, context: Any) -> None:
+        said = str(self._settings)
+        try:
+            requests.post(self._settings["webhook_url"], timeout=60)
+        except requests.ConnectionError as error:
+            raise RuntimeError(f"with {said}: {error}") from error
+
+
+def test_a_notifier_that_fails_with_its_secrets_in_its_words_is_logged_without_them(
+    tmp_path: Path, errors: list[str]
+) -> None:
+    path, nobody = tmp_path / "srm.properties", ReservedPort()
+    chat = {
+        "class": f"{__name__}.Chat",
+        "webhook_url": f"http://{nobody.address}/hooks/c4n4ry-1?sign=c4n4ry-2",
+        "token": '["c4n4ry-3", {"of": "c4n4ry-4", "no": null}]',
+        "headers_auth": "5150515",
+        "key": "http://[c4n4ry-5",
+        "channel": "#ops",
+    }
+    named = "alarm.notifiers = chat\n" + "".join(
+        f"alarm.notifier.chat.{key} = {value}\n" for key, value in chat.items()
+    )
+    path.write_text("".join(CONFIGURATION.partition("alarm.notifiers")[0]) + named)
+    send_alarms(load_configuration(path).flow("a->b"), report("r0", 11), {}, State())
+    nobody.release()
+    assert "'chat' could not send" in errors[0]
+    assert "#ops" in errors[0]
+    assert "url: ***" in errors[0], "what the library says of it"
+    assert "c4n4ry" not in errors[0]
+    assert "5150515" not in errors[0]
