@@ -35,6 +35,10 @@ CANARIES = {
     way: f"c4n4ry-by-{way}-{number}q7"
     for number, way in enumerate(("backend", "database", "file", "environment", "variable"))
 }
+#: Others that the file has, by what they are for.
+LINES = {
+    kind: f"c4n4ry-of-{kind}-{number}q8" for number, kind in enumerate(("registry", "scraper", "peer", "notifier"))
+}
 #: The environment of Airflow's own processes has these, as the administrator wants it.
 _OF_ENVIRONMENT = {"environment", "variable"}
 #: In the command lines of Spark's Python processes.
@@ -209,7 +213,13 @@ def _configuration(folder: Path, source: LocalKafka, dead: str, topic: str) -> P
         "status.storage.replication.factor = 1",
         "config.storage.replication.factor = 1",
         "metrics.topic.enabled = true",
-        "alarm.notifiers = mail",
+        f"a.schema.registry.url = http://srm:{LINES['registry']}@127.0.0.1:1",
+        f"metrics.prometheus.token = {LINES['scraper']}",
+        "service.peer.other.example.com.user = srm",
+        f"service.peer.other.example.com.password = {LINES['peer']}",
+        "alarm.notifiers = mail, nobody",
+        "alarm.notifier.nobody.class = airflow.providers.smtp.notifications.smtp.SmtpNotifier",
+        f"alarm.notifier.nobody.token = {LINES['notifier']}",
         "alarm.notifier.mail.class = airflow.providers.smtp.notifications.smtp.SmtpNotifier",
         "alarm.notifier.mail.to = ops@example.com",
         "alarm.notifier.mail.subject = {{ alarm.text }}",
@@ -250,4 +260,4 @@ def _told(airflow: LocalAirflow, runs: dict[str, str]) -> dict[str, str]:
 
 def _canaries_in(text: str | bytes) -> list[str]:
     data = text.encode() if isinstance(text, str) else text
-    return [way for way, secret in CANARIES.items() if secret.encode() in data]
+    return [what for what, secret in (CANARIES | LINES).items() if secret.encode() in data]
