@@ -16,7 +16,8 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -89,8 +90,9 @@ class AirflowRest:
         found = self._send("GET", f"/api/v2/variables/{_quoted(name)}", instead={404: None})
         if found is None:
             return None
-        text = found["value"]
-        if text is None or _HIDDEN in text:
+        with self._of_airflow():
+            text = found["value"]
+        if text is None or _HIDDEN in str(text):
             raise AirflowError(
                 f"Airflow at {self.url} hides the value of variable {name}, as it does with names that look secret; "
                 f"edit it where Airflow runs (AIRFLOW_HOME), or rename the cluster"
@@ -107,7 +109,9 @@ class AirflowRest:
     # ---- runs
 
     def is_paused(self, dag_id: str) -> bool:
-        return bool(self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}")["is_paused"])
+        found = self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}")
+        with self._of_airflow():
+            return bool(found["is_paused"])
 
     def set_paused(self, dag_id: str, paused: bool) -> None:
         """Of a DAG that is paused, no run begins and no task of a run that has begun; running tasks continue."""
@@ -126,7 +130,8 @@ class AirflowRest:
     def active_runs(self, dag_id: str) -> list[str]:
         """Ids of the runs that have begun, or wait to."""
         found = self._send("GET", f"{self._runs(dag_id)}?state=running&state=queued&limit=100")
-        return [str(run["dag_run_id"]) for run in found["dag_runs"]]
+        with self._of_airflow():
+            return [str(run["dag_run_id"]) for run in found["dag_runs"]]
 
     def end_run(self, dag_id: str, run_id: str, note: str) -> None:
         """Mark a run as failed, with a note that says why; Airflow ends its tasks within seconds."""
@@ -134,8 +139,9 @@ class AirflowRest:
 
     def run(self, dag_id: str, run_id: str) -> dict[str, Any] | None:
         """A run as Airflow tells it, None when there is none."""
-        found: dict[str, Any] | None = self._send("GET", self._run(dag_id, run_id), instead={404: None})
-        return found
+        found = self._send("GET", self._run(dag_id, run_id), instead={404: None})
+        with self._of_airflow():
+            return None if found is None else {**found}
 
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """The tasks of a run, with their states."""
@@ -146,11 +152,14 @@ class AirflowRest:
         run = f"{self._run(dag_id, run_id)}/taskInstances"
         listed = self._pages(f"{run}/~/xcomEntries?xcom_key={_quoted(key)}", "xcom_entries")
         found = {}
-        for task in sorted({str(entry["task_id"]) for entry in listed}):
+        with self._of_airflow():
+            tasks = sorted({str(entry["task_id"]) for entry in listed})
+        for task in tasks:
             entry = self._send("GET", f"{run}/{_quoted(task)}/xcomEntries/{_quoted(key)}", instead={404: None})
             # A task that is cleared meanwhile takes back what it left.
             if entry is not None:
-                found[task] = entry["value"]
+                with self._of_airflow():
+                    found[task] = entry["value"]
         return found
 
     def dags(self, tag: str) -> list[dict[str, Any]]:
@@ -175,9 +184,10 @@ class AirflowRest:
         while True:
             sign = "&" if "?" in path else "?"
             answer = self._send("GET", f"{path}{sign}limit={_PAGE}&offset={len(found)}")
-            found += answer[key]
-            if not answer[key] or len(found) >= answer["total_entries"]:
-                return found
+            with self._of_airflow():
+                found += [{**one} for one in answer[key]]
+                if not answer[key] or len(found) >= answer["total_entries"]:
+                    return found
 
     def _send(self, method: str, path: str, body: Any = None, *, instead: Mapping[int, Any] = _NOTHING) -> Any:
         """The decoded answer; what ``instead`` has for an HTTP error. Errors of the server are tried again: on a busy
@@ -191,7 +201,9 @@ class AirflowRest:
             self._token = None
         if not given and self._token is None:
             login = {"username": self.user, "password": self._password}
-            self._token = self._send_as(None, "POST", "/auth/token", login)["access_token"]
+            found = self._send_as(None, "POST", "/auth/token", login)
+            with self._of_airflow():
+                self._token = str(found["access_token"])
         return self._send_as(self._token, method, path, body, instead)
 
     def _send_as(
@@ -218,6 +230,14 @@ class AirflowRest:
             raise AirflowError(f"Airflow at {self.url} did not respond: {reason}; check {URL}") from error
         except ValueError:
             raise AirflowError(f"{self.url} is not an Airflow: {method} {path} returned no JSON; check {URL}") from None
+
+    @contextmanager
+    def _of_airflow(self) -> Iterator[None]:
+        """Around what takes an answer apart: of no Airflow it may be of any form."""
+        try:
+            yield
+        except (KeyError, TypeError) as error:
+            raise AirflowError(f"{self.url} is not an Airflow: it answers what none answers; check {URL}") from error
 
     def _refusal(self, method: str, path: str, failure: urllib.error.HTTPError) -> str:
         if failure.code == 401:

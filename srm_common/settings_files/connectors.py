@@ -58,22 +58,31 @@ def connectors_in(path: Path) -> list[Connector]:
         return list(_connectors({"config": config})) if _CLASS in config else []
     try:
         text = path.read_text(encoding="utf-8")
-        # PyYAML reads JSON, too, but not tabs in it.
-        documents = [json.loads(text)] if text.lstrip()[:1] in ("{", "[") else list(yaml.safe_load_all(text))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
     except UnicodeDecodeError:
         raise ConfigError("is not a text file in UTF-8", file=str(path)) from None
+    return connectors_of(text, str(path))
+
+
+def connectors_of(text: str, file: str) -> list[Connector]:
+    """The same of the text of a file of YAML or JSON. Raises :class:`ConfigError`."""
+    try:
+        # PyYAML reads JSON, too, but not tabs in it.
+        documents = [json.loads(text)] if text.lstrip()[:1] in ("{", "[") else list(yaml.safe_load_all(text))
     except RecursionError:
-        raise ConfigError("it is nested too deeply", file=str(path)) from None
+        raise ConfigError("it is nested too deeply", file=file) from None
     except json.JSONDecodeError as error:
-        raise ConfigError(f"is not JSON: {error.msg}", file=str(path), line=error.lineno) from None
+        raise ConfigError(f"is not JSON: {error.msg}", file=file, line=error.lineno) from None
     except ValueError as error:  # of Python's integers, and of dates
-        raise ConfigError(f"cannot be read: {error}", file=str(path)) from None
+        raise ConfigError(f"cannot be read: {error}", file=file) from None
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "cannot be read"
-        raise ConfigError(f"is not YAML: {problem}", file=str(path), line=mark.line + 1 if mark else None) from None
-    return [found for document in documents for found in _connectors(document)]
+        raise ConfigError(f"is not YAML: {problem}", file=file, line=mark.line + 1 if mark else None) from None
+    try:
+        return [found for document in documents for found in _connectors(document)]
+    except (AttributeError, TypeError):
+        raise ConfigError("has a connector whose parts are not what Connect or Strimzi has there", file=file) from None
 
 
 def _connectors(document: object) -> Iterator[Connector]:

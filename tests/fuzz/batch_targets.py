@@ -15,7 +15,9 @@ from srm_common.domain.flow import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge
 from srm_common.wire import columns, lz4_walk, merging, record_walk
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, MAGIC, SourceBatch, parse_header, split, verify
+from srm_common.wire.batch_terms import batch_row, copy_batch
 from srm_common.wire.codec import LARGEST_BODY, compress, decompress
+from srm_common.wire.compared_batches import compared_batch, keyed_records
 from srm_common.wire.plain_records import newest_of_each_key, read_headers, read_plain_records, timed_records
 from srm_common.wire.reencode import loose_records
 from srm_common.wire.repack import recompress, repack
@@ -260,6 +262,16 @@ def _headers(data: bytes) -> None:
         record_walk.walk_headers(raw, at, np.array([count], np.int64), fields)
 
 
+def _terms(data: bytes) -> None:
+    """One by one, as a row, and by their records."""
+    batch_row(memoryview(data), 0, _LAST)
+    for batch in split(memoryview(data)):
+        copy_batch(batch)
+        for same_times in (True, False):
+            for _ in keyed_records(compared_batch(batch).records(), same_times=same_times):
+                pass
+
+
 _RECORDS = [bytes((len(rows),)) + batch_bytes(rows)[HEADER_SIZE:] for rows in (_ROW, some(range(40)), [])]
 _SIZED = [b"\4\2h\2v\2a\1", b"\0", b"\2" + varint(8) + b"trace-id" + varint(3) + b"abc"]
 
@@ -273,6 +285,7 @@ TARGETS = (
     Target("plain-records", BATCHES, _each(lambda batch: list(read_plain_records(batch))), _NAMED, fit),
     Target("timed-records", BATCHES, _each(lambda batch: list(timed_records(batch))), _NAMED, fit),
     Target("newest", BATCHES, _each(_newest), _NAMED, fit),
+    Target("batch-terms", BATCHES, _terms, _NAMED, fit),
     Target("codec", BODIES, _decompressed, _NAMED, keep=1),
     Target("lz4-loop", [one[1:] for one in BODIES if one[0] == 3], _unlz4, ()),
     Target("walk", _RECORDS, _walked, (), keep=1),

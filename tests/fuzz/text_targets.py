@@ -23,6 +23,7 @@ from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError, SrmError
 from srm_common.settings_files.airflow_connections import AirflowConnection
 from srm_common.settings_files.client_keys import parse_jaas
+from srm_common.settings_files.connectors import connectors_of
 from srm_common.settings_files.properties import parse_properties
 from srm_common.wire.certificates import java_name, java_subject, of_der, of_pem
 from srm_common.wire.java_stores import read_java_store
@@ -150,6 +151,17 @@ _PLAN = json.dumps(
 _SELECTION = json.dumps(
     {"filters": {"topics": ["a.*"]}, "origin": "", "topics": None, "topics_exclude": "b", "notes": ["n"]}
 ).encode()
+_CONNECTORS = [
+    b"""apiVersion: kafka.strimzi.io/v1
+kind: KafkaConnector
+metadata: {name: c, labels: {a: b}}
+spec: {class: org.apache.kafka.connect.mirror.MirrorSourceConnector, tasksMax: 2, pause: true, config: {topics: a}}
+---
+items: [{kind: KafkaConnector, spec: {}}]
+""",
+    b'{"c": {"info": {"name": "c", "config": {"connector.class": "MirrorSourceConnector"}}, "status": {"connector": '
+    b'{"state": "PAUSED"}}}}',
+]
 _NAMED = (ConfigError,)
 TARGETS = (
     Target("properties", [_PROPERTIES], _text(lambda text: list(parse_properties(text))), _NAMED),
@@ -190,6 +202,7 @@ TARGETS = (
         _text(lambda text: AirflowConnection.parse("c", text)),
         _NAMED,
     ),
+    Target("connectors", _CONNECTORS, _text(lambda text: connectors_of(text, "file")), _NAMED),
     Target("certificate", [a_certificate()], lambda data: of_der([data]), (ValueError,), keep=4),
     Target("certificate-text", [_certificate_text()], _text(of_pem), (ValueError,), keep=27),
     Target("certificate-subject", [_certificate_text()], _text(java_subject), (ValueError,), keep=27),

@@ -26,7 +26,19 @@ def test_seeds_are_read_and_what_is_made_of_them_is_read_or_refused(name: str) -
 
 
 @pytest.mark.parametrize(
-    "name", ["plan-file", "selection", "filter-lists", "offsets-file", "airflow-connection", "json", "json-schema"]
+    "name",
+    [
+        "plan-file",
+        "selection",
+        "filter-lists",
+        "offsets-file",
+        "airflow-connection",
+        "json",
+        "json-schema",
+        "token-answer",
+        "airflow-answer",
+        "connectors",
+    ],
 )
 @pytest.mark.parametrize("text", [b"[" * 100_000, b'{"a":' * 100_000, b"[" + b"9" * 5000 + b"]"])
 def test_json_that_python_cannot_hold_is_refused(name: str, text: bytes) -> None:

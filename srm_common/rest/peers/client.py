@@ -52,7 +52,11 @@ def ask(
         PeerRefusal: it says what is wrong with the question, or with itself.
         PeerError: it may not be asked, refuses, or answers something else.
     """
-    body = fetch(peer, path, query, settings)
+    return read(peer, fetch(peer, path, query, settings), model)
+
+
+def read(peer: Advertisement, body: bytes, model: type[Answer]) -> Answer:
+    """What a service answered. Raises PeerError where it is not what is asked for."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:

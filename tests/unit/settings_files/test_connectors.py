@@ -12,6 +12,7 @@ import yaml
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings
 from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.settings_files.connectors import connectors_in
 from srm_common.settings_files.conversion import Conversion, Tool, convert
 
 _CLASSES = "org.apache.kafka.connect.mirror."
@@ -151,3 +152,20 @@ def test_what_is_no_connector_is_refused(tmp_path: Path, text: str, reason: str)
     path.write_text(text)
     with pytest.raises(ConfigError, match=reason):
         convert(path, Tool.CONNECT)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"kind": "KafkaConnector", "spec": 5},
+        {"kind": "KafkaConnector", "spec": {"config": ["a"]}},
+        {"kind": "KafkaConnector", "metadata": "m", "spec": {"class": "MirrorSourceConnector"}},
+        {"c": {"info": {"config": "x"}, "status": 1}},
+        {"c": {"info": {"config": 7}}},
+    ],
+)
+def test_parts_of_another_form_are_one_sentence(tmp_path: Path, document: dict[str, Any]) -> None:
+    file = tmp_path / "connectors.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(ConfigError, match="has a connector whose parts are not what Connect or Strimzi has there"):
+        connectors_in(file)
