@@ -41,6 +41,7 @@ class CopyTraits:
     """What is known of the copy besides its log.
 
     ``compacted``: by its ``cleanup.policy``. ``recompressed``: its ``compression.type`` is not ``producer``.
+    ``both_ways``: a flow in the other direction copies what is written to it (start position ``opposite``).
     ``shared``: other flows write to it, too. ``exactly_once``: chunks are transactions. ``position``: next upstream
     offset to copy, and ``copied_to`` what was copied, as committed, None where that is not known.
     """
@@ -48,6 +49,7 @@ class CopyTraits:
     compacted: bool = False
     recompressed: bool = False
     shared: bool = False
+    both_ways: bool = False
     exactly_once: bool = True
     position: int | None = None
     copied_to: CopiedTo | None = None
@@ -254,16 +256,18 @@ class CopyComparison:
         first, last = batch.base_offset, batch.next_offset - 1
         following, before = self._open, self._before
         until = self._traits.position if following is None else following.segment.upstream_start
-        untold = 0 if until is None or gap.kind is not GapKind.UNKNOWN else until - before.upstream_end
+        # A flow that is turned round begins behind what was written at its target meanwhile.
+        left_out = gap.kind is GapKind.UNKNOWN or (self._traits.both_ways and gap.kind is GapKind.NOTHING)
+        untold = until - before.upstream_end if left_out and until is not None else 0
         if untold > 0 and batch.producer not in self._writers:
             self._count_others(batch, before.upstream_end, untold)
             return
-        if untold > 0:
+        if untold > 0 and gap.kind is GapKind.UNKNOWN:
             stray = Difference(
                 DifferenceKind.UNMAPPED, first, last, before.upstream_end, before.upstream_end + untold - 1
             )
-        elif batch.term is not None and (known := self._seen(batch.term)) is not None:
-            detail = f"it was committed at offset {known}"
+        elif batch.term is not None and (first_at := self._seen(batch.term)) is not None:
+            detail = f"it was committed at offset {first_at}"
             stray = Difference(DifferenceKind.DOUBLED, first, last, detail=detail)
         elif self._traits.shared:
             self.findings.foreign += batch.records

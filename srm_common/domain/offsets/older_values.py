@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from srm_common.domain.copied_to import CopiedTo
+from srm_common.domain.offsets.copy_comparison import CopyTraits
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.offsets.map_gaps import GapKind, gap_behind
 from srm_common.domain.offsets.named_keys import NamedKeys
@@ -36,29 +37,27 @@ class MappedOffsets(NamedTuple):
     shift: int | None
 
 
-def mapped_offsets(
-    segments: Iterable[Segment], copy: LogRange, position: int | None, copied_to: CopiedTo | None, *, exactly_once: bool
-) -> Iterator[MappedOffsets]:
+def mapped_offsets(segments: Iterable[Segment], copy: LogRange, traits: CopyTraits) -> Iterator[MappedOffsets]:
     """What the map says exactly of a copy, in order.
 
     Args:
         segments: all of them.
         copy: its log, as it was before the map was read.
-        position: the next upstream offset to copy, and ``copied_to`` what was copied, as committed.
-        exactly_once: chunks are transactions: nothing of one is seen before its segment is.
     """
     before: Segment | None = None
     for segment in segments:
         if before is not None:
             yield from _runs(before, segment.downstream_start)
-            yield from _between(before, segment.after, segment.upstream_start, segment.downstream_start)
+            yield from _between(
+                before, segment.after, segment.upstream_start, segment.downstream_start, traits.both_ways
+            )
         if segment.downstream_start >= copy.end:
             return
         before = segment
     if before is not None:
         yield from _runs(before, before.downstream_end)
-        if exactly_once:
-            yield from _between(before, copied_to, position, copy.end)
+        if traits.exactly_once:  # else a chunk may be seen before its segment is
+            yield from _between(before, traits.copied_to, traits.position, copy.end, traits.both_ways)
 
 
 def _runs(segment: Segment, following: int) -> Iterator[MappedOffsets]:
@@ -69,10 +68,13 @@ def _runs(segment: Segment, following: int) -> Iterator[MappedOffsets]:
             yield MappedOffsets(run.downstream, run.downstream_end, run.upstream - run.downstream)
 
 
-def _between(before: Segment, after: CopiedTo | None, position: int | None, end: int) -> Iterator[MappedOffsets]:
+def _between(
+    before: Segment, after: CopiedTo | None, position: int | None, end: int, both_ways: bool
+) -> Iterator[MappedOffsets]:
     """Behind a segment, up to the next or the end of the log."""
     gap, start = gap_behind(before, after, position), before.downstream_end
-    if gap.kind is GapKind.UNKNOWN and position != before.upstream_end:
+    may_be = gap.kind is GapKind.UNKNOWN or (both_ways and gap.kind is GapKind.NOTHING)
+    if may_be and position != before.upstream_end:
         return  # others may have copied that part
     if gap.is_own:
         start = max(start, gap.own_end)

@@ -195,13 +195,7 @@ class SourceOfCopies:
             findings.leave(reason, max(one.log.end - one.log.start, 0))
             return
         copied = min(one.found[known].upstream_end, source.end)
-        mapped = mapped_offsets(
-            readable(0, len(one.found)),
-            one.log,
-            one.traits.position,
-            one.traits.copied_to,
-            exactly_once=one.traits.exactly_once,
-        )
+        mapped = mapped_offsets(readable(0, len(one.found)), one.log, one.traits)
         here = self._of_source(one.upstream, source.start, copied)
         older = OlderValues(here, mapped, same_times=one.same_times, findings=findings, keys=self._keys)
         older.take(self._of_copy(one.copy, one.log.start, one.log.end))

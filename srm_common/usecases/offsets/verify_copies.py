@@ -10,6 +10,7 @@ from functools import partial
 from srm_common import __version__
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
 from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.offsets.offset_edits import LogRange
@@ -195,6 +196,7 @@ class _Verifying:
         flow, admin = self._clusters.flow, self._clusters.target.admin
         wanted = sorted({one.downstream_topic for one in records.values()} & admin.topics().partitions.keys())
         facts, settings = admin.describe_topics(wanted), admin.topic_settings(wanted)
+        rules = StartRules(flow.start_positions, flow.auto_offset_reset)
         out: dict[str, _Copy] = {}
         for topic, record in sorted(records.items()):
             name = record.downstream_topic
@@ -210,6 +212,7 @@ class _Verifying:
                 compacted="compact" in policy,
                 recompressed=own.get("compression.type", "producer") != "producer",
                 shared=len(known.feeding(name)) > 1,
+                both_ways=rules.of(topic)[0].kind is StartKind.OPPOSITE,
                 exactly_once=flow.exactly_once,
             )
             same_times = own.get("message.timestamp.type") != "LogAppendTime"

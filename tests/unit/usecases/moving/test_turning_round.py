@@ -10,6 +10,8 @@ from confluent_kafka import Consumer, TopicPartition
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepResult
+from srm_common.domain.offsets.differences import NotProved
+from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
@@ -18,10 +20,18 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.moving.failover import last_move
 from srm_common.usecases.moving.switch_direction import SwitchMove
+from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, read, write
 from tests.kafka.group_commits import commit
+
+
+def verified(flow: FlowSettings, against: Against = Against.MAP) -> tuple[Verdict, int, dict[NotProved, int]]:
+    """Of the flow's only partition: the result, records that are proved, and why others are not."""
+    (one,) = verify_copies(flow, against=against).partitions
+    assert one.fault is None
+    return one.verdict, one.findings.proved, one.findings.not_proved
 
 
 def end_of(kafka: FakeCluster, topic: str) -> int:
@@ -82,6 +92,7 @@ def test_a_flow_is_turned_round_and_back(source_kafka: FakeCluster, target_kafka
     write(source_kafka, name, [b"%d" % number for number in range(40)])
     commit(source_kafka, name, TopicPartition(name, 0, 40))
     assert copy(there).records == 40
+    assert verified(there) == (Verdict.PROVED, 40, {})
     write(source_kafka, name, [b"%d" % number for number in range(40, 50)])
 
     assert [result.render() for result in switch(there, back, name, dry_run=True) if result.failed] == []
@@ -98,12 +109,17 @@ def test_a_flow_is_turned_round_and_back(source_kafka: FakeCluster, target_kafka
     record = last_move(there)
     assert record is not None
     assert record.finished
+    assert verified(there) == (Verdict.PROVED, 50, {})
+    assert verify_copies(back).partitions == ()
     # Done again, it does nothing.
     assert "nothing to do" in " ".join(switch(there, back, name)[-2].sentences)
 
     write(target_kafka, name, [b"new %d" % number for number in range(7)])
     assert copy(back).records == 7
     assert len(read(source_kafka, name)) == len(read(target_kafka, name)) == 57
+    # What the other direction had copied is not of this one; the source has it all.
+    assert verified(back) == (Verdict.PARTLY, 7, {NotProved.BEFORE_MAP: 50})
+    assert verified(back, Against.SOURCE) == (Verdict.PROVED, 57, {})
 
     # And the other way round, when everything has been copied.
     commit(target_kafka, name, TopicPartition(name, 0, end_of(target_kafka, name)))
@@ -113,3 +129,6 @@ def test_a_flow_is_turned_round_and_back(source_kafka: FakeCluster, target_kafka
     write(source_kafka, name, [b"again %d" % number for number in range(3)])
     assert copy(there).records == 3
     assert len(read(source_kafka, name)) == len(read(target_kafka, name)) == 60
+    # The first direction's own fingerprints are as good as before; in between lies what was written there meanwhile.
+    assert verified(there) == (Verdict.PARTLY, 53, {NotProved.NOT_COPIED: 7})
+    assert verified(there, Against.SOURCE) == (Verdict.PROVED, 60, {})
