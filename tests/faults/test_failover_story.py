@@ -15,6 +15,7 @@ from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.names import checkpoints_topic
 from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
+from srm_common.domain.offsets.verification import Verdict
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import ConfigError
@@ -26,6 +27,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka
 from srm_common.usecases.moving.failover import Move, failback, last_move
 from srm_common.usecases.offsets.resume_points import opposite
+from srm_common.usecases.offsets.verify_copies import verify_copies
 from tests.faults.live_groups import (
     PATIENCE,
     Ledger,
@@ -149,6 +151,9 @@ def test_the_primary_dies_and_comes_back(
     assert report.steps[2].step is StepName.DRAIN
     assert "stay there" in report.steps[2].sentences[0]
 
+    # What was copied is proved without the primary.
+    assert proved(pair.flow) == {Verdict.PROVED}
+
     # Work goes on at the backup. What the primary took along is not there.
     before = ledger.again
     with pair.consumer(backup) as consumer:
@@ -176,6 +181,15 @@ def test_the_primary_dies_and_comes_back(
         assert back.read_again.most == 0
         # The first flow goes on, too: nothing was lost, and nothing comes back.
         assert run_once(pair.flow).state == "done"
+        assert proved(pair.flow) == {Verdict.PROVED}
+        assert proved(pair.back) == {Verdict.PROVED}
+
+
+def proved(flow: FlowSettings) -> set[Verdict]:
+    """What a verification finds of the partitions that hold something, by the fingerprints alone."""
+    found = verify_copies(flow)
+    assert found.clean, found.to_json()
+    return set(found.counts) - {Verdict.NOTHING}
 
 
 def test_a_primary_that_dies_in_a_long_run_is_known_as_of_moments_before(
