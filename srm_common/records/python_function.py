@@ -1,4 +1,5 @@
-"""A function of the user's that changes batches of records: called with a time limit, and its result checked.
+"""A function of the user's that changes batches of records: called with limits of time and memory, and its result
+checked.
 
 The loops that write batches trust their columns, and the offset map trusts the offsets: what comes back is used only
 if it is what the contract says (docs/transforms.md).
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 
 from srm_common.errors import TransformFailed
 from srm_common.records.headers import HEADERS_TYPE, named_headers
+from srm_common.records.memory_limit import limited_memory
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import SCHEMA as RAW_SCHEMA
 from srm_common.wire.columns import with_headers
@@ -54,13 +57,15 @@ class PythonFunction:
         self._call = call
         self._timeout = timeout_seconds
         self._schema = SCHEMA.with_metadata({"topic": topic})
+        self._told_limit = ""
 
     def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What the function makes of ``records``, both as :data:`srm_common.wire.columns.SCHEMA` has them.
 
         Raises:
             RowFaults: as the function raises it; and records with a header whose name is not UTF-8.
-            TransformFailed: it raised something else, took too long, or returned what the contract does not allow.
+            TransformFailed: it raised something else, took too long or too much memory, or returned what the contract
+                does not allow.
             CorruptBatch: headers that cannot be read.
         """
         given = pa.RecordBatch.from_arrays([*records.columns[:4], named_headers(records)], schema=self._schema)
@@ -76,6 +81,10 @@ class PythonFunction:
             raise self._failed(
                 records, f"took longer than transforms.python.timeout.seconds = {self._timeout:g}"
             ) from None
+        except MemoryError as error:
+            # What it holds is in these frames, and has to go before anything else needs memory.
+            traceback.clear_frames(error.__traceback__)
+            raise self._failed(records, f"ran out of memory{self._told_limit}") from None
         except Exception as error:  # whatever the user's code may raise
             raise self._failed(records, f"raised {type(error).__name__}: {error}") from error
         problem = _problem(given, result)
@@ -109,8 +118,10 @@ class PythonFunction:
                 fault.append(error)
 
         thread = threading.Thread(target=work, name=f"transforms.python {self.path}", daemon=True)
-        thread.start()
-        thread.join(self._timeout)
+        with limited_memory() as limit:
+            self._told_limit = f": a call gets half of what is free, here {limit >> 20:,} MiB" if limit else ""
+            thread.start()
+            thread.join(self._timeout)
         if thread.is_alive():
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_TimedOut))
             raise _TimedOut

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import resource
 import time
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -27,6 +30,9 @@ def moody(records: pa.RecordBatch) -> pa.RecordBatch:
         raise ValueError("no such day")
     if values[0] == b"hang":
         time.sleep(60)
+    if values[0] == b"hoard":
+        # Not written to, so that the machine does not notice.
+        raise LookupError(len([np.zeros(1 << 28, np.uint8) for _ in range(100_000)]))
     refused = {row: "refused" for row, value in enumerate(values) if value == b"refuse"}
     if refused:
         raise RowFaults(refused)
@@ -71,6 +77,25 @@ def test_a_function_that_raises_or_hangs_stops_its_partition_and_the_others_go_o
     assert {one.partition: one.trouble for one in record.failed_partitions} == whole
     assert sides.values("a.orders", 2) == [b"a", b"b"]
     assert sides.values("a.orders", 3) == ([b"a"] if tolerance == "none" else [b"a", b"b"])
+
+
+def test_a_function_that_uses_up_memory_stops_its_partition_and_the_others_go_on(sides: Sides) -> None:
+    sides.source.create_topic("orders", 2)
+    own = f"{__name__}:moody"
+    sides.set(transforms_python=own, transforms_python_timeout_seconds=20.0, errors_tolerance="all")
+    write(sides, "hoard", "a")
+    write(sides, "a", "b", partition=1)
+    sides.refresh()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    record = sides.run()
+    assert resource.getrlimit(resource.RLIMIT_AS) == before
+    (failed,) = record.failed_partitions
+    assert re.fullmatch(
+        f"orders-0: partition orders-0: offsets 0 to 1, transforms.python: {re.escape(own)} ran out of memory: a call "
+        "gets half of what is free, here [0-9,]+ MiB",
+        str(failed.trouble),
+    )
+    assert sides.values("a.orders", 1) == [b"a", b"b"]
 
 
 def test_a_function_that_is_not_installed_where_slots_run(sides: Sides) -> None:
