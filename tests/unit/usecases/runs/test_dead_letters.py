@@ -201,6 +201,35 @@ def test_a_dead_letter_topic_that_refuses_stops_the_partition_before_the_chunk(s
     assert (sides.values("a.orders"), sides.values("dead")) == ([b"1", b"2"], [b"x"])
 
 
+def test_a_dead_letter_topic_that_is_deleted_during_a_run(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The partition whose dead letters have no place stops, the others go on, and the next run says what is missing."""
+    sides.source.create_topic("orders", 2)
+    sides.target.create_topic("dead")
+    sides.set(transforms=CHAIN, errors_tolerance="all", errors_deadletterqueue_topic_name="dead")
+    write(sides, "1", "x", "2")
+    write(sides, "1", "2", partition=1)
+    sides.refresh()
+    numbers = transform._STEPS[StepKind.DROP_HEADERS]
+
+    def deletes(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+        if "dead" in sides.target.topics():
+            sides.target.delete_topic("dead")
+        return numbers(step, records, chosen)
+
+    with monkeypatch.context() as during:
+        during.setitem(transform._STEPS, StepKind.DROP_HEADERS, deletes)
+        record = sides.run()
+    (failed,) = record.failed_partitions
+    assert failed.trouble.startswith("orders-0: partition dead-0 at b")
+    assert sides.values("a.orders") == []
+    assert sides.values("a.orders", 1) == [b"1", b"2"]
+    with pytest.raises(ConfigError, match="dead of flow a->b does not exist on b; create it"):
+        sides.run("second")
+    sides.refresh()
+    assert sides.run("third").state is RunState.DONE
+    assert (sides.values("a.orders"), sides.values("dead")) == ([b"1", b"2"], [b"x"])
+
+
 @pytest.mark.parametrize("times", [1, 10])
 def test_dead_letters_with_a_bit_that_flips_are_written_again_once(
     sides: Sides, monkeypatch: pytest.MonkeyPatch, times: int
