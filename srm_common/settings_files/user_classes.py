@@ -3,9 +3,11 @@ and the filters of ``topic.filter.class`` and the like."""
 
 from __future__ import annotations
 
+import hashlib
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.settings import FilterClass
@@ -104,6 +106,27 @@ def load_function(written: str) -> Callable[..., object]:
     if not callable(found):
         raise ConfigError(f"'{written}' is a {type(found).__name__}, which cannot be called")
     return found
+
+
+def code_digest(written: str) -> str | None:
+    """Of the file of the module that ``package.module:function`` names, which is not imported; None where it is not
+    installed, or is no file. What it imports is not part of it."""
+    module = written.partition(":")[0] if ":" in written else written.rpartition(".")[0]
+    spec: ModuleSpec | None = None
+    search: Sequence[str] | None = None
+    parts = module.split(".")
+    for count in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:count]), search)
+        if spec is None:
+            return None
+        search = spec.submodule_search_locations or []
+    read = getattr(spec and spec.loader, "get_data", None)
+    if spec is None or not spec.has_location or read is None:
+        return None
+    try:
+        return hashlib.sha256(read(spec.origin)).hexdigest()[:12]
+    except OSError:  # it went away since it was found
+        return None
 
 
 def _load(written: str, otherwise: str) -> object:

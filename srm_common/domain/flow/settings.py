@@ -333,7 +333,7 @@ class FlowSettings:
     @property
     def transforms_digest(self) -> str:
         """Of what is done to records; empty if nothing is. The same text for the same steps in all versions, as far as
-        fields of steps that are new have defaults. The code of functions is not part of it."""
+        fields of steps that are new have defaults. The code of functions is not part of it, but of run records."""
         steps = [*self.transforms, *self.statements, self.transforms_python, self.provenance]
         if self.maps_schema_ids:
             steps.append(("schemas.ids", self.schemas_ids_keys, self.schemas_ids_values))

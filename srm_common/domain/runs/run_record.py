@@ -180,7 +180,8 @@ class RunRecord:
     ``error`` is what stopped the run as a whole; partitions have errors of their own. ``transactions`` and ``retries``
     count each once; a partition counts those of the slot that carried it, which it shares with others.
     ``transforms`` is the digest of what was done to records, empty where they went unopened, None in records of
-    earlier versions.
+    earlier versions; ``function`` that of the code of the flow's Python function, None where there is none, or it could
+    not be found.
     """
 
     flow: str
@@ -196,6 +197,7 @@ class RunRecord:
     transactions: int = 0
     retries: int = 0
     transforms: str | None = None
+    function: str | None = None
 
     @property
     def failed_partitions(self) -> tuple[PartitionRecord, ...]:
@@ -249,13 +251,22 @@ class RunRecord:
             return cls(**values)
 
 
-def changed_transforms(flow: FlowSettings, last: RunRecord | None) -> str:
-    """What to say if ``flow`` does something else to records than its newest run did; empty if not."""
-    before, now = None if last is None else last.transforms, flow.transforms_digest
-    if last is None or before is None or before == now:
+def changed_transforms(flow: FlowSettings, last: RunRecord | None, function: str | None = None) -> str:
+    """What to say if ``flow`` does something else to records than its newest run did; empty if not.
+
+    Args:
+        function: the digest of the code of its Python function, as it is installed here.
+    """
+    if last is None or last.transforms is None:
         return ""
-    since = f"the transforms have changed since run '{last.run_id}' ({before or 'none'} -> {now or 'none'})"
-    return f"{since}: what is copied from the next run on goes through the new ones, what is copied already stays"
+    before, now, what, new = last.transforms, flow.transforms_digest, "the transforms have", "the new ones"
+    if before == now:
+        if None in (last.function, function) or last.function == function:
+            return ""
+        before, now, new = str(last.function), str(function), "the new one"
+        what = f"the code of {flow.transforms_python} has"
+    since = f"{what} changed since run '{last.run_id}' ({before or 'none'} -> {now or 'none'})"
+    return f"{since}: what is copied from the next run on goes through {new}, what is copied already stays"
 
 
 _COLUMNS = tuple(field.name for field in fields(PartitionRecord))

@@ -19,6 +19,7 @@ from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.passes import Passes
+from srm_common.settings_files.user_classes import code_digest
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 _LOG = logging.getLogger(__name__)
@@ -51,6 +52,7 @@ class RunJournal:
     ) -> None:
         self._flow = flow
         self._run = run
+        self._function = code_digest(flow.transforms_python) if flow.transforms_python else None
         self._store = store
         self._clock = clock
         self._started_ms = self._now_ms()
@@ -71,7 +73,7 @@ class RunJournal:
         for note in plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
         self.sizes = dict(known.get(StateKey.SIZES, {}))
-        if changed := changed_transforms(self._flow, self.last):
+        if changed := changed_transforms(self._flow, self.last, self._function):
             self.note(changed.replace("from the next run on", "from now on"))
 
     def note(self, note: str, level: int = logging.WARNING) -> None:
@@ -160,6 +162,7 @@ class RunJournal:
             transactions=passes.transactions if passes else 0,
             retries=passes.retries if passes else 0,
             transforms=self._flow.transforms_digest,
+            function=self._function,
             partitions=tuple(sorted([*copies, *kept], key=lambda one: (one.upstream_topic, one.partition))),
         )
 

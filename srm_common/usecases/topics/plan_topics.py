@@ -24,6 +24,7 @@ from srm_common.domain.topics.topic_records import Knowledge, TopicRecord
 from srm_common.domain.topics.topic_settings import target_abilities
 from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
+from srm_common.settings_files.user_classes import code_digest
 from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.topics.acls import copies_of, plan_acls, read_acls
@@ -95,8 +96,10 @@ def _planned(
             due=due,
             alterations=RefreshMemory.from_json(state.get(StateKey.REFRESH)).alterations if remembered else alterations,
         )
-        if StateKey.RUN in state and (changed := changed_transforms(flow, RunRecord.from_json(state[StateKey.RUN]))):
-            plan = plan.with_more((), [changed])
+        if StateKey.RUN in state:
+            function = code_digest(flow.transforms_python) if flow.transforms_python else None
+            if changed := changed_transforms(flow, RunRecord.from_json(state[StateKey.RUN]), function):
+                plan = plan.with_more((), [changed])
         plan = _recorded(flow, plan, settled, topics.knowledge, ids)
         plan = replace(_started_over(flow, plan, settled), restore=restored)
         # A new copy gets its bindings at once, whatever the interval says.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import resource
+import sys
 import time
+from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +17,8 @@ import pytest
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import ConfigError
 from srm_common.records.row_faults import RowFaults
+from srm_common.settings_files.user_classes import code_digest
+from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.unit.usecases.fakes import Sides
 from tests.unit.usecases.runs.test_replicate import positions
 
@@ -96,6 +101,36 @@ def test_a_function_that_uses_up_memory_stops_its_partition_and_the_others_go_on
         str(failed.trouble),
     )
     assert sides.values("a.orders", 1) == [b"a", b"b"]
+
+
+def test_a_change_of_its_code_is_told(sides: Sides, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(notes: Iterable[str]) -> list[str]:
+        return [note for note in notes if "changed since" in note]
+
+    module = f"shop_{tmp_path.name}".replace("-", "_")
+    folder = tmp_path / module
+    folder.mkdir()
+    (folder / "__init__.py").write_text("import absent_where_flows_are_planned")
+    (folder / "orders.py").write_text("def clean(records):\n    return records\n")
+    path = f"{module}.orders:clean"
+    sides.source.create_topic("orders")
+    sides.set(transforms_python=path)
+    sides.refresh()
+    # Not to be found where this one is driven: nothing can be told of it. There is nothing to copy either.
+    assert told(sides.run("first").notes) == []
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert told(sides.run("second").notes) == []
+    before = code_digest(path)
+    assert told(plan_topics(sides.clusters()).notices) == []
+    (folder / "orders.py").write_text("def clean(records):\n    return records.slice(0, 0)\n")
+    (notice,) = told(plan_topics(sides.clusters()).notices)
+    assert notice == (
+        f"the code of {path} has changed since run 'second' ({before} -> {code_digest(path)}): what is copied from the "
+        f"next run on goes through the new one, what is copied already stays"
+    )
+    assert told(sides.run("third").notes) == [notice.replace("the next run", "now")]
+    assert told(sides.run("fourth").notes) == []
+    assert module not in sys.modules
 
 
 def test_a_function_that_is_not_installed_where_slots_run(sides: Sides) -> None:
