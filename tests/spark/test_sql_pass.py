@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import signal
 import threading
@@ -185,6 +186,28 @@ def test_a_record_that_fails_stops_its_partition_and_the_others_go_on(
     assert failed.trouble == (f"{name}-0: partition {name}-0: offset 700, transforms.sql.odd: fails on this record")
     assert values(copies(flow, target_kafka, name)) == numbers(700)
     assert values(copies(flow, target_kafka, name, 1)) == numbers(1200)
+
+
+def test_a_type_error_behind_a_million_records(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, name: str
+) -> None:
+    million = 1_000_000
+    write(
+        source_kafka, name, itertools.chain(itertools.repeat(b"7", million), [b"seven", b"8"]), compression_type="lz4"
+    )
+    write(source_kafka, name, numbers(1000), 1)
+    record = run(flow, spark, f"SELECT key FROM records WHERE {NUMBER} >= 0")
+    (failed,) = record.failed_partitions
+    assert failed.trouble == f"{name}-0: partition {name}-0: offset {million}, transforms.sql: fails on this record"
+    assert (failed.position, failed.records) == (million, million)
+    assert sum(one.records for one in record.partitions if one.partition == 1) == 1000
+    # All of the million is committed: nothing of it comes again.
+    again = run(flow, spark, f"SELECT key FROM records WHERE {NUMBER} >= 0")
+    assert (again.records, again.failed_partitions[0].position) == (0, million)
+    assert run(flow, spark, "SELECT key FROM records WHERE value IS NOT NULL").records == 2
+    copied = TopicPartition(f"{flow.name.source}.{name}", 0)
+    with ClusterLink(flow.target) as link:
+        assert link.end_offsets([copied])[0][copied] > million + 2, "markers, besides records"
 
 
 def test_values_are_parsed_once_for_the_statements_that_read_them(

@@ -241,6 +241,14 @@ def json_value(schema: str, data: bytes) -> Any:
     return value
 
 
+#: What is said of a value that ends in the middle of its first field.
+CUT = {
+    "AVRO": "is not what its schema says",
+    "JSON": "is not JSON: Unterminated string starting at at character 9",
+    "PROTOBUF": "is not what its schema says: it ends in the middle of a field",
+}
+
+
 message_class = lru_cache(protoc.message_class)
 
 
@@ -285,17 +293,20 @@ def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
 ) -> None:
     """fastavro, json and Google's runtime read the copies by what the registries have."""
     topic, alias = f"{name}-orders", name.replace("-", "")
-    source_kafka.create_topic(topic, 2)
+    source_kafka.create_topic(topic, 3)
     with LocalRegistry() as ours, LocalRegistry(login="srm:geheim") as theirs:
         number = ours.register(f"{topic}-value", order, kind=kind)
         # Nothing of the copy has the source's id by chance.
         for other in range(40):
             theirs.register(f"other-{other}", json.dumps({"type": "fixed", "name": "F", "size": other + 1}))
-        for partition, bad in ((0, None), (1, 70)):
+        for partition in range(3):
             rows = [{"card": "4111", "cust_id": n, "at": None if n % 3 else n} for n in range(100)]
             values = [b"\0" + number.to_bytes(4) + written(row) for row in rows]
-            if bad is not None:
-                values[bad] = b"\0" + (999).to_bytes(4) + values[bad][5:]
+            if partition == 1:
+                values[70] = b"\0" + (999).to_bytes(4) + values[70][5:]
+            if partition == 2:
+                # In the middle of the card's number.
+                values[40] = values[40][: values[40].index(b"4111") + 2]
             records = [Seen(b"key", value, (), int(time.time() * 1000)) for value in values]
             produce(source_kafka, topic, partition, [*records, Seen(b"gone", None, (), records[0].timestamp_ms)])
         lines = {
@@ -335,8 +346,8 @@ def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
         body = theirs.answer("GET", "/schemas/ids/41")
         assert body.get("schemaType", "AVRO") == kind
         made = body["schema"]
-        copied = {n: read(target_kafka, f"{alias}.{topic}", n) for n in range(2)}
-        assert [len(one) for one in copied.values()] == [101, 70]
+        copied = {n: read(target_kafka, f"{alias}.{topic}", n) for n in range(3)}
+        assert [len(one) for one in copied.values()] == [101, 70, 40]
         assert copied[0][-1].value is None
         for one in copied.values():
             for n, seen in enumerate(one[:100]):
@@ -347,9 +358,10 @@ def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
                     "customer": n,
                     "at": None if n % 3 else n,
                 }
-        (failed,) = record.failed_partitions
-        assert failed.partition == 1
-        assert str(failed.error).endswith(
+        unknown, cut = record.failed_partitions
+        assert (unknown.partition, cut.partition) == (1, 2)
+        assert str(unknown.error).endswith(
             "offset 70, transforms.card: the value has the schema id 999, which the registry of the source does not "
             "know"
         )
+        assert str(cut.error).endswith(f"offset 40, transforms.card: the value {CUT[kind]}")
