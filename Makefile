@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTHON_BIN := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo demo-failover demo-stop test quick unit simulate mutations lint format bench soak fuzz compat wheel clean
+.PHONY: help setup demo demo-failover demo-verify demo-stop test quick unit simulate mutations lint format bench soak fuzz compat wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ demo: setup ## two Kafka clusters, live topics, Airflow with flows between them,
 
 demo-failover: setup ## kill a cluster; its consumers fail over to the other one and back by DAGs; says what to watch
 	@$(PYTHON_BIN) -m demo.failover
+
+demo-verify: setup ## copies are proved, then damaged in thirteen ways, and srm-control verify names each; a minute, no Airflow
+	@$(PYTHON_BIN) -m demo.verify
 
 demo-stop: ## end what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo is running: nothing is set up here"; fi

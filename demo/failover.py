@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from demo import stage
+from demo.chapters import Chapters
 from demo.ending import signals_as_interrupt
 from demo.move_run import MoveRun
 from demo.shop import GROUP, TOPIC, Billing, Shop, wait_until_read
@@ -44,9 +45,9 @@ class Story:
     def __init__(self, running: stage.Stage, console: Console, patience_seconds: float) -> None:
         self._running = running
         self._airflow = running.airflow
-        self._console = console
+        told = Chapters(console)
+        self._chapter, self._say = told.chapter, told.say
         self._patience_seconds = patience_seconds
-        self._chapters = 0
         self._read: Counter[str] = Counter()
         self._written: set[str] = set()
 
@@ -136,13 +137,6 @@ class Story:
         )
         if not complete:
             raise stage.DemoError(f"{missing} orders were not read; see the logs in {stage.FOLDER}")
-
-    def _chapter(self, text: str) -> None:
-        self._chapters += 1
-        self._console.print(f"\n{self._chapters}. {text}", style="bold", highlight=False, soft_wrap=True)
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -10,15 +10,24 @@ from collections.abc import Sequence
 from confluent_kafka import Producer
 
 from demo.topics import RETURNS, TOPICS, DemoTopic
+from srm_common.errors import SrmError
 
 TICKS_PER_SECOND = 5
 ABORTED = 0.1
 
 
-class TopicWriter:
-    """One producer for one topic, so that each has its own codec."""
+class BurstError(SrmError):
+    """A cluster of the demo does not take records."""
 
-    def __init__(self, topic: DemoTopic, bootstrap_servers: str) -> None:
+
+class TopicWriter:
+    """One producer for one topic, so that each has its own codec.
+
+    Args:
+        log_level: from which on librdkafka writes to standard error, as syslog's; 6 is information.
+    """
+
+    def __init__(self, topic: DemoTopic, bootstrap_servers: str, *, log_level: int = 6) -> None:
         self._topic = topic
         self._dice = random.Random(topic.name)
         self._number = 0
@@ -28,6 +37,7 @@ class TopicWriter:
             "compression.type": topic.codec,
             "linger.ms": 50,
             "enable.idempotence": "true",
+            "log_level": log_level,
         }
         if topic.transactional:
             settings["transactional.id"] = f"demo-{topic.name}"
@@ -43,15 +53,37 @@ class TopicWriter:
         if self._topic.transactional:
             self._producer.begin_transaction()
         for _ in range(count):
-            key, value, headers = self._topic.make(self._dice, self._number)
-            self._producer.produce(self._topic.name, key=key, value=value, headers=headers)
-            self._number += 1
+            self._produce()
         if not self._topic.transactional:
             self._producer.poll(0)
         elif self._dice.random() < ABORTED:
             self._producer.abort_transaction(30)
         else:
             self._producer.commit_transaction(30)
+
+    def burst(self, seconds: float) -> int:
+        """Writes at once what is due in so many seconds, to each partition as much, and returns how many records the
+        topic got. The first transaction of a topic is aborted."""
+        count = int(self._topic.per_second * seconds)
+        aborted = self._topic.transactional and self._number == 0
+        if self._topic.transactional:
+            self._producer.begin_transaction()
+        for number in range(count):
+            self._produce(partition=number % self._topic.partitions)
+        if aborted:
+            self._producer.flush(30)
+            self._producer.abort_transaction(30)
+        elif self._topic.transactional:
+            self._producer.commit_transaction(30)
+        elif self._producer.flush(30):
+            raise BurstError(f"{self._topic.name} was not written within 30 s; see whether its cluster runs")
+        return 0 if aborted else count
+
+    def _produce(self, partition: int = -1) -> None:
+        """To the partition that the partitioner chooses, by default."""
+        key, value, headers = self._topic.make(self._dice, self._number)
+        self._producer.produce(self._topic.name, key=key, value=value, headers=headers, partition=partition)
+        self._number += 1
 
 
 def main(arguments: Sequence[str]) -> None:

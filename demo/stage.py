@@ -86,6 +86,16 @@ class Stage:
         return f"{self.airflow.url}/plugin/replications"
 
 
+@dataclass(frozen=True)
+class Clusters:
+    """What runs of a demo without Airflow."""
+
+    flow: FlowSettings
+    east: LocalKafka
+    west: LocalKafka
+    configuration: Path
+
+
 @contextmanager
 def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = True) -> Iterator[Stage]:
     """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs,
@@ -98,17 +108,8 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
     unused = ReservedPort()
     if alive:
         more_keys += trouble.KEYS.format(backup=unused.address, seldom=interval_seconds * SELDOM)
-    east, west = (LocalKafka(name=name, directory=FOLDER / name) for name in ("east", "west"))
-    configuration = FOLDER / "srm.properties"
-    configuration.write_text(
-        CONFIGURATION.format(
-            east=east.bootstrap_servers,
-            west=west.bootstrap_servers,
-            more_clusters=", backup" if alive else "",
-            interval=interval_seconds,
-        )
-        + more_keys
-    )
+    east, west = _pair()
+    configuration = _configured(east, west, interval_seconds, more_keys, ", backup" if alive else "")
     airflow = LocalAirflow(
         dags_folder=ROOT / "dags",
         directory=FOLDER / "airflow",
@@ -145,6 +146,43 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
         if alive:
             ending.enter_context(trouble.TooShortRetention(configured.flow(trouble.FLOW), west))
         yield Stage(configured.flow(FLOW), airflow, east, west, configuration)
+
+
+@contextmanager
+def clusters(*, more_keys: str = "") -> Iterator[Clusters]:
+    """The two clusters alone, without Airflow; they end with the block, and so does ``.demo``. Raises as
+    :func:`running` does."""
+    _claim()
+    east, west = _pair()
+    configuration = _configured(east, west, 30, more_keys)
+    with ExitStack() as ending:
+        ending.push(_tidy)
+        ending.callback(east.close)
+        ending.callback(west.close)
+        with ThreadPoolExecutor() as together:
+            for done in [together.submit(start) for start in (east.start, west.start)]:
+                done.result()
+        yield Clusters(load_configuration(configuration).flow(FLOW), east, west, configuration)
+
+
+def _pair() -> tuple[LocalKafka, LocalKafka]:
+    east, west = (LocalKafka(name=name, directory=FOLDER / name) for name in ("east", "west"))
+    return east, west
+
+
+def _configured(
+    east: LocalKafka, west: LocalKafka, interval_seconds: int, more_keys: str, more_clusters: str = ""
+) -> Path:
+    """The properties file of the flows between them."""
+    path = FOLDER / "srm.properties"
+    text = CONFIGURATION.format(
+        east=east.bootstrap_servers,
+        west=west.bootstrap_servers,
+        more_clusters=more_clusters,
+        interval=interval_seconds,
+    )
+    path.write_text(text + more_keys)
+    return path
 
 
 def _writer(cluster: LocalKafka, topics: Sequence[DemoTopic]) -> LocalProcess:

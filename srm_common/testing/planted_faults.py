@@ -13,7 +13,7 @@ from types import MappingProxyType
 from srm_common.errors import LocalKafkaError
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
 from srm_common.testing.local_kafka import LocalKafka
-from srm_common.wire.batch import CODEC_MASK, CONTROL, SourceBatch, split
+from srm_common.wire.batch import CODEC_MASK, CONTROL, HEADER_SIZE, SourceBatch, split, stamp
 
 #: What a broker makes from the log again: its indexes, and what it knows of producers.
 _DERIVED = (".index", ".timeindex", ".txnindex", ".snapshot")
@@ -103,11 +103,19 @@ def dropped(found: Batches, at: int) -> tuple[int, int]:
 def doubled(found: Batches, at: int) -> tuple[int, int]:
     """The batch is there once more, at the end of the log, as if a producer without idempotence had sent it again."""
     header, end = found[at].header, found[-1].header.next_offset
-    plain = header._replace(
-        attributes=header.attributes & CODEC_MASK, producer_id=-1, producer_epoch=-1, base_sequence=-1
+    body = bytes(found[at].data[HEADER_SIZE:])
+    again = stamp(
+        header.attributes & CODEC_MASK,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.record_count,
+        body,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
     )
-    again = batch_of(_records(found[at]), like=plain)
-    found.append(stored(again, end, header.leader_epoch).source())
+    found.append(stored(again + body, end, header.leader_epoch).source())
     return _offsets(found[-1])
 
 

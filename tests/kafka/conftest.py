@@ -19,6 +19,7 @@ LONGEST_FIRST = (
     "access/test_scram.py",
     "runs/test_replicate.py",
     "schemas/test_karapace_flows.py",
+    "testing/test_verify_demo.py",
     "client/test_silent_servers.py",
     "testing/test_cluster_contract.py",
     "offsets/test_verify_copies.py",
