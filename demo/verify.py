@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from rich.console import Console
@@ -42,6 +43,7 @@ COMPACTED = "profiles"
 #: The log cleaner leaves the newest segment of a log alone: how long records go to the same one, at first and later.
 _ONE_SEGMENT, _NEXT_SEGMENT = {"segment.ms": "86400000"}, {"segment.ms": "1000"}
 _EMERGENCIES = 0
+_PROGRAM = Path(sys.executable).with_name("srm-control")
 _WIDE = 200
 _CONTROL = "import sys; from srm_common.cli.main import main; sys.exit(main())"
 _REPORT = stage.FOLDER / "verification.json"
@@ -236,7 +238,7 @@ def main(arguments: Sequence[str]) -> int:
                 if console.is_terminal:
                     console.print("Evidence that can be filed, from another terminal:", highlight=False)
                     console.print(f"export SRM_CONFIG={clusters.configuration}", style="cyan", highlight=False)
-                    console.print(f'srm-control verify --flow "{stage.FLOW}" --report evidence.html', style="cyan")
+                    console.print(f'{_PROGRAM} verify --flow "{stage.FLOW}" --report evidence.html', style="cyan")
                     console.print("Ctrl-C ends the demo.")
                     while True:
                         time.sleep(1)
