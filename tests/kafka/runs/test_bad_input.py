@@ -280,7 +280,7 @@ def test_bits_of_every_batch_flip_before_they_are_sent(
         produce(engine.source, name, partition, mixed_records(1000, seed=partition), batch_num_messages=100)
     with monkeypatch.context() as patch:
         flips = BitFlips(patch, lambda batch: batch.partition == (engine.copy_of(name), 0))
-        outcome = engine.copy(name)
+        outcome = engine.copy(name, retry_timeout_seconds=60.0)
     hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
     assert (whole.position, whole.error) == (1000, None)
     assert (hurt.position, hurt.error_kind) == (0, "CorruptBatch")
@@ -299,7 +299,7 @@ def test_a_bit_of_the_flows_own_records_flips(
     written = engine.state.offsets_topic if topic == "offsets" else engine.state.segments_topic
     with monkeypatch.context() as patch:
         flips = BitFlips(patch, lambda batch: batch.partition.topic == written)
-        outcome = engine.copy(name)
+        outcome = engine.copy(name, retry_timeout_seconds=60.0)
     hurt = outcome.ranges[name, 0]
     assert (hurt.position, hurt.error_kind) == (0, "CorruptBatch")
     assert f"partition {name}-0: the chunk from offset 0 on was written twice" in sentence(hurt.error)

@@ -190,7 +190,7 @@ def test_bits_of_every_batch_flip(
 ) -> None:
     """Several batches of a partition are refused in one chunk."""
     with FakeCluster(features={"transaction.version": version}, name="target") as target:
-        engine = Engine(source_kafka, target, name, retry_timeout_seconds=1.0)
+        engine = Engine(source_kafka, target, name, retry_timeout_seconds=60.0)
         engine.create(name, 2)
         for partition in range(2):
             produce(source_kafka, name, partition, mixed_records(1000, seed=partition), batch_num_messages=100)
@@ -232,7 +232,7 @@ def test_a_bit_of_the_flows_own_records_flips(
     source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch, topic: str, version: int, times: int
 ) -> None:
     with FakeCluster(features={"transaction.version": version}, name="target") as target:
-        engine = Engine(source_kafka, target, name, retry_timeout_seconds=1.0)
+        engine = Engine(source_kafka, target, name, retry_timeout_seconds=60.0)
         engine.create(name, 2)
         for partition in range(2):
             produce(source_kafka, name, partition, mixed_records(100, seed=partition))
@@ -258,7 +258,7 @@ def test_bits_of_every_batch_flip_without_transactions(
     source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others commit between the two times that the batch is sent."""
-    engine = Engine(source_kafka, target_kafka, name, retry_timeout_seconds=1.0)
+    engine = Engine(source_kafka, target_kafka, name, retry_timeout_seconds=60.0)
     engine.create(name, 2)
     for partition in range(2):
         produce(source_kafka, name, partition, mixed_records(1000, seed=partition), batch_num_messages=100)

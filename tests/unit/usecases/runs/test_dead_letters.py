@@ -236,7 +236,12 @@ def test_dead_letters_with_a_bit_that_flips_are_written_again_once(
 ) -> None:
     sides.source.create_topic("orders", 2)
     sides.target.create_topic("dead")
-    sides.set(transforms=CHAIN, errors_tolerance="all", errors_deadletterqueue_topic_name="dead")
+    sides.set(
+        transforms=CHAIN,
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name="dead",
+        retry_timeout_seconds=60.0,
+    )
     write(sides, "1", "x", "2")
     write(sides, "1", "2", partition=1)
     sides.refresh()
