@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,21 @@ _NOTHING_TO_DO = 84  # ELECTION_NOT_NEEDED
 
 def shuffle_leaders(kafka: LocalKafka, topics: Iterable[str], dice: random.Random) -> None:
     """Give each partition a random leader among its replicas. Nodes that are down are left out by the election."""
+
+    def shuffled(replicas: list[int]) -> list[int]:
+        return dice.sample(replicas, len(replicas))
+
+    _elect(kafka, {topic: None for topic in topics}, shuffled)
+
+
+def move_leader(kafka: LocalKafka, topic: str, partition: int) -> None:
+    """Make the next replica of a partition its leader. Metadata tell of it a moment later."""
+    _elect(kafka, {topic: partition}, lambda replicas: [*replicas[1:], replicas[0]])
+
+
+def _elect(kafka: LocalKafka, wanted: Mapping[str, int | None], order: Callable[[list[int]], list[int]]) -> None:
+    """Make the first of the replicas, in the order that ``order`` returns, the leader of a topic's partition, or of
+    each of them (None)."""
     described = kafka.admin().list_topics(timeout=60).topics
     with ClusterLink(replace(ClusterSettings.plaintext("leaders", kafka.bootstrap_servers), client_id="tests")) as link:
 
@@ -27,12 +42,12 @@ def shuffle_leaders(kafka: LocalKafka, topics: Iterable[str], dice: random.Rando
             await link.open()
             reassign: Any = AlterPartitionReassignmentsRequest.ReassignableTopic
             orders = []
-            for topic in topics:
-                partitions = []
-                for number, partition in described[topic].partitions.items():
-                    replicas = list(partition.replicas)
-                    dice.shuffle(replicas)
-                    partitions.append(reassign.ReassignablePartition(partition_index=number, replicas=replicas))
+            for topic, only in wanted.items():
+                partitions = [
+                    reassign.ReassignablePartition(partition_index=number, replicas=order(list(partition.replicas)))
+                    for number, partition in described[topic].partitions.items()
+                    if only in (None, number)
+                ]
                 orders.append(reassign(name=topic, partitions=partitions))
             answer = await link.send(
                 await link.any_node(),

@@ -26,15 +26,17 @@ _LONG = (6.0, 20.0, 40.0)
 _COORDINATOR = (14, 15, 16, codes.CONCURRENT_TRANSACTIONS)
 _LEADER = (3, 5, 6, 7, 9, 19)
 _CHUNK = (codes.OUT_OF_ORDER_SEQUENCE_NUMBER, codes.INVALID_PRODUCER_EPOCH, codes.UNKNOWN_PRODUCER_ID)
-#: What is refused at the target, with the codes that brokers have for it.
-_REFUSED = {
+#: What is refused, with the codes that brokers have for it: at the target, and Fetch at the source.
+REFUSED = {
     "Produce": (*_LEADER, *_CHUNK, codes.CORRUPT_MESSAGE),
     "EndTxn": _COORDINATOR,
     "AddPartitionsToTxn": _COORDINATOR,
     "InitProducerId": _COORDINATOR,
     "FindCoordinator": (14, 15),
     "ListOffsets": _LEADER,
+    "Fetch": _LEADER,
 }
+_REFUSED_AT_TARGET = tuple(api for api in REFUSED if api != "Fetch")
 _ASKED = (
     "Produce",
     "EndTxn",
@@ -218,12 +220,13 @@ class Faults:
 
     def _refuse(self, draw: random.Random) -> bool:
         if draw.random() < 0.25:
+            codes = REFUSED["Fetch"]
             return self._lasting(
-                draw, self._scenario.source.refuse("Fetch", draw.choice(_LEADER), times=draw.randrange(1, 4)).end
+                draw, self._scenario.source.refuse("Fetch", draw.choice(codes), times=draw.randrange(1, 4)).end
             )
-        api = draw.choice(("Produce", "Produce", *_REFUSED))
+        api = draw.choice(("Produce", "Produce", *_REFUSED_AT_TARGET))
         times = draw.choice((1, 1, 2, 5, None))
-        return self._lasting(draw, self._scenario.target.refuse(api, draw.choice(_REFUSED[api]), times=times).end)
+        return self._lasting(draw, self._scenario.target.refuse(api, draw.choice(REFUSED[api]), times=times).end)
 
     def _drop(self, draw: random.Random) -> bool:
         cluster = self._cluster(draw)

@@ -26,7 +26,6 @@ from srm_common.wire.batch import HEADER_SIZE, MAGIC, SourceBatch, parse_header,
 
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE = 1, 2, 10
 OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH, INVALID_RECORD = 45, 47, 87
-UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
 
 #: The broker remembers so many batches of a producer and partition (KIP-98).
 _REMEMBERED = 5
@@ -256,12 +255,12 @@ class PartitionLog:
     @staticmethod
     def _checked(data: bytes) -> StoredBatch:
         if len(data) <= MAGIC:
-            raise Refused(CORRUPT_MESSAGE, "an empty set of records")
+            raise Refused(INVALID_RECORD, "an empty set of records")
         if data[MAGIC] != 2:
-            raise Refused(UNSUPPORTED_FOR_MESSAGE_FORMAT, f"a batch of magic {data[MAGIC]}")
+            raise Refused(INVALID_RECORD, f"a batch of magic {data[MAGIC]}")
         header = parse_header(data)
         if len(data) < HEADER_SIZE or header.size > len(data):
-            raise Refused(CORRUPT_MESSAGE, "a batch is cut short")
+            raise Refused(INVALID_RECORD, "a batch is cut short")
         if header.size < len(data):
             raise Refused(INVALID_RECORD, "more than one batch in a request")
         batch = StoredBatch(header, data)

@@ -125,7 +125,7 @@ class RecordRequests:
         committed = call.body.isolation_level == _COMMITTED
         try:
             call.check(name)
-            log = self._topics.led_by(call.node, name, one.partition, one.current_leader_epoch).log
+            log = self._topics.led_by(call.node, name, one.partition, one.current_leader_epoch, or_followed=True).log
             out |= {"high_watermark": log.end, "last_stable_offset": log.stable, "log_start_offset": log.start}
             if one.last_fetched_epoch >= 0:
                 epoch, end = log.epoch_end(one.last_fetched_epoch)

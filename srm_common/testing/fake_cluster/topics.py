@@ -97,15 +97,20 @@ class Topics:
             raise Refused(UNKNOWN_TOPIC)
         return topic.partitions[number]
 
-    def led_by(self, node: int, name: str, number: int, leader_epoch: int = -1) -> PartitionState:
-        """A partition that ``node`` leads under the epoch that the client knows. Raises Refused."""
+    def led_by(
+        self, node: int, name: str, number: int, leader_epoch: int = -1, *, or_followed: bool = False
+    ) -> PartitionState:
+        """A partition that ``node`` leads under the epoch that the client knows; ``or_followed``: or has a replica of,
+        as is enough for readers (KIP-392). Raises Refused."""
         found = self.partition(name, number)
-        if found.leader != node:
+        if node not in found.replicas:
             raise Refused(NOT_LEADER)
         if 0 <= leader_epoch < found.log.epoch:
             raise Refused(FENCED_LEADER_EPOCH)
         if leader_epoch > found.log.epoch:
             raise Refused(UNKNOWN_LEADER_EPOCH)
+        if not or_followed and found.leader != node:
+            raise Refused(NOT_LEADER)
         return found
 
     def logs(self) -> Iterator[tuple[tuple[str, int], PartitionState]]:

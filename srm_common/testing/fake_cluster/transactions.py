@@ -27,6 +27,7 @@ from srm_common.wire.batch import TRANSACTIONAL, parse_header
 NOT_COORDINATOR, INVALID_REQUEST = 16, 42
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING = 47, 48, 49
 INVALID_TRANSACTION_TIMEOUT, CONCURRENT_TRANSACTIONS, OPERATION_NOT_ATTEMPTED = 50, 51, 55
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 PRODUCER_FENCED, TRANSACTIONAL_ID_NOT_FOUND = 90, 105
 _LAST_EPOCH = (1 << 15) - 2
 _V2 = 2
@@ -97,6 +98,8 @@ class Transactions:
         header = parse_header(data)
         if not header.attributes & TRANSACTIONAL:
             return
+        if transactional_id is None:
+            raise Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if not (joins or self._verifies):
             return
         one = self.known.get(transactional_id or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -11,8 +12,10 @@ from srm_common.testing import LocalKafka
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.records_contract import RecordsContract, writer
+from tests.contract.refusals_contract import LeadersContract, Moving, RefusalsContract
 from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
+from tests.faults.leaders import move_leader
 from tests.faults.quotas import quota
 
 __all__ = ["writer"]
@@ -65,6 +68,19 @@ def lagging(request: pytest.FixtureRequest) -> Iterator[Lagging]:
 
 
 @pytest.fixture
+def moving(replicated: LocalKafka) -> Moving:
+    @contextmanager
+    def away(node: int) -> Iterator[None]:
+        replicated.pause(node)
+        try:
+            yield
+        finally:
+            replicated.resume(node)
+
+    return Moving(replicated, partial(move_leader, replicated), away)
+
+
+@pytest.fixture
 def throttled(kafka: LocalKafka) -> Throttled:
     keys = {"Produce": "producer_byte_rate", "Fetch": "consumer_byte_rate"}
     return lambda api: quota(kafka, keys[api], 10_000)
@@ -91,4 +107,12 @@ class TestReplicas(ReplicasContract):
 
 
 class TestQuotas(QuotasContract):
+    pass
+
+
+class TestRefusals(RefusalsContract):
+    pass
+
+
+class TestLeaders(LeadersContract):
     pass

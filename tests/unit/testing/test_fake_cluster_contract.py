@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -10,6 +11,7 @@ from srm_common.testing import FakeCluster
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.records_contract import RecordsContract, writer
+from tests.contract.refusals_contract import LeadersContract, Moving, RefusalsContract
 from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
 
@@ -42,6 +44,19 @@ def lagging(replicated: FakeCluster, request: pytest.FixtureRequest) -> Lagging:
 
 
 @pytest.fixture
+def moving() -> Iterator[Moving]:
+    with FakeCluster(nodes=3, marker_seconds=lambda: 0.001) as kafka:
+
+        @contextmanager
+        def away(node: int) -> Iterator[None]:
+            kafka.stop(node)
+            yield
+            kafka.restart(node)
+
+        yield Moving(kafka, kafka.move_leader, away)
+
+
+@pytest.fixture
 def throttled(kafka: FakeCluster) -> Throttled:
     return lambda api: kafka.throttle(api, 0.05)
 
@@ -67,4 +82,12 @@ class TestReplicas(ReplicasContract):
 
 
 class TestQuotas(QuotasContract):
+    pass
+
+
+class TestRefusals(RefusalsContract):
+    pass
+
+
+class TestLeaders(LeadersContract):
     pass
