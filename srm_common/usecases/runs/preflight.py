@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import names
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import Installation, other_installation
 from srm_common.domain.topic_partition import TopicPartition
@@ -86,10 +87,13 @@ def error_handling(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> Err
     found = admin.describe_topics([name]).get(name)
     settings = admin.topic_settings([name]).get(name) if found is not None else None
     if found is None or settings is None:
-        raise ConfigError(
+        text = (
             f"{setting} does not exist on {flow.name.target}; create it, or have it created "
             f'by: srm-control apply --flow "{flow.name}"'
         )
+        if login_principal(flow.target) != ANONYMOUS:
+            text += f"; for that {Right('Create', 'topic', name).missing(flow.target)}"
+        raise ConfigError(text)
     limit = settings.get("max.message.bytes")
     most = MAX_MESSAGE_BYTES if limit is None or limit.value is None else int(limit.value)
     letters = DeadLetterTopic(name, found.partitions, most, flow.errors_deadletterqueue_context_headers_enable)

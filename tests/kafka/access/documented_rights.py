@@ -75,24 +75,41 @@ READING = {
 WITH_ACLS = {"sync.topic.acls.enabled": "true"}
 
 
-def _where_more_is_used(what: str) -> list[Row]:
-    """A row of the page's table of what needs more than the commands give: rights on one topic of the target."""
+def _where_more_is_used(what: str, topic: str = "") -> list[Row]:
+    """A row of the page's table of what needs more than the commands give: rights on one topic of the target, which is
+    ``topic`` where the feature itself names it."""
     page = (DOCS / "acls.md").read_text()
-    found = re.search(rf"^\| [^|]*{re.escape(what)}[^|]*\| ([A-Za-z, ]+) on topic `([^`]+)`", page, re.M)
+    place = "that topic" if topic else "topic `([^`]+)`"
+    found = re.search(rf"^\| [^|]*{re.escape(what)}[^|]*\| ([A-Za-z, ]+) on {place}", page, re.M)
     assert found is not None, what
     operations = " ".join(f"--operation {word}" for word in re.findall(r"[A-Z]\w+", found[1]))
-    command = f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm {operations} --topic {found[2]}"
+    name = topic or found[2]
+    command = f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm {operations} --topic {name}"
     return [Row("target", one) for one in bindings_of(command)]
 
 
 SYNCS = _where_more_is_used("`offset-syncs.topic.location = target`")
 METRICS = _where_more_is_used("`metrics.topic.enabled`")
 SERVICES = _where_more_is_used("`service.gateway.enabled`")
-FURTHER = [*SYNCS, *METRICS, *SERVICES]
+LETTERS = _where_more_is_used("`errors.deadletterqueue.topic.name`", "letters.a")
+FURTHER = [*SYNCS, *METRICS, *SERVICES, *LETTERS]
 #: The principals that have all rows but one of these, the one that has all of both but for offset syncs at the source,
 #: and the one that meets a state topic with settings that lose state.
 WITH_FURTHER = range(READER + 1, READER + 1 + len(FURTHER))
 USES_MORE, REPAIRS = WITH_FURTHER.stop, WITH_FURTHER.stop + 1
+#: The header of records that a transform of these flows fails on.
+BAD = "bad"
+USING_LETTERS = {
+    "errors.tolerance": "all",
+    "transforms": "mask",
+    "transforms.mask.type": "org.apache.kafka.connect.transforms.MaskField$Value",
+    "transforms.mask.fields": "card",
+    "transforms.mask.predicate": "marked",
+    "predicates": "marked",
+    "predicates.marked.type": "org.apache.kafka.connect.transforms.predicates.HasHeaderKey",
+    "predicates.marked.name": BAD,
+    "value.format": "json",
+}
 USING_MORE = {"offset-syncs.topic.location": "target", "metrics.topic.enabled": "true"}
 
 
@@ -167,6 +184,11 @@ class Flow:
         self.write()
         commit(source, self.group, TopicPartition(self.topic, 0, 3))
 
+    def write_bad(self) -> None:
+        """A record that is no JSON, for a transform that looks into it."""
+        bad = Seen(b"k", b"{", ((BAD, b""),), int(time.time() * 1000))
+        produce(self.kafkas["source"], self.topic, 0, [bad])
+
     def write(self) -> None:
         # Of now: what is older than the topic's retention is gone within minutes.
         records = [Seen(b"k", b"value", (), int(time.time() * 1000))] * 10
@@ -180,9 +202,12 @@ class Flow:
         return code, printed.out + printed.err
 
     def equal(self) -> bool:
-        """Each record that was written came once, in its place."""
+        """Each record that was written came once, in its place, but for those that a transform fails on."""
         read = [
-            {partition: [one.seen for one in records] for partition, records in read_all(kafka, topic).items()}
+            {
+                partition: [one.seen for one in records if BAD not in dict(one.seen.headers)]
+                for partition, records in read_all(kafka, topic).items()
+            }
             for kafka, topic in ((self.kafkas["source"], self.topic), (self.kafkas["target"], self.copy))
         ]
         return read[0] == read[1] and sum(map(len, read[0].values())) >= self.written
