@@ -1,17 +1,19 @@
-"""Keys and values that transforms read: JSON, Avro, Protobuf and JSON Schema, and the schemas of registries."""
+"""Keys and values that transforms read: JSON, Avro, Protobuf and JSON Schema, and the schemas of registries; literals
+of headers."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 
-from srm_common.domain.transforms.formats import Format, FormatKind
+from srm_common.domain.transforms.formats import Format, FormatKind, HeaderConverter
 from srm_common.records.connect.avro.values import AvroValues
 from srm_common.records.connect.converters import Converter
 from srm_common.records.connect.data.java_values import DataFault
 from srm_common.records.connect.json_schema.converter import JsonSchemaValues
 from srm_common.records.connect.protobuf.values import ProtobufValues
 from srm_common.records.connect.registry_values import RegistryValues
+from srm_common.records.connect.transforms.header_values import literal_bytes
 from tests.fuzz.target import Target
 
 _AVRO = json.dumps(
@@ -125,7 +127,15 @@ def _converted(schemas: bool) -> Callable[[bytes], None]:
     return read
 
 
+def _literal(data: bytes) -> None:
+    """Whatever it is, there is a header for it."""
+    text = data.decode("utf-8", "replace")
+    for converter in HeaderConverter:
+        literal_bytes.__wrapped__(text, converter)
+
+
 _NAMED = (DataFault,)
+_LITERALS = [b'{"a": 1.50, 2: [true, null]}', b'["12:30:15.250Z", 1e30]', b"2024-02-29T12:30:15.250Z", b"-007.50e-3"]
 TARGETS = (
     Target("json", [_JSON_VALUE, b"[1.5e3, null, true]", "\ufeff{}".encode()], _converted(False), _NAMED),
     Target("connect-json", [_CONNECT], _converted(True), _NAMED),
@@ -145,4 +155,5 @@ TARGETS = (
         _schemas(JsonSchemaValues, FormatKind.JSON_SCHEMA, [_JSON_VALUE]),
         _NAMED,
     ),
+    Target("literal", _LITERALS, _literal, ()),
 )
