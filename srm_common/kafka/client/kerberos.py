@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.cluster import KerberosLogin
 from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster
-from srm_common.kafka.client.library import SaslMechanismGSSAPI, register_sasl_mechanism
+from srm_common.kafka.client.library import Errors, SaslMechanismGSSAPI, register_sasl_mechanism
 
 if TYPE_CHECKING:
     import gssapi
@@ -150,6 +150,20 @@ class _Gssapi(SaslMechanismGSSAPI):  # type: ignore[misc]
         self.auth_id = ticket.target
         self._client_ctx = ticket.context
         self._next_token = ticket.token
+
+    def receive(self, auth_bytes: bytes) -> None:
+        """Raises the library's KafkaConnectionError where the ticket ends on the way, or the broker's token is none:
+        the next connection has another ticket, or the reason why it has none."""
+        import gssapi
+
+        try:
+            super().receive(auth_bytes)
+        except gssapi.raw.GSSError as error:
+            raise Errors.KafkaConnectionError(f"the exchange with {self.auth_id} by GSSAPI ended: {error}") from error
+
+    def auth_details(self) -> str:
+        # The library asks the context, which no longer tells once its ticket has ended.
+        return f"logged into {self.auth_id} by SASL/GSSAPI"
 
 
 register_sasl_mechanism("GSSAPI", _Gssapi, overwrite=True)
