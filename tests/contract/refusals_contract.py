@@ -52,7 +52,7 @@ class Moving:
 
 @contextmanager
 def linked(kafka: Cluster, *topics: str) -> Iterator[ClusterLink]:
-    with ClusterLink(settings(kafka)) as link:
+    with ClusterLink(settings(kafka), request_timeout_ms=180_000) as link:
         link.run(lambda: link.open(list(topics)))
         yield link
 
@@ -516,10 +516,14 @@ class LeadersContract:
             assert shown(lambda: group_committed(link, coordinator, name, name), codes.NONE) == codes.NONE
             assert group_committed(link, other, name, name) == NOT_COORDINATOR
 
+
+class MarkersContract:
+    """The same fixture. The brokers' answers depend on how soon the controller notices that a node is away."""
+
     def test_a_transaction_is_not_over_before_its_markers_are_written(self, moving: Moving, name: str) -> None:
         kafka = moving.kafka
         kafka.create_topic(name, 3, 1)
-        with ClusterLink(settings(kafka)) as link:
+        with ClusterLink(settings(kafka), request_timeout_ms=180_000) as link:
             opened(link, name)
             owner(link, name)
             coordinator = link.run(lambda: link.coordinator(name))
@@ -544,7 +548,12 @@ class LeadersContract:
             with moving.away(link.leader(name, number) or 0):
                 # Its answer may take as long as the node is away.
                 end = {"transactional_id": name, "producer_id": who[0], "producer_epoch": who[1], "committed": True}
-                other.run(lambda: other.post(coordinator, request("EndTxn", 3, end)))
+
+                async def begin() -> None:
+                    """Returns without the answer."""
+                    await other.post(coordinator, request("EndTxn", 3, end))
+
+                other.run(begin)
                 described(link, coordinator, name)
                 found = [
                     ended(link, coordinator, name, who),

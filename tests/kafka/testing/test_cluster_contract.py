@@ -12,7 +12,7 @@ from srm_common.testing import LocalKafka
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.records_contract import RecordsContract, writer
-from tests.contract.refusals_contract import LeadersContract, Moving, RefusalsContract
+from tests.contract.refusals_contract import LeadersContract, MarkersContract, Moving, RefusalsContract
 from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
 from tests.faults.leaders import move_leader
@@ -115,4 +115,10 @@ class TestRefusals(RefusalsContract):
 
 
 class TestLeaders(LeadersContract):
+    pass
+
+
+# On a busy machine it takes many attempts.
+@pytest.mark.soak
+class TestMarkers(MarkersContract):
     pass

@@ -11,7 +11,7 @@ from srm_common.testing import FakeCluster
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.records_contract import RecordsContract, writer
-from tests.contract.refusals_contract import LeadersContract, Moving, RefusalsContract
+from tests.contract.refusals_contract import LeadersContract, MarkersContract, Moving, RefusalsContract
 from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
 
@@ -90,4 +90,8 @@ class TestRefusals(RefusalsContract):
 
 
 class TestLeaders(LeadersContract):
+    pass
+
+
+class TestMarkers(MarkersContract):
     pass
