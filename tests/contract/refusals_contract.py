@@ -548,12 +548,7 @@ class MarkersContract:
             with moving.away(link.leader(name, number) or 0):
                 # Its answer may take as long as the node is away.
                 end = {"transactional_id": name, "producer_id": who[0], "producer_epoch": who[1], "committed": True}
-
-                async def begin() -> None:
-                    """Returns without the answer."""
-                    await other.post(coordinator, request("EndTxn", 3, end))
-
-                other.run(begin)
+                other.run(lambda: other.post(coordinator, request("EndTxn", 3, end)))
                 described(link, coordinator, name)
                 found = [
                     ended(link, coordinator, name, who),
