@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -61,6 +62,26 @@ def broker(
             **(settings or {}),
         },
     )
+
+
+@contextmanager
+def running(*kafkas: LocalKafka) -> Iterator[None]:
+    """Starts clusters side by side, and closes them."""
+    try:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(LocalKafka.start, kafkas))
+        yield
+    finally:
+        for kafka in kafkas:
+            kafka.close()
+
+
+@contextmanager
+def brokers(kdc: LocalKdc) -> Iterator[tuple[LocalKafka, LocalKafka]]:
+    """A source and a target whose services have different names."""
+    source, target = broker(kdc, "source", "kafka"), broker(kdc, "target", "otherkafka")
+    with running(source, target):
+        yield source, target
 
 
 def by_keytab(principal: str, keytab: Path) -> dict[str, str]:

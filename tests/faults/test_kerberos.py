@@ -4,7 +4,6 @@ own, while brokers want the login again over the same connections every few seco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from tests.faults.fork_server import ForkServer
 from tests.faults.scenario import SOURCE, TARGET, Run, Scenario, survive, take_over
 from tests.kafka.access.secured import Secured
 from tests.kdc import LocalKdc, needs_kerberos
-from tests.kerberized import asked, broker, by_keytab
+from tests.kerberized import asked, broker, by_keytab, running
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka, needs_kerberos]
 
@@ -41,13 +40,8 @@ def fork_server(kdc: LocalKdc) -> Iterator[ForkServer]:
 @pytest.fixture(scope="module")
 def clusters(kdc: LocalKdc) -> Iterator[Clusters]:
     both = broker(kdc, "source", "kafka"), broker(kdc, "target", "kafka", settings=_QUICK_TIMEOUTS)
-    try:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(LocalKafka.start, both))
+    with running(*both):
         yield both
-    finally:
-        for one in both:
-            one.close()
 
 
 @pytest.fixture

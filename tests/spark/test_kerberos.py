@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from srm_common.testing import LocalKafka
 from tests.kafka.flows import Seen
 from tests.kafka.records import produce, read_all
 from tests.kdc import LocalKdc, needs_kerberos
-from tests.kerberized import asked, broker, by_keytab, by_ticket_cache
+from tests.kerberized import asked, brokers, by_keytab, by_ticket_cache
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, needs_kerberos]
 
@@ -33,14 +32,8 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKdc]:
 
 @pytest.fixture(scope="module")
 def kafkas(kdc: LocalKdc) -> Iterator[tuple[LocalKafka, LocalKafka]]:
-    both = broker(kdc, "source", "kafka"), broker(kdc, "target", "otherkafka")
-    try:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(LocalKafka.start, both))
+    with brokers(kdc) as both:
         yield both
-    finally:
-        for kafka in both:
-            kafka.close()
 
 
 def test_workers_log_in_by_keytab_and_ticket_cache(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from tests.kafka.flows import Seen
 from tests.kafka.group_commits import commit
 from tests.kafka.records import produce, read_all
 from tests.kdc import REALM, LocalKdc, needs_kerberos
-from tests.kerberized import HOST, REAUTHENTICATION_MS, asked, broker, by_keytab, by_ticket_cache
+from tests.kerberized import HOST, REAUTHENTICATION_MS, asked, broker, by_keytab, by_ticket_cache, running
 
 pytestmark = needs_kerberos
 
@@ -45,13 +44,8 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKdc]:
 @pytest.fixture(scope="module")
 def kafkas(kdc: LocalKdc, certificate: Path) -> Iterator[dict[str, LocalKafka]]:
     both = {"source": broker(kdc, "source", "kafka"), "target": broker(kdc, "target", "otherkafka", certificate)}
-    try:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(LocalKafka.start, both.values()))
+    with running(*both.values()):
         yield both
-    finally:
-        for kafka in both.values():
-            kafka.close()
 
 
 @pytest.fixture(scope="module")

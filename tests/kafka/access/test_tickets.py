@@ -20,7 +20,7 @@ from tests.kafka.access.secured import Secured, assert_equal, flow_of, topic_of
 from tests.kafka.access.test_changed_secrets import During, fault_of
 from tests.kafka.topic_pairs import run
 from tests.kdc import REALM, LocalKdc, needs_kerberos
-from tests.kerberized import asked, broker, by_keytab, by_ticket_cache
+from tests.kerberized import asked, brokers, by_keytab, by_ticket_cache
 
 pytestmark = needs_kerberos
 
@@ -37,14 +37,8 @@ def kdc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKdc]:
 
 @pytest.fixture(scope="module")
 def kafkas(kdc: LocalKdc) -> Iterator[tuple[LocalKafka, LocalKafka]]:
-    both = broker(kdc, "source", "kafka"), broker(kdc, "target", "otherkafka")
-    try:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(LocalKafka.start, both))
+    with brokers(kdc) as both:
         yield both
-    finally:
-        for kafka in both:
-            kafka.close()
 
 
 @pytest.fixture
