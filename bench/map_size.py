@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -40,14 +40,20 @@ _KINDS = ("1k-lz4", "100b-lz4", "100b-tiny", "1k-compacted")
 @click.option("--chunk-megabytes", default=64, show_default=True, help="Setting chunk.bytes of the flow.")
 def main(workloads: tuple[str, ...], megabytes: int, chunk_megabytes: int) -> None:
     """Copy so much of each workload and print what its map takes."""
+    for workload, clusters, folder in scaled(workloads or _KINDS, megabytes):
+        _measure(workload, clusters, folder, chunk_megabytes << 20)
+
+
+def scaled(names: Sequence[str], megabytes: float) -> Iterator[tuple[Workload, Clusters, Path]]:
+    """Each workload with so much data, new clusters for it, and a folder."""
     with tempfile.TemporaryDirectory(prefix="srm-bench-") as folder:
-        for name in workloads or _KINDS:
+        for name in names:
             workload = WORKLOADS[name].scaled(megabytes * 1e6 / WORKLOADS[name].uncompressed_bytes)
             with (
                 LocalKafka(1, settings=BROKER_SETTINGS, name="source", tuned_for="throughput") as source,
                 LocalKafka(1, settings=BROKER_SETTINGS, name="target", tuned_for="throughput") as target,
             ):
-                _measure(workload, Clusters(source, target), Path(folder), chunk_megabytes << 20)
+                yield workload, Clusters(source, target), Path(folder)
 
 
 def copied(

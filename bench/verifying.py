@@ -7,7 +7,6 @@ without the brokers, beside those of the copy.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from statistics import median
@@ -15,12 +14,10 @@ from statistics import median
 import click
 
 from bench.errors import BenchError
-from bench.map_size import copied, on_target
-from bench.side_by_side import BROKER_SETTINGS
+from bench.map_size import copied, on_target, scaled
 from bench.sides import Clusters
 from bench.workloads import WORKLOADS, Workload
 from srm_common.domain.offsets.verification import Against
-from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.verify_copies import verify_copies
 
 _KINDS = ("1k-lz4", "100b-lz4", "1k-none", "1k-compacted")
@@ -32,14 +29,8 @@ _KINDS = ("1k-lz4", "100b-lz4", "1k-none", "1k-compacted")
 @click.option("--rounds", default=3, show_default=True, help="Of each kind of verification; the median counts.")
 def main(workloads: tuple[str, ...], megabytes: int, rounds: int) -> None:
     """Copy so much of each workload, verify it, and print what that took."""
-    with tempfile.TemporaryDirectory(prefix="srm-bench-") as folder:
-        for name in workloads or _KINDS:
-            workload = WORKLOADS[name].scaled(megabytes * 1e6 / WORKLOADS[name].uncompressed_bytes)
-            with (
-                LocalKafka(1, settings=BROKER_SETTINGS, name="source", tuned_for="throughput") as source,
-                LocalKafka(1, settings=BROKER_SETTINGS, name="target", tuned_for="throughput") as target,
-            ):
-                _measure(workload, Clusters(source, target), Path(folder), rounds)
+    for workload, clusters, folder in scaled(workloads or _KINDS, megabytes):
+        _measure(workload, clusters, folder, rounds)
 
 
 def _measure(workload: Workload, clusters: Clusters, folder: Path, rounds: int) -> None:
