@@ -53,7 +53,7 @@ IN_FILES = (
 #: While it runs again.
 LIVE = (
     Planting("flipped bit", "clicks", 2, "a bit of the disk is rotten", DifferenceKind.CORRUPT),
-    Planting("foreign record", "clicks", 3, "somebody else writes to the copy", DifferenceKind.FOREIGN),
+    Planting("foreign record", "clicks", 3, "another producer writes to the copy", DifferenceKind.FOREIGN),
     Planting("offset map record removed", "sensors", 1, "the map has lost a segment", DifferenceKind.UNMAPPED),
     Planting("re-created topic", "audit", 0, "the copy was deleted and created again", DifferenceKind.RECREATED),
 )

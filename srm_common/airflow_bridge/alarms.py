@@ -121,7 +121,7 @@ class AlarmSender:
 
 
 def _without_secrets(text: str, notifier: AlarmNotifier) -> str:
-    """What a class of somebody else's says, without what the file masks of the notifier's keys: libraries repeat the
+    """What a third-party class says, without what the file masks of the notifier's keys: libraries repeat the
     address of a request, or what comes behind its host."""
     for secret in sorted(_secrets(notifier), key=len, reverse=True):
         text = text.replace(secret, MASK)

@@ -95,7 +95,7 @@ def hand_over(file: Path, variables: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _handed_over(file: Path) -> Mapping[str, str]:
-    """Read once: nobody else is to."""
+    """Read once; no other process may."""
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         file.unlink()

@@ -267,7 +267,7 @@ class _PatternMap:
 
 
 def writers(existing: Iterable[AclBinding], copies: Collection[str]) -> dict[AclBinding, list[str]]:
-    """Bindings of the target by which somebody may write to copies, and these."""
+    """Bindings of the target that allow a principal to write to copies, and these."""
     names = sorted(copies)
     found = {}
     for binding in sorted(existing):

@@ -5,8 +5,8 @@
     copy    [ 70:a1 ][ 71:b1 ][ 72:a2 ]  70 has to be what 10 is, and 72 what 12 is; of 71 the source says nothing
 
 What cleaners leave on either side is a part of what was copied, at the offsets that it had. So a record of the copy has
-to be the one that the map says, unless the source has none there any more. Between neighbours of the map nobody but the
-flow has written.
+to be the one that the map says, unless the source has none there any more. Between neighbours of the map only the flow
+has written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST = 10_000
 
 
 class MappedOffsets(NamedTuple):
-    """Downstream offsets, the end exclusive, and how far behind their upstream ones lie; None where nobody but others
+    """Downstream offsets, the end exclusive, and how far behind their upstream ones lie; None where only others
     can have written."""
 
     start: int
