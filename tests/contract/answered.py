@@ -36,12 +36,17 @@ class Answered(NamedTuple):
     """What a run has seen."""
 
     sites: set[Site]
+    #: API and code.
     pairs: set[tuple[str, int]]
+    #: The APIs that the fake has answers to.
+    served: set[str]
 
     @classmethod
     def read(cls, path: Path) -> Answered:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return cls({Site(*one) for one in found["sites"]}, {(api, code) for api, code in found["pairs"]})
+        return cls(
+            {Site(*one) for one in found["sites"]}, {(api, code) for api, code in found["pairs"]}, set(found["served"])
+        )
 
 
 def sites() -> dict[tuple[str, int], Site]:
@@ -67,7 +72,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     known = sites()
-    seen = Answered(set(), set())
+    seen = Answered(set(), set(), set())
     config.stash[_SEEN] = seen
     init, write = Refused.__init__, Protocol.write
 
@@ -79,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
         init(self, code, message)
 
     def written(self: Protocol, call: Call, correlation_id: int, answer: Answer) -> bytes:
+        seen.served.update(self.versions)
         seen.pairs.update((call.api, code) for code in _codes(answer))
         return write(self, call, correlation_id, answer)
 
@@ -88,7 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     seen = session.config.stash[_SEEN]
-    text = json.dumps({"sites": sorted(seen.sites), "pairs": sorted(seen.pairs)})
+    text = json.dumps({"sites": sorted(seen.sites), "pairs": sorted(seen.pairs), "served": sorted(seen.served)})
     session.config.getoption("--answered").write_text(text, encoding="utf-8")
 
 

@@ -19,6 +19,7 @@ from crc32c import crc32c
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
 from srm_common.kafka.transactions.producer import init_producer
 from srm_common.wire.batch import CONTROL, stamp
 from srm_common.wire.plain_records import plain_records
@@ -165,6 +166,22 @@ def ended(
         committed=committed,
     )
     return int(codes_of(answer)[0])
+
+
+def joined_by(link: ClusterLink, node: int, name: str, group: str, who: tuple[int, int]) -> int:
+    """The code with which a group's offsets become part of a transaction."""
+    values = {"transactional_id": name, "producer_id": who[0], "producer_epoch": who[1], "group_id": group}
+    return int(codes_of(ask(link, node, "AddOffsetsToTxn", 3, **values))[0])
+
+
+def committed_with(
+    link: ClusterLink, node: int, name: str, group: str, who: tuple[int, int], offset: int, topic: str
+) -> int:
+    """The code with which an offset of a topic's first partition is committed in a transaction."""
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "note"}
+    values = {"transactional_id": name, "producer_id": who[0], "producer_epoch": who[1], "group_id": group}
+    topics = [{"name": topic, "partitions": [partition]}]
+    return int(codes_of(ask(link, node, "TxnOffsetCommit", 3, **values, topics=topics))[0])
 
 
 def initialized(link: ClusterLink, node: int, name: str) -> int:
@@ -323,6 +340,32 @@ class RefusalsContract:
         # The leader asks the coordinator, which it may have to find first.
         assert shown(lambda: produced(link, leader, topic, stray, who=topic), wanted) == wanted
         assert described(link, coordinator, topic) == codes.NONE
+
+    def test_offsets_of_a_transaction(self, kafka: Cluster, writer: Writer) -> None:
+        link, topic = writer.link, writer.topic
+        who = owner(link, topic)
+        group, reader = f"{topic}-group", GroupReader(settings(kafka))
+        transactions = link.run(lambda: link.coordinator(topic))
+        groups = group_coordinator(link, group)
+        place = Place(topic, 0)
+
+        def commit(who: tuple[int, int]) -> int:
+            return committed_with(link, groups, topic, group, who, 7, topic)
+
+        def offsets() -> dict[Place, CommittedOffset]:
+            return dict(reader.offsets([group])[0][0].offsets)
+
+        # The group's coordinator asks that of the transaction, which it may have to find first.
+        assert shown(lambda: commit(who), codes.INVALID_TXN_STATE) == codes.INVALID_TXN_STATE
+        assert commit((who[0] + 1000, 0)) == codes.INVALID_PRODUCER_ID_MAPPING
+        for committed in (False, True):
+            # Markers of the transaction before may be on their way.
+            assert shown(lambda: joined_by(link, transactions, topic, group, who), codes.NONE) == codes.NONE
+            assert commit((who[0], who[1] + 1)) == codes.INVALID_PRODUCER_EPOCH
+            assert commit(who) == codes.NONE
+            assert offsets() == {}
+            assert ended(link, transactions, topic, who, committed=committed) == codes.NONE
+        assert shown(offsets, {place: CommittedOffset(7, "note")}) == {place: CommittedOffset(7, "note")}
 
     def test_transactional_ids_that_were_never_used(self, kafka: Cluster, name: str) -> None:
         with linked(kafka) as link:

@@ -20,6 +20,7 @@ from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing.fake_cluster.configs import TOPIC_SETTINGS
 from tests.contract.parts import Cluster, settings, shown
+from tests.contract.requests import ask
 
 
 def create(topic: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreateTopic:
@@ -42,6 +43,25 @@ def own_settings(admin: ClusterAdmin, topic: str) -> dict[str, str | None]:
 
 class TopicsContract:
     """The fixture ``kafka`` is one node or more, ``name`` a name of the test's own."""
+
+    def test_nodes_and_partitions_are_described(self, kafka: Cluster, name: str) -> None:
+        """By the APIs of newer admin clients, which ours does without."""
+        kafka.create_topic(name, 2)
+        with ClusterLink(settings(kafka)) as link:
+            link.run(link.open)
+            node = kafka.nodes[0]
+            cluster = ask(link, node, "DescribeCluster", 0)
+            assert cluster.cluster_id == ClusterAdmin(settings(kafka)).cluster_id()
+            assert sorted(one.broker_id for one in cluster.brokers) == sorted(kafka.nodes)
+            assert (cluster.error_code, cluster.controller_id in kafka.nodes) == (0, True)
+
+            def described(topic: str) -> tuple[int, list[tuple[int, int]]]:
+                answer = ask(link, node, "DescribeTopicPartitions", 0, topics=[{"name": topic}])
+                (found,) = answer.topics
+                return found.error_code, [(one.partition_index, one.error_code) for one in found.partitions]
+
+            assert shown(lambda: described(name), (0, [(0, 0), (1, 0)])) == (0, [(0, 0), (1, 0)])
+            assert described(f"{name}-none") == (KafkaError.UNKNOWN_TOPIC_OR_PART, [])
 
     def test_topics_are_listed_and_described(self, kafka: Cluster, name: str) -> None:
         admin = ClusterAdmin(settings(kafka))

@@ -19,11 +19,6 @@ _SUITE = Path(__file__).with_name("test_fake_cluster_contract.py")
 #: What no suite can ask a real broker for, and why.
 _NOT_REACHED = {
     Site("messages", "check", "code", 1): "it is what a test injects",
-    Site(
-        "transactions", "store", "INVALID_PRODUCER_ID_MAPPING", 1
-    ): "offsets in transactions: no client of ours has any",
-    Site("transactions", "store", "INVALID_PRODUCER_EPOCH", 1): "offsets in transactions: no client of ours has any",
-    Site("transactions", "store", "INVALID_TXN_STATE", 1): "offsets in transactions: no client of ours has any",
 }
 #: What the suite reaches or not, by who comes first.
 _BY_CHANCE = {
@@ -75,6 +70,10 @@ def test_every_refusal_of_the_fake_cluster_is_in_the_contract(answered: Answered
     assert answered.sites | _NOT_REACHED.keys() | _BY_CHANCE.keys() >= known, (
         "add these to tests/contract/refusals_contract.py"
     )
+
+
+def test_every_api_of_the_fake_cluster_is_in_the_contract(answered: Answered) -> None:
+    assert {api for api, _ in answered.pairs} >= answered.served, "ask for these in tests/contract"
 
 
 def test_every_code_that_the_simulation_injects_is_in_the_contract(answered: Answered) -> None:
