@@ -168,10 +168,12 @@ def log_batches(kafka: Cluster, topic: str, partition: int = 0) -> list[SourceBa
     if isinstance(kafka, FakeCluster):
         return [batch.source() for batch in kafka.log(topic, partition)]
     assert isinstance(kafka, LocalKafka)
-    out: list[SourceBatch] = []
-    for path in kafka.segment_files(topic, partition):
-        out.extend(split(memoryview(path.read_bytes())))
-    return out
+    while True:
+        try:
+            files = [memoryview(path.read_bytes()) for path in kafka.segment_files(topic, partition)]
+        except FileNotFoundError:  # the cleaner has just put another in its place
+            continue
+        return [batch for file in files for batch in split(file)]
 
 
 def eventually(what: Callable[[], bool], seconds: float, why: str) -> None:
