@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import struct
-import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.library import Errors, KafkaProtocol
+from srm_common.kafka.client.library_messages import Decoder, answer_decoder, encoded
 from srm_common.wire import fetch, produce
 from srm_common.wire.batch import Buffer
 
 _CORRELATION = struct.Struct(">i")
 #: Response header version 1: correlation id and an empty set of tags.
 _HEADER_BYTES = 5
-
-_Decoder = Callable[[bytes | memoryview], Any]
 
 #: Of what is not records: brokers accept no larger request (socket.request.max.bytes), and no answer comes near it.
 _LARGEST_ANSWER = 100 << 20
@@ -74,18 +72,13 @@ class RawFetch:
         return "RawFetch"
 
 
-#: The library makes encoders, decoders and classes of versions when they are first used, and two threads that do so at
-#: the same time leave decoders behind that fail from then on ("weakly-referenced object no longer exists").
-_LIBRARY = threading.Lock()
-
-
 class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
     """Frames in, answers out: takes whole frames instead of pieces of a stream."""
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         #: Number, lease, decoder and least size of the answers that are to come.
-        self._decoders: deque[tuple[int, Lease | None, _Decoder, int]] = deque()
+        self._decoders: deque[tuple[int, Lease | None, Decoder, int]] = deque()
 
     def rename(self, client_id: str) -> None:
         """Requests go out under this name from now on."""
@@ -107,16 +100,14 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
             self._decoders.append((number, None, _decode_produce, least))
             return number
         if isinstance(request, RawFetch):
-            inner = request.request
-            with _LIBRARY:
-                number = int(super().send_request(inner, correlation_id))
-            self.in_flight_requests.pop()
+            number = int(self._next_correlation_id())
+            self.bytes_to_send.append(encoded(request.request, number, self._client_id))
             self._decoders.append((number, request.lease, _decode_fetch, 0))
             return number
-        with _LIBRARY:
-            number = int(super().send_request(request, correlation_id))
-            if request.expect_response():
-                self._decoders.append((number, None, _library_decoder(self.in_flight_requests.pop()), 0))
+        number = int(self._next_correlation_id() if correlation_id is None else correlation_id)
+        self.bytes_to_send.append(encoded(request, number, self._client_id))
+        if request.expect_response():
+            self._decoders.append((number, None, answer_decoder(request), 0))
         return number
 
     def least_bytes(self, answers: int) -> int:
@@ -194,15 +185,3 @@ def _decode_fetch(frame: bytes | memoryview) -> fetch.FetchAnswer:
 
 def _decode_produce(frame: bytes | memoryview) -> produce.ProduceAnswer:
     return produce.decode(frame[_HEADER_BYTES:])
-
-
-def _library_decoder(header: Any) -> _Decoder:
-    response = header.get_response_class()
-    if response is None:
-        raise Errors.KafkaProtocolError(f"Unable to find response type for api {header.api_key}")
-
-    def decode(frame: bytes | memoryview) -> Any:
-        with _LIBRARY:
-            return response.decode(frame, header=True)
-
-    return decode

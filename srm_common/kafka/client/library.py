@@ -41,6 +41,7 @@ from kafka.protocol.admin import (
     ListGroupsRequest,
     ListTransactionsRequest,
 )
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import (
     FetchRequest,
     ListOffsetsRequest,
@@ -51,6 +52,7 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kafka.protocol.schemas.fields.codecs import EncodeBufferPool
 
 __all__ = [
     "MAX_TIMEOUT",
@@ -60,6 +62,7 @@ __all__ = [
     "ACLResourceType",
     "AbstractTokenProvider",
     "AddPartitionsToTxnRequest",
+    "ApiMessage",
     "ApiVersionsRequest",
     "ClusterMetadata",
     "CreateAclsRequest",
@@ -70,6 +73,7 @@ __all__ = [
     "DescribeConfigsRequest",
     "DescribeProducersRequest",
     "DescribeQuorumRequest",
+    "EncodeBufferPool",
     "EndTxnRequest",
     "Errors",
     "FetchRequest",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.kafka.client.library import messages
+from srm_common.kafka.client.library_messages import body_decoder
 from srm_common.testing.fake_cluster.encoding import response_encoder
 
 Answer = dict[str, Any]
@@ -130,7 +131,8 @@ class Protocol:
             if payload[at]:
                 raise UnknownApi(f"the fake cluster knows no tagged fields of request headers, as {name} has")
             at += 1
-        return Call(name, version, node, client_id, request.decode(payload[at:], version=version)), correlation_id
+        body, _ = body_decoder(request, version)(payload, at)
+        return Call(name, version, node, client_id, body), correlation_id
 
     def write(self, call: Call, correlation_id: int, answer: Answer) -> bytes:
         """The frame of an answer.

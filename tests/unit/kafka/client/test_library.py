@@ -29,7 +29,10 @@ from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import FrameProtocol
 from srm_common.kafka.client.library import (
     AbstractTokenProvider,
+    ApiMessage,
+    ApiVersionsRequest,
     ClusterMetadata,
+    EncodeBufferPool,
     Errors,
     Future,
     KafkaConnection,
@@ -213,6 +216,18 @@ MEMBERS: dict[type, tuple[str, ...]] = {
         "unauthorized_topics",
     ),
     AbstractTokenProvider: ("__init__()", "token()", "extensions()"),
+    ApiMessage: (
+        "decode(data, header=True)",
+        "encode(framed=True, header=True)",
+        "expect_response()",
+        "flexible_version_q(3)",
+        "with_header(correlation_id=1, client_id='srm')",
+        "API_KEY",
+        "API_VERSION",
+        "_struct",
+        "header",
+    ),
+    EncodeBufferPool: ("acquire()",),
 }
 #: What the members are that only a member of another class has.
 OF_PARTS = {"is_reauthenticating": "_reauth", "on_response_processed": "_reauth"}
@@ -298,6 +313,8 @@ def objects() -> Iterator[dict[type, Any]]:
             KafkaConnectionManager: manager,
             ClusterMetadata: manager.cluster,
             AbstractTokenProvider: FetchedToken("t", {}),
+            ApiMessage: ApiVersionsRequest(version=3),
+            EncodeBufferPool: EncodeBufferPool,
         }
 
 
