@@ -1,4 +1,4 @@
-"""kafka-python's event loop, with sockets that stay registered between two waits, and calls that may block.
+"""kafka-python's event loop, with sockets that stay registered between two waits.
 
 The library registers a socket for each wait and takes it out again, which costs 11 to 14 us of CPU; to find it
 registered already costs 1. What one turn of the loop has to send may go in one system call at its end. And a turn
@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from types import FunctionType, MethodType
+from typing import Any, ClassVar
 
 from srm_common.kafka.client.library import (
     MAX_TIMEOUT,
@@ -27,8 +28,6 @@ from srm_common.kafka.client.library import (
 )
 
 _LOG = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
@@ -48,6 +47,16 @@ def interrupt(reason: str = "") -> None:
     if loop is None:
         raise KeyboardInterrupt(reason)
     loop.interrupt(reason)
+
+
+def _task_of(work: Any) -> Any:
+    """A task of a coroutine or a function. The library finds out by four calls which kind of function it is, and does
+    the same with all of them: it calls them when the task runs, and goes on with what they return."""
+    return Task(_called(work) if isinstance(work, FunctionType | MethodType) else work)
+
+
+def _called(work: Callable[[], object]) -> Generator[object, object, object]:
+    return (yield work())
 
 
 class _Watched:
@@ -174,9 +183,43 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
 
     def call_soon(self, task: Any) -> Any:
         """As the library does; a task that was cancelled while it waited for a future stays cancelled."""
-        if isinstance(task, Task) and task.is_done:
+        if not isinstance(task, Task):
+            task = _task_of(task)
+        elif task.is_done:
             return task
-        return super().call_soon(task)
+        self._add_ready_task(task)
+        self._pending_tasks.add(task)
+        return task
+
+    def call_at(self, when: float, task: Any) -> Any:
+        """As the library does."""
+        return super().call_at(when, task if isinstance(task, Task) else _task_of(task))
+
+    def call_later(self, delay: float, task: Any) -> Any:
+        """As the library does."""
+        return self.call_at(time.monotonic() + delay, task)
+
+    def call_soon_threadsafe(self, callback: Any) -> Any:
+        """As the library does; the thread that drives the loop need not be woken by two system calls."""
+        if getattr(_OF_THREAD, "loop", None) is not self or self._closed:
+            return super().call_soon_threadsafe(callback)
+        return self.call_soon(callback)
+
+    def call_soon_with_future(self, coro: Any, *args: Any) -> Any:
+        """As the library does, which finds out by four calls whether ``coro`` is a function."""
+        future = Future()
+
+        async def work() -> None:
+            try:
+                result = coro if hasattr(type(coro), "__await__") else coro(*args)
+                while hasattr(type(result), "__await__"):
+                    result = await result
+                future.success(result)
+            except BaseException as error:  # whoever waits for the future gets it
+                future.failure(error)
+
+        self.call_soon_threadsafe(work)
+        return future
 
     def park(self, waiting: list[Any]) -> Any:
         """To be awaited: the current task goes into ``waiting`` and stands still until it is given to :meth:`unpark`.
@@ -354,47 +397,3 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
                     self._add_ready_task(task)
             if unwanted:
                 self._report(watched, watched.events & ~unwanted)
-
-
-async def in_thread(loop: NetworkSelector, work: Callable[[], T], timeout_at: float | None = None) -> T:
-    """The result of a call that may block, made in a thread of its own while the loop continues.
-
-    The thread is a daemon: whoever stops waiting leaves it to its own time limit, and the process may end without it.
-
-    Raises:
-        KafkaTimeoutError: nothing came before ``timeout_at`` (monotonic seconds).
-        Exception: what the call raised.
-    """
-    future = Future()
-
-    def finish(end: Callable[[Any], object], result: Any) -> None:
-        if not future.is_done:
-            end(result)
-
-    def call() -> None:
-        try:
-            value = work()
-        except BaseException as error:  # passed to the waiting task
-            tell(loop, partial(finish, future.failure, error))
-        else:
-            tell(loop, partial(finish, future.success, value))
-
-    threading.Thread(target=call, name="srm-call", daemon=True).start()
-    if timeout_at is None:
-        return await future  # type: ignore[no-any-return]
-    timer = loop.call_at(
-        timeout_at, lambda: finish(future.failure, Errors.KafkaTimeoutError("the call takes too long"))
-    )
-    try:
-        return await future  # type: ignore[no-any-return]
-    finally:
-        loop.cancel(timer)
-
-
-def tell(loop: NetworkSelector, report: Callable[[], object]) -> None:
-    """Have a loop call ``report``, from another thread; nothing happens where it is closed."""
-    try:
-        loop.call_soon_threadsafe(lambda: report())
-    except RuntimeError:
-        if not loop._closed:
-            raise

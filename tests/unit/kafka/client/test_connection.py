@@ -13,8 +13,9 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 
 from srm_common.kafka.client.connection import FrameConnection
-from srm_common.kafka.client.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.threads import in_thread
 from srm_common.kafka.client.transport import FrameTransport
 
 LIMIT_MS = 3_000
