@@ -285,12 +285,19 @@ def stamp(
     return _PREFIX(0, HEADER_SIZE - LENGTH_OVERHEAD + len(body), -1, 2, crc) + signed
 
 
+#: Varints of one byte.
+_ONE_BYTE = [bytes((value,)) for value in range(128)]
+
+
 def read_varint(data: Buffer, at: int) -> tuple[int, int]:
     """A zig-zag varint of 64 bits at ``at`` and the position after it.
 
     Raises:
         IndexError: the data end within it, or it has more than 64 bits.
     """
+    byte = data[at]
+    if byte < 128:  # as nearly all are
+        return (byte >> 1) ^ -(byte & 1), at + 1
     result = shift = 0
     while True:
         byte = data[at]
@@ -313,6 +320,8 @@ def signed64(value: int) -> int:
 def write_varint(value: int) -> bytes:
     """The zig-zag varint of a signed 64-bit integer."""
     value = (value << 1) ^ (value >> 63)
+    if 0 <= value < 128:
+        return _ONE_BYTE[value]
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

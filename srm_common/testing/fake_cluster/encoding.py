@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 Put = Callable[[bytes], object]
@@ -21,6 +22,7 @@ _Part = Callable[[Mapping[str, Any], Put], None]
 _FIXED = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"}
 _INT16, _INT32 = struct.Struct(">h").pack, struct.Struct(">i").pack
 _ABSENT, _PRESENT, _NO_TAGS = b"\xff", b"\x01", b"\x00"
+_ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 
 
 @cache
@@ -40,7 +42,7 @@ def response_encoder(kind: Any, version: int) -> Callable[[Mapping[str, Any], Pu
 def unsigned_varint(value: int) -> bytes:
     """In groups of seven bits, the lowest first."""
     if value < 0x80:
-        return value.to_bytes(1, "big")
+        return _ONE_BYTE[value]
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -84,12 +86,25 @@ def _fixed(run: Sequence[Any]) -> _Part:
     """Fields of one size that follow one another."""
     pack = struct.Struct(">" + "".join(_FIXED[field.type_str] for field in run)).pack
     names = [(field.name, field.default) for field in run]
+    if len(run) == 1:
+        return _part(run[0], _packed(pack))
+    there = itemgetter(*[name for name, _ in names])
 
     def part(values: Mapping[str, Any], put: Put) -> None:
-        get = values.get
-        put(pack(*[get(name, default) for name, default in names]))
+        try:
+            found = there(values)
+        except KeyError:
+            found = [values.get(name, default) for name, default in names]
+        put(pack(*found))
 
     return part
+
+
+def _packed(pack: Callable[[Any], bytes]) -> _Encode:
+    def fixed(value: Any, put: Put) -> None:
+        put(pack(value))
+
+    return fixed
 
 
 def _part(field: Any, encode: _Encode) -> _Part:
@@ -162,12 +177,7 @@ def _array(encode: _Encode, flexible: bool) -> _Encode:
 def _simple(field: Any, flexible: bool) -> _Encode:
     letter = _FIXED.get(field.type_str)
     if letter is not None:
-        pack = struct.Struct(">" + letter).pack
-
-        def fixed(value: Any, put: Put) -> None:
-            put(pack(value))
-
-        return fixed
+        return _packed(struct.Struct(">" + letter).pack)
     if field.type_str not in ("string", "bytes", "records"):
 
         def other(value: Any, put: Put) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -27,6 +27,8 @@ from srm_common.wire.batch import (
 )
 
 _ABORT, _COMMIT = 0, 1
+#: The length of what is not there.
+_NULL = write_varint(-1)
 
 
 class Record(NamedTuple):
@@ -78,6 +80,7 @@ def records_of(batch: StoredBatch) -> list[Record]:
     """The records of a batch, those of a marker included."""
     header = batch.header
     body = codec.decompress(header.attributes & CODEC_MASK, memoryview(batch.data)[HEADER_SIZE:])
+    appended = header.attributes & LOG_APPEND_TIME
     found = []
     at = 0
     for _ in range(header.record_count):
@@ -88,14 +91,13 @@ def records_of(batch: StoredBatch) -> list[Record]:
         key, at = _bytes(body, at)
         value, at = _bytes(body, at)
         count, at = read_varint(body, at)
-        headers = []
+        headers: tuple[tuple[str, bytes | None], ...] = ()
         for _ in range(count):
             name, at = _bytes(body, at)
             text, at = _bytes(body, at)
-            headers.append(((name or b"").decode(), text))
-        appended = header.attributes & LOG_APPEND_TIME
+            headers += (((name or b"").decode(), text),)
         timestamp = header.max_timestamp if appended else header.base_timestamp + time
-        found.append(Record(header.base_offset + delta, timestamp, key, value, tuple(headers)))
+        found.append(Record(header.base_offset + delta, timestamp, key, value, headers))
         at = end
     return found
 
@@ -140,22 +142,16 @@ def marker(committed: bool, producer_id: int, epoch: int, now_ms: int, coordinat
 
 
 def _record(record: Record, base: int, first_ms: int) -> bytes:
-    parts = [
-        b"\x00",
-        write_varint(record.timestamp_ms - first_ms),
-        write_varint(record.offset - base),
-        *_sized(record.key),
-        *_sized(record.value),
-        write_varint(len(record.headers)),
-    ]
-    for name, text in record.headers:
-        parts += (*_sized(name.encode()), *_sized(text))
-    out = b"".join(parts)
+    offset, timestamp_ms, key, value, headers = record
+    out = b"\x00" + write_varint(timestamp_ms - first_ms) + write_varint(offset - base) + _sized(key) + _sized(value)
+    out += write_varint(len(headers))
+    for name, text in headers:
+        out += _sized(name.encode()) + _sized(text)
     return write_varint(len(out)) + out
 
 
-def _sized(text: bytes | None) -> Iterable[bytes]:
-    return (write_varint(-1),) if text is None else (write_varint(len(text)), text)
+def _sized(text: bytes | None) -> bytes:
+    return _NULL if text is None else write_varint(len(text)) + text
 
 
 def _bytes(body: Buffer, at: int) -> tuple[bytes | None, int]:
