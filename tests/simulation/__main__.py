@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import logging
 import os
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from tests import reports
 from tests.simulation.plans import PLANS
-from tests.simulation.playing import plan_of, play, play_block
+from tests.simulation.playing import plan_of, play
 from tests.simulation.scenario import Outcome, Scenario
 from tests.simulation.seeds import Seed, read
 from tests.simulation.shrinking import shrunk
@@ -37,8 +36,6 @@ def main() -> int:
     parser.add_argument("--follow", type=int, metavar="SEED", help="play one seed and print what happens")
     parser.add_argument("--plans", action="store_true", help="play the plans of plans.py")
     parser.add_argument("--verbose", action="store_true", help="print the seeds that go well, too")
-    parser.add_argument("--block", help=argparse.SUPPRESS)
-    parser.add_argument("--commit", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if os.environ.get(_HASHES) != "0":
         os.execve(
@@ -50,10 +47,6 @@ def main() -> int:
         return _follow(arguments.follow)
     if arguments.plans:
         return _play_plans(verbose=arguments.verbose)
-    # What was imported stays, and need not be gone through after each seed.
-    gc.freeze()
-    if arguments.block is not None:
-        return play_block(_range(arguments.block), arguments.commit)
     seeds = _range(arguments.seeds)
     if arguments.hours:
         seeds = range(seeds.start, _ENDLESS)
@@ -73,7 +66,7 @@ def _play(seeds: range, hours: float | None, processes: int, report: Path | None
     played = records = wrong = 0
     virtual = 0.0
     try:
-        for one in play(seeds, hours, processes, commit, plans=True):
+        for one in play(seeds, hours, processes, commit):
             played, records, virtual = played + 1, records + one.records, virtual + one.seconds
             wrong += one.wrong is not None
             if report is not None:

@@ -54,6 +54,7 @@ def inside(world: World, kernel: Kernel) -> Iterator[None]:
         SILENT.clear()
         stack.callback(SILENT.clear)
         # Finalizers of coroutines would run whenever the collector does.
-        gc.disable()
-        stack.callback(gc.enable)
+        if gc.isenabled():
+            gc.disable()
+            stack.callback(gc.enable)
         yield

@@ -141,8 +141,9 @@ class Load:
         base = stored.header.base_offset
         for one in records:
             self._written += 1
-            written = Written(one._replace(offset=base + one.offset), None if writer else True, self._written)
-            self.written[place][base + one.offset] = written
+            offset = base + one.offset
+            written = Written(Record(offset, *one[1:]), None if writer else True, self._written)
+            self.written[place][offset] = written
             if writer:
                 writer.open.append((place, written))
         self._source._server.wake()

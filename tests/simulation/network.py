@@ -25,6 +25,7 @@ _ROOM_BYTES = 256 << 10
 _SYN_AGAIN_SECONDS = 1.0
 #: How long a packet takes, in latencies of the network.
 _LATENCIES = (0.5, 1, 1, 1, 2, 8)
+_CHANCES = len(_LATENCIES)
 #: After a partition heals, TCP sends again soon.
 _AGAIN_SECONDS = 0.2
 
@@ -54,11 +55,11 @@ class _Pipe:
     def send(self, data: bytes | None) -> None:
         """None is the end."""
         network = self._wire.network
-        world = network.world
         size = 0 if data is None else len(data)
-        latency = network.latency * _LATENCIES[int(self._chance.random() * len(_LATENCIES))]
-        latency += size / network.bytes_per_second
-        self._last = max(self._last, world.now + latency)
+        latency = network.latency * _LATENCIES[int(self._chance.random() * _CHANCES)]
+        arrives = network.world.now + (latency + size / network.bytes_per_second)
+        if arrives > self._last:
+            self._last = arrives
         self._queue.append((self._last, data))
         self.size += size
         self.go_on()
@@ -75,10 +76,12 @@ class _Pipe:
         if self._held or self._wire.blocked(answers=self._wire.down is self) or not self._queue:
             return
         _, data = self._queue.popleft()
-        self.size -= 0 if data is None else len(data)
-        self._wire.network.world.note("bytes", self._wire.number, None if data is None else len(data))
+        size = None if data is None else len(data)
+        self.size -= size or 0
+        self._wire.network.world.note("bytes", self._wire.number, size)
         self._deliver(data)
-        self.go_on()
+        if self._queue:
+            self.go_on()
 
     def hold(self) -> None:
         """What is in it, and what follows, arrives after :meth:`release`."""
@@ -225,7 +228,7 @@ class Network(Kernel):
     @property
     def latency(self) -> float:
         """Of most packets now, one way, in seconds."""
-        return max((self._usual, *self.slow))
+        return max(self._usual, *self.slow) if self.slow else self._usual
 
     # ---- Kernel
 

@@ -1,48 +1,151 @@
-"""Seeds, one after the other in this process, or in blocks in processes of their own."""
+"""Seeds in blocks, each in a process of its own, one block after the other or several at a time."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
-import subprocess
-import sys
+import selectors
+import signal
 import time
+import traceback
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
-from queue import SimpleQueue
 from tempfile import TemporaryFile
-from threading import Event
 
 from tests.simulation.scenario import Outcome, Scenario
 from tests.simulation.seeds import Seed
 from tests.simulation.shrinking import shrunk
 
-#: Seeds that a process plays: it takes a second to start, and what one seed leaves behind burdens few others.
+#: Seeds that a process plays. It collects no garbage, which takes a tenth of a seed's time, and ends with some 3 MB for
+#: each of them.
 _BLOCK = 40
-#: Where nearly all goes wrong, a few plans say why.
+#: Where nearly all goes wrong, a few plans of a block say why.
 _MOST_PLANS = 3
+_READ_BYTES = 1 << 16
 
 
-def play(seeds: range, hours: float | None, processes: int, commit: str, *, plans: bool) -> Iterator[Seed]:
-    """Play seeds, several at a time, as they end.
+def play(seeds: range, hours: float | None, processes: int, commit: str) -> Iterator[Seed]:
+    """Play seeds, several at a time, as they end. The first ones of each block that go wrong are shrunk to plans, and a
+    seed that ends its process has gone wrong, too.
 
     Args:
         hours: begin no further seed after so long.
-        plans: shrink the first ones that go wrong.
     """
     until = None if hours is None else time.monotonic() + hours * 3600
-    if processes > 1:
-        yield from _side_by_side(seeds, until, processes, commit)
-        return
-    left = _MOST_PLANS if plans else 0
+    size = min(_BLOCK, max(-(-len(seeds) // processes), 1))
+    blocks = (seeds[first : first + size] for first in range(0, len(seeds), size))
+    running: set[_Player] = set()
+    with selectors.DefaultSelector() as selector:
+        try:
+            while True:
+                while len(running) < processes and (until is None or time.monotonic() < until):
+                    block = next(blocks, None)
+                    if block is None:
+                        break
+                    running.add(_Player(block, commit, until, selector))
+                if not running:
+                    return
+                for key, _ in selector.select():
+                    player: _Player = key.data
+                    yield from player.played()
+                    if player.ended:
+                        running.discard(player)
+                        wrong, rest = player.end()
+                        if wrong is not None:
+                            yield wrong
+                        if rest:
+                            running.add(_Player(rest, commit, until, selector))
+        finally:
+            for player in running:
+                player.kill()
+
+
+def plan_of(outcome: Outcome) -> str:
+    """The line for plans.py."""
+    return f"Plan({outcome.seed}, {outcome.faults}, {outcome.wrong!r}),"
+
+
+class _Player:
+    """A process that plays a block, and says a line of JSON for each seed: a fork, which has all modules already."""
+
+    def __init__(self, block: range, commit: str, until: float | None, selector: selectors.BaseSelector) -> None:
+        self._left, self._commit, self._until = block, commit, until
+        self._selector = selector
+        self._said = b""
+        self.ended = False
+        self._errors = TemporaryFile("w+")  # noqa: SIM115 - closed when the process has ended
+        self._pipe, says = os.pipe()
+        self._pid = os.fork()
+        if not self._pid:
+            self._be(says)
+        os.close(says)
+        selector.register(self._pipe, selectors.EVENT_READ, self)
+
+    def _be(self, says: int) -> None:
+        """The fork, which never returns."""
+        code = 1
+        try:
+            os.setsid()  # Ctrl-C is for the one who started it, who ends it
+            os.dup2(self._errors.fileno(), 2)
+            # What was imported stays, and what a seed leaves behind goes with the process.
+            gc.freeze()
+            gc.disable()
+            for one in _in_turn(self._left, self._until, self._commit):
+                os.write(says, f"{json.dumps(asdict(one))}\n".encode())
+            code = 0
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            os._exit(code)
+
+    def played(self) -> Iterator[Seed]:
+        """What was played since the last call."""
+        more = os.read(self._pipe, _READ_BYTES)
+        self.ended = not more
+        *lines, self._said = (self._said + more).split(b"\n")
+        for line in lines:
+            self._left = self._left[1:]
+            yield Seed(**json.loads(line))
+
+    def end(self) -> tuple[Seed | None, range]:
+        """Once it has ended: the seed that has ended it, if one has, and those that are still to be played."""
+        code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        self._errors.seek(0)
+        said = (self._errors.read().strip().splitlines() or ["it said nothing"])[-1]
+        self._close()
+        left = self._left
+        if code == 0:
+            over = self._until is not None and time.monotonic() > self._until
+            if left and not over:
+                raise SystemExit(f"a process did not play {left}: {said}")
+            return None, range(0)
+        if not left:
+            raise SystemExit(f"a process ended with {code} after its seeds: {said}")
+        wrong = f"the process ended with {code}: {said}"
+        return Seed(left[0], self._commit, "", 0.0, [], 0, 0, wrong), left[1:]
+
+    def kill(self) -> None:
+        """Nobody wants more."""
+        os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+        self._close()
+
+    def _close(self) -> None:
+        self._selector.unregister(self._pipe)
+        os.close(self._pipe)
+        self._errors.close()
+
+
+def _in_turn(seeds: range, until: float | None, commit: str) -> Iterator[Seed]:
+    plans = _MOST_PLANS
     for seed in seeds:
         if until is not None and time.monotonic() > until:
             return
         outcome = Scenario(seed).play()
         plan = None
-        if outcome.wrong is not None and left > 0:
-            left, plan = left - 1, plan_of(shrunk(outcome))
+        if outcome.wrong is not None and plans > 0:
+            plans, plan = plans - 1, plan_of(shrunk(outcome))
         yield Seed(
             seed,
             commit,
@@ -54,94 +157,3 @@ def play(seeds: range, hours: float | None, processes: int, commit: str, *, plan
             outcome.wrong,
             plan,
         )
-
-
-def plan_of(outcome: Outcome) -> str:
-    """The line for plans.py."""
-    return f"Plan({outcome.seed}, {outcome.faults}, {outcome.wrong!r}),"
-
-
-def play_block(seeds: range, commit: str) -> int:
-    """What a process of its own does: a line of JSON for each seed."""
-    for one in play(seeds, None, 1, commit, plans=True):
-        print(json.dumps(asdict(one)), flush=True)
-    return 0
-
-
-def _side_by_side(seeds: range, until: float | None, processes: int, commit: str) -> Iterator[Seed]:
-    size = min(_BLOCK, -(-len(seeds) // processes))
-    blocks = (seeds[first : first + size] for first in range(0, len(seeds), size))
-    others = _Others(commit)
-    running: set[Future[None]] = set()
-    with ThreadPoolExecutor(processes) as pool:
-        try:
-            while True:
-                while len(running) < processes and (until is None or time.monotonic() < until):
-                    block = next(blocks, None)
-                    if block is None:
-                        break
-                    running.add(pool.submit(others.play, block))
-                yield from others.played()
-                if not running:
-                    return
-                done, running = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-                for one in done:
-                    one.result()
-        finally:
-            others.end()
-
-
-class _Others:
-    """Processes that play blocks, each started by a thread that waits for it."""
-
-    def __init__(self, commit: str) -> None:
-        self._commit = commit
-        self._played: SimpleQueue[Seed] = SimpleQueue()
-        self._ended = Event()
-
-    def played(self) -> Iterator[Seed]:
-        """What was played since the last call."""
-        while not self._played.empty():
-            yield self._played.get()
-
-    def end(self) -> None:
-        """Nobody wants more: each process ends with its seed."""
-        self._ended.set()
-
-    def play(self, block: range) -> None:
-        """A seed that ends its process has gone wrong, too; another process goes on behind it."""
-        while block and not self._ended.is_set():
-            left, code, said = self._start(block)
-            if self._ended.is_set() or (code == 0 and not left):
-                return
-            if code == 0 or not left:
-                raise SystemExit(f"a process for the seeds {block} ended with {code}, {len(left)} are left: {said}")
-            wrong = f"the process ended with {code}: {said}"
-            self._played.put(Seed(left[0], self._commit, "", 0.0, [], 0, 0, wrong))
-            block = left[1:]
-
-    def _start(self, block: range) -> tuple[range, int, str]:
-        """The seeds that it did not get to, its exit code, and its last words."""
-        command = [sys.executable, "-m", "tests.simulation", "--block", f"{block[0]}:{block[-1] + 1}"]
-        with (
-            TemporaryFile("w+") as errors,
-            subprocess.Popen(
-                [*command, "--commit", self._commit],
-                env={**os.environ, "PYTHONHASHSEED": "0"},
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                # Ctrl-C is for us, who end it.
-                start_new_session=True,
-            ) as process,
-        ):
-            assert process.stdout is not None
-            for line in process.stdout:
-                if self._ended.is_set():
-                    process.kill()
-                    break
-                self._played.put(Seed(**json.loads(line)))
-                block = block[1:]
-            code = process.wait()
-            errors.seek(0)
-            return block, code, (errors.read().strip().splitlines() or ["it said nothing"])[-1]

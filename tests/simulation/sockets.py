@@ -15,6 +15,7 @@ from tests.simulation.world import Process, World
 if TYPE_CHECKING:
     from tests.simulation.network import Network, Wire
 
+_READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 #: A loop that has taken so many turns without waiting lets some time pass, as its work would.
 _TURNS_OF_A_MOMENT, _MOMENT_SECONDS = 200, 0.001
 
@@ -43,11 +44,11 @@ class SimulatedSocket:
 
     def events(self) -> int:
         """What the kernel would report."""
-        found = 0
-        if self.error or self.ended or len(self.inbox) >= self._least:
-            found |= selectors.EVENT_READ
-        if self.error or (self.connected and self.wire is not None and self.wire.room() > 0):
-            found |= selectors.EVENT_WRITE
+        if self.error:
+            return _READ | _WRITE
+        found = _READ if self.ended or len(self.inbox) >= self._least else 0
+        if self.connected and self.wire is not None and self.wire.room() > 0:
+            found |= _WRITE
         return found
 
     # ---- what programs call
@@ -156,9 +157,10 @@ class _Selector(selectors.SelectSelector):
         found = []
         for descriptor, key in self._fd_to_key.items():
             one = sockets.get(descriptor)
-            events = one.events() & key.events if one is not None else 0
-            if events:
-                found.append((key, events))
+            if one is not None:
+                events = one.events() & key.events
+                if events:
+                    found.append((key, events))
         return found
 
 

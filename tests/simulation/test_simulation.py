@@ -106,3 +106,39 @@ def test_a_seed_that_goes_wrong_is_shrunk_to_a_plan_for_the_ring(tmp_path: Path)
 def test_the_tests_that_hold_mutants_are_there(test: str) -> None:
     file, name = test.split("::")
     assert f"def {name.partition('[')[0]}(" in Path(file).read_text(encoding="utf-8")
+
+
+def test_a_seed_that_ends_its_process_has_gone_wrong_and_those_behind_it_are_played(tmp_path: Path) -> None:
+    report = tmp_path / "seeds.jsonl"
+    played = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            """if True:
+            import os
+            import sys
+            from tests.simulation.scenario import Scenario
+
+            play = Scenario.play
+
+            def dies(scenario):
+                if scenario.world.seed == 1:
+                    os.write(2, b"it fell over\\n")
+                    os._exit(7)
+                return play(scenario)
+
+            Scenario.play = dies
+            from tests.simulation.__main__ import main
+
+            sys.exit(main())
+            """,
+            *("--seeds", "0:3", "--report", str(report)),
+        ],
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert played.returncode == 1, f"{played.stdout}{played.stderr}"
+    assert [one.seed for one in read(report)] == [0, 1, 2]
+    assert [one.wrong for one in read(report)] == [None, "the process ended with 7: it fell over", None]

@@ -176,7 +176,7 @@ class World:
     def at(self, when: float, work: Callable[[], object]) -> Event:
         event = Event(work)
         self._number += 1
-        heapq.heappush(self._events, (max(when, self.now), self._number, event))
+        heapq.heappush(self._events, (when if when > self.now else self.now, self._number, event))
         return event
 
     def after(self, seconds: float, work: Callable[[], object]) -> Event:
