@@ -243,11 +243,12 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
             ready = self._ready
             if ready:
                 timeout = 0
-            elif self._scheduled:
-                due = max(self._scheduled[0][0] - time.monotonic(), 0)
-                timeout = due if timeout is None or due < timeout else timeout
-            if timeout is not None:
-                timeout = min(max(timeout, 0), MAX_TIMEOUT)
+            else:
+                if self._scheduled:
+                    due = self._scheduled[0][0] - time.monotonic()
+                    timeout = due if timeout is None or due < timeout else timeout
+                if timeout is not None:
+                    timeout = 0 if timeout < 0 else MAX_TIMEOUT if timeout > MAX_TIMEOUT else timeout
             events = self._selector.select(timeout)
             if events:
                 self._process_events(events)

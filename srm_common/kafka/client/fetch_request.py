@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from srm_common.kafka.client.library import FetchRequest
+from srm_common.kafka.client.library_messages import request_part
 from srm_common.wire import fetch
 
 
@@ -42,7 +43,8 @@ def fetch_request(
     topics: dict[str, list[Any]] = {}
     for one in wanted:
         topics.setdefault(one.topic, []).append(
-            kind.FetchPartition(
+            request_part(
+                kind.FetchPartition,
                 partition=one.partition,
                 current_leader_epoch=one.leader_epoch,
                 fetch_offset=one.offset,
@@ -60,7 +62,7 @@ def fetch_request(
         isolation_level=int(committed),
         session_id=0,
         session_epoch=-1,
-        topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
+        topics=[request_part(kind, topic=topic, partitions=parts) for topic, parts in topics.items()],
         forgotten_topics_data=[],
         rack_id=rack,
     )

@@ -12,6 +12,7 @@ from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.broker_link import BrokerLink, RetriableFault
 from srm_common.kafka.client.library import ApiVersionsRequest, ListOffsetsRequest
+from srm_common.kafka.client.library_messages import request_part
 
 EARLIEST, LATEST = -2, -1
 #: Of ListOffsets: the one that all brokers here know. Version 8 knows local log starts (KIP-405).
@@ -40,10 +41,11 @@ def list_offsets_request(
         replica_id=-1,
         isolation_level=int(committed),
         topics=[
-            kind(
+            request_part(
+                kind,
                 name=topic,
                 partitions=[
-                    kind.ListOffsetsPartition(partition_index=one, current_leader_epoch=-1, timestamp=at)
+                    request_part(kind.ListOffsetsPartition, partition_index=one, current_leader_epoch=-1, timestamp=at)
                     for one, at in ones
                 ],
             )

@@ -225,7 +225,10 @@ MEMBERS: dict[type, tuple[str, ...]] = {
         "API_KEY",
         "API_VERSION",
         "_struct",
+        "_version",
         "header",
+        "tags",
+        "unknown_tags",
     ),
     EncodeBufferPool: ("acquire()",),
 }
@@ -485,6 +488,8 @@ def test_requests_have_the_fields_and_versions_that_are_sent() -> None:
                 case ast.Name(id=name) if name in requests:
                     kinds = [requests[name]]
                     made.add(name)
+                case ast.Name(id="request_part") if isinstance(node.args[0], ast.Attribute):
+                    kinds = parts.get(node.args[0].attr, [])
                 case ast.Attribute(attr=name, value=ast.Name(id="kind" | "topic" | "resource")) if name[0].isupper():
                     kinds = parts.get(name, [])
                 case _:

@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
 from srm_common.kafka.client.library import ApiVersionsRequest, messages
-from srm_common.kafka.client.library_messages import answer_decoder, body_decoder, encoded
+from srm_common.kafka.client.library_messages import answer_decoder, body_decoder, encoded, request_part
 from srm_common.testing.fake_cluster.encoding import response_encoder
 
 
@@ -112,3 +112,17 @@ def test_the_bytes_of_an_old_login_have_no_header() -> None:
 def test_a_request_without_a_version_is_an_error() -> None:
     with pytest.raises(ValueError, match="a ApiVersionsRequest without a version"):
         encoded(ApiVersionsRequest(), 1, "srm")
+
+
+def test_a_part_is_what_the_constructor_makes() -> None:
+    kind, _ = messages()["ListOffsets"]
+    topic = kind.ListOffsetsTopic
+
+    def bytes_by(make: Callable[..., Any]) -> bytes:
+        part = make(topic.ListOffsetsPartition, partition_index=3, current_leader_epoch=-1, timestamp=-2)
+        whole = make(topic, name="t", partitions=[part])
+        return bytes(encoded(kind(version=6, replica_id=-1, isolation_level=1, topics=[whole]), 1, "srm"))
+
+    assert bytes_by(request_part) == bytes_by(lambda of, **fields: of(**fields))
+    with pytest.raises(AttributeError, match="partition_indx"):
+        request_part(topic.ListOffsetsPartition, partition_indx=3)
