@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import socket
 import time
 import uuid
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ from typing import Any
 from unittest.mock import patch
 
 from srm_common.kafka.client.dialing import SILENT
-from srm_common.kafka.client.event_loop import EventLoop, Kernel
+from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.library import Task
+from tests.simulation.network import Network
 from tests.simulation.world import World
 
 
@@ -38,7 +40,7 @@ def _counted_tasks() -> Iterator[None]:
 
 
 @contextmanager
-def inside(world: World, kernel: Kernel) -> Iterator[None]:
+def inside(world: World, network: Network) -> Iterator[None]:
     """Everything inside has the world's time, numbers and network, and remembers nothing of an earlier one."""
     ids = world.chance("ids")
     state = random.getstate()
@@ -48,7 +50,8 @@ def inside(world: World, kernel: Kernel) -> Iterator[None]:
         stack.enter_context(patch.object(time, "sleep", world.sleep))
         stack.enter_context(patch.object(uuid, "uuid4", lambda: uuid.UUID(int=ids.getrandbits(128), version=4)))
         stack.enter_context(_counted_tasks())
-        stack.enter_context(patch.object(EventLoop, "kernel", kernel))
+        stack.enter_context(patch.object(EventLoop, "kernel", network))
+        stack.enter_context(patch.object(socket, "socketpair", network.pair))
         random.seed(world.seed)
         stack.callback(random.setstate, state)
         SILENT.clear()

@@ -14,7 +14,7 @@ from typing import Any
 
 from srm_common.kafka.client.event_loop import EventLoop, Kernel, Turns
 from srm_common.testing.fake_cluster.connection import Connection
-from tests.simulation.sockets import SimulatedSelector, SimulatedSocket
+from tests.simulation.sockets import SimulatedSelector, SimulatedSocket, Waker
 from tests.simulation.world import Process, World
 
 Place = tuple[str, int]
@@ -223,7 +223,6 @@ class Network(Kernel):
         self._one_way: list[Callable[[str, Place], bool]] = []
         self._next_descriptor = _FIRST_DESCRIPTOR
         self._next_wire = 0
-        self._loops: list[EventLoop] = []
 
     @property
     def latency(self) -> float:
@@ -233,7 +232,6 @@ class Network(Kernel):
     # ---- Kernel
 
     def selector(self, loop: EventLoop) -> Turns:
-        self._loops.append(loop)
         return SimulatedSelector(loop, self.world, self)
 
     def socket(self, family: int) -> Any:
@@ -332,8 +330,7 @@ class Network(Kernel):
         self.wires = {number: wire for number, wire in self.wires.items() if not wire.over or wire.up.size}
         return list(self.wires.values())
 
-    def close(self) -> None:
-        """End what loops have of the real operating system."""
-        for loop in self._loops:
-            for one in (loop._wakeup_r, loop._wakeup_w):
-                one.close()
+    def pair(self) -> tuple[Waker, Waker]:
+        """What a loop is woken by from other threads, of which there are none."""
+        self._next_descriptor += 2
+        return Waker(self._next_descriptor - 1), Waker(self._next_descriptor)

@@ -152,7 +152,6 @@ class Scenario:
         struck: list[str] = []
         with ExitStack() as stack:
             stack.enter_context(inside(world, self.network))
-            stack.callback(self.network.close)
             log = logging.getLogger("srm_common")
             log.addHandler(self._failures)
             stack.callback(log.removeHandler, self._failures)
