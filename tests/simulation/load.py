@@ -111,13 +111,14 @@ class Load:
         if not self._source._topics.led(*place):
             return
         now_ms = self._source.clock.now_ms()
+        base = state.log.end
         records = []
         for number in range(draw.choice((1, 1, 2, 5, 20))):
             self._count += 1
             key = draw.choice((None, b"", b"key-%d" % draw.randrange(4)))
             value = b"%d:" % self._count + bytes(draw.randrange(200))
             headers = (("h", b"%d" % number),) if draw.random() < 0.2 else ()
-            records.append(Record(number, now_ms - draw.randrange(50), key, value, headers))
+            records.append(Record(base + number, now_ms - draw.randrange(50), key, value, headers))
         plain = batch_of(records)
         header = parse_header(plain)
         kind = draw.choice(_CODECS)
@@ -138,12 +139,11 @@ class Load:
             sequence if writer else -1,
         )
         stored = state.log.append(data + bytes(body), now_ms)
-        base = stored.header.base_offset
+        assert stored.header.base_offset == base, "what was written once is not written again"
         for one in records:
             self._written += 1
-            offset = base + one.offset
-            written = Written(Record(offset, *one[1:]), None if writer else True, self._written)
-            self.written[place][offset] = written
+            written = Written(one, None if writer else True, self._written)
+            self.written[place][one.offset] = written
             if writer:
                 writer.open.append((place, written))
         self._source._server.wake()

@@ -105,7 +105,7 @@ class Process:
 
     def turn(self) -> None:
         """From the hub: until it waits again."""
-        if self._greenlet.dead or self.killed:
+        if self.killed or self._greenlet.dead:
             return
         if self._stopped:
             self._woken = self._waiting = True

@@ -28,6 +28,7 @@ _WAKE_BYTES = 1 << 20
 #: Linux takes at most 1024 buffers in one ``sendmsg`` (``UIO_MAXIOV``).
 _MOST_BUFFERS = 1024
 _FRAME = struct.Struct(">i")
+_FRAME_BYTES = _FRAME.size
 _COUNT = struct.Struct("@i")
 #: Requests of one turn of the loop are sent together, until they are so much: to wait longer would let the broker wait.
 _TOGETHER_BYTES = 64 << 10
@@ -101,7 +102,7 @@ class _FrameIO:
             delivered = False
             try:
                 while True:
-                    room = staging[filled:] if large is None else large[got:]
+                    room = large[got:] if large is not None else staging[filled:] if filled else staging
                     try:
                         count = int(self._sock.recv_into(room))
                     except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -158,9 +159,10 @@ class _FrameIO:
         frames: list[bytes | memoryview] = []
         parser = self._protocol.parser
         at = 0
-        while filled - at >= _FRAME.size:
+        while filled - at >= _FRAME_BYTES:
             (size,) = _FRAME.unpack_from(staging, at)
-            begin, end = at + _FRAME.size, at + _FRAME.size + size
+            begin = at + _FRAME_BYTES
+            end = begin + size
             if end > filled and 0 <= size <= _STAGING_BYTES // 2:
                 break
             if end <= filled and size >= 0 and parser.is_copied(len(frames)):

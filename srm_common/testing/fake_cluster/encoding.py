@@ -25,8 +25,12 @@ _ABSENT, _PRESENT, _NO_TAGS = b"\xff", b"\x01", b"\x00"
 _ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 
 
+#: Encodes an answer, piece by piece.
+Encoder = Callable[[Mapping[str, Any], Put], None]
+
+
 @cache
-def response_encoder(kind: Any, version: int) -> Callable[[Mapping[str, Any], Put], None]:
+def response_encoder(kind: Any, version: int) -> Encoder:
     """What encodes the body of a response.
 
     Args:

@@ -9,16 +9,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from srm_common.kafka.client.library import messages
 from srm_common.kafka.client.library_messages import body_decoder
-from srm_common.testing.fake_cluster.encoding import response_encoder
+from srm_common.testing.fake_cluster.encoding import Encoder, response_encoder
 
 Answer = dict[str, Any]
 
 _HEAD, _LENGTH = struct.Struct(">hhi"), struct.Struct(">h")
-_SIZE, _CORRELATION = struct.Struct(">i"), struct.Struct(">i")
+#: Of an answer: its length, and the correlation id.
+_HEADER, _CORRELATION_BYTES = struct.Struct(">ii"), 4
 _API_VERSIONS, UNSUPPORTED_VERSION = "ApiVersions", 35
 
 #: Newest versions that differ from the library's: Fetch, Produce and commits that name topics instead of their ids, no
@@ -125,14 +127,13 @@ class Protocol:
             return Call(name, 0, node, "", None), correlation_id
         if not oldest <= version <= newest:
             raise UnknownApi(f"the fake cluster does not answer {name} in version {version}")
-        request = messages()[name][0]
+        decode, flexible = _request_decoder(name, version)
         client_id, at = _client_id(payload)
-        if request.flexible_version_q(version):
+        if flexible:
             if payload[at]:
                 raise UnknownApi(f"the fake cluster knows no tagged fields of request headers, as {name} has")
             at += 1
-        body, _ = body_decoder(request, version)(payload, at)
-        return Call(name, version, node, client_id, body), correlation_id
+        return Call(name, version, node, client_id, decode(payload, at)[0]), correlation_id
 
     def write(self, call: Call, correlation_id: int, answer: Answer) -> bytes:
         """The frame of an answer.
@@ -140,24 +141,39 @@ class Protocol:
         Raises:
             ValueError: names fields that the schema does not have.
         """
-        kind = messages()[call.api][1]
-        # The header of ApiVersions is never flexible: who asks does not know yet what the broker can (KIP-511).
-        flexible = call.api != _API_VERSIONS and kind.flexible_version_q(call.version)
-        head = _CORRELATION.pack(correlation_id) + b"\0" * flexible
+        encode, end = _answer_encoder(call.api, call.version)
         if call.api != _API_VERSIONS:
-            content = _encoded(kind, call.version, answer)
+            content = _encoded(encode, answer)
         else:
             known, content = self._versions_written.get(call.version, ({}, b""))
             if known != answer:
-                content = _encoded(kind, call.version, answer)
+                content = _encoded(encode, answer)
                 self._versions_written[call.version] = answer, content
-        return _SIZE.pack(len(head) + len(content)) + head + content
+        return _HEADER.pack(_CORRELATION_BYTES + len(end) + len(content), correlation_id) + end + content
 
 
-def _encoded(kind: Any, version: int, answer: Answer) -> bytes:
+@cache
+def _request_decoder(api: str, version: int) -> tuple[Callable[[memoryview, int], tuple[Any, int]], bool]:
+    """What makes an object of the body of a request, and whether its header ends with tags."""
+    kind = messages()[api][0]
+    return body_decoder(kind, version), kind.flexible_version_q(version)
+
+
+@cache
+def _answer_encoder(api: str, version: int) -> tuple[Encoder, bytes]:
+    """What encodes the body of an answer, and the end of its header.
+
+    The header of ApiVersions is never flexible: who asks does not know yet what the broker can (KIP-511).
+    """
+    kind = messages()[api][1]
+    flexible = api != _API_VERSIONS and kind.flexible_version_q(version)
+    return response_encoder(kind, version), b"\0" * flexible
+
+
+def _encoded(encode: Encoder, answer: Answer) -> bytes:
     """The body of an answer."""
     pieces: list[bytes] = []
-    response_encoder(kind, version)(answer, pieces.append)
+    encode(answer, pieces.append)
     return b"".join(pieces)
 
 
