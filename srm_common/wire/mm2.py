@@ -127,6 +127,8 @@ MAX_STRING_BYTES = 32767
 
 def _json_string(text: str) -> str:
     """As Jackson writes it: upper-case hex below U+0020, surrogate pairs above U+FFFF, the rest raw."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:  # as all names of topics
+        return f'"{text}"'
     out = []
     for char in text:
         number = ord(char)
