@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from demo.stage import Clusters, DemoError
 from srm_common.domain.flow import names
-from srm_common.domain.offsets.differences import DifferenceKind
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.planted_faults import FAULTS, flip_bit, plant

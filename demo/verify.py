@@ -25,7 +25,7 @@ from demo.ending import signals_as_interrupt
 from demo.planting import IN_FILES, LIVE, Gardener, Planting
 from demo.producer import TopicWriter
 from demo.topics import TOPICS
-from srm_common.domain.offsets.verification import PartitionVerified, Verdict
+from srm_common.domain.verification.verification import PartitionVerified, Verdict
 from srm_common.errors import SrmError, UnreachableCluster
 from srm_common.testing.airflow_client import wait_until
 from srm_common.usecases.flows.flow_clusters import clusters_of

@@ -9,8 +9,8 @@ from typing import Any
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
-from srm_common.domain.offsets.verification import Against, VerificationScope, parse_moment
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.verification.verification import Against, VerificationScope, parse_moment
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.params import VerifyParams
 from srm_common.airflow_bridge.spark_job_operator import SparkJobOperator, job_path
-from srm_common.domain.offsets.verification import PartitionVerified, Verdict, verdicts
+from srm_common.domain.verification.verification import PartitionVerified, Verdict, verdicts
 from srm_common.replication.driver.run_folder import run_folder
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from srm_common.domain.offsets.verification import Verification
+    from srm_common.domain.verification.verification import Verification
     from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 #: Of partitions that are not proved, in the XCom; the log and the flow's state have more.
@@ -46,7 +46,7 @@ class VerifyOperator(SparkJobOperator):
         self.config = config
 
     def execute(self, context: Context) -> Any:  # the summary; the provider's operator returns nothing
-        from srm_common.domain.offsets.verification_summary import failure_sentence, outcome_sentence
+        from srm_common.domain.verification.summary import failure_sentence, outcome_sentence
         from srm_common.usecases.flows.flow_clusters import FlowClusters
         from srm_common.usecases.offsets.kept_verification import kept_results
 
@@ -97,7 +97,7 @@ class VerifyOperator(SparkJobOperator):
         self, clusters: FlowClusters, params: VerifyParams, context: Context, resume_since: datetime | None
     ) -> Verification | None:
         """Compared without Spark, None where that will not do."""
-        from srm_common.domain.offsets.verification_summary import unproved_lines
+        from srm_common.domain.verification.summary import unproved_lines
         from srm_common.replication.spark.driver_pass import NeedsSpark
         from srm_common.usecases.offsets.kept_verification import verify_and_keep
         from srm_common.usecases.offsets.shared_verification import SharedVerification
@@ -135,7 +135,7 @@ class VerifyOperator(SparkJobOperator):
 
 def _summary(params: VerifyParams, partitions: Sequence[PartitionVerified], failure: str | None) -> dict[str, Any]:
     """For other tasks, as plain values."""
-    from srm_common.domain.offsets.verification_summary import outcome_sentence, unproved_lines
+    from srm_common.domain.verification.summary import outcome_sentence, unproved_lines
 
     return {
         "flow": str(params.flow),

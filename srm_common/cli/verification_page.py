@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verification
+from srm_common.domain.verification.verification import Against, PartitionVerified, Verification
 
 _STYLE = (
     "body{font:14px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from srm_common.domain.offsets.verification import Against, VerificationScope, parse_moment, parse_share
-from srm_common.domain.offsets.verification_summary import failure_sentence, outcome_sentence, unproved_lines
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.verification.summary import failure_sentence, outcome_sentence, unproved_lines
+from srm_common.domain.verification.verification import Against, VerificationScope, parse_moment, parse_share
 from srm_common.errors import SrmError
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.replication.spark.spark_pass import spark_context

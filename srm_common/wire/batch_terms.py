@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from crc32c import crc32c
 
-from srm_common.domain.offsets.copy_batch import BatchRow, CopyBatch
 from srm_common.domain.offsets.fingerprints import batch_term, offset_factor
+from srm_common.domain.verification.copy_batch import BatchRow, CopyBatch
 from srm_common.wire.batch import (
     CODEC_MASK,
     CONTROL,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from srm_common.domain.offsets.newest_values import KeyedRecord
-from srm_common.domain.offsets.source_comparison import ComparedBatch, LogRecord
+from srm_common.domain.verification.newest_values import KeyedRecord
+from srm_common.domain.verification.source_comparison import ComparedBatch, LogRecord
 from srm_common.errors import CorruptBatch
 from srm_common.wire.batch import LOG_APPEND_TIME, SourceBatch, read_varint, signed64, verify
 from srm_common.wire.batch_terms import copy_batch

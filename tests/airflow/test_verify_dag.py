@@ -11,7 +11,7 @@ import pytest
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.offsets.verification import PartitionVerified
+from srm_common.domain.verification.verification import PartitionVerified
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until

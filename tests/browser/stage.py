@@ -20,9 +20,9 @@ from confluent_kafka import Producer, TopicPartition
 
 from bench.history import Shape, reports
 from srm_common.domain.moving.moves import MoveKind
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
-from srm_common.domain.offsets.verification import Against, PartitionVerified
-from srm_common.domain.offsets.verification_summary import results_table
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.verification.summary import results_table
+from srm_common.domain.verification.verification import Against, PartitionVerified
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until

@@ -25,10 +25,10 @@ from confluent_kafka import IsolationLevel, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.offsets.differences import NotProved
-from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition as Place
+from srm_common.domain.verification.differences import NotProved
+from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.errors import SrmError
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics

@@ -15,9 +15,9 @@ from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.names import checkpoints_topic
 from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
-from srm_common.domain.offsets.verification import Verdict
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from srm_common.domain.topic_partition import TopicPartition as Place
+from srm_common.domain.verification.verification import Verdict
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.link import LATEST

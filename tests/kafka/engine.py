@@ -14,12 +14,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
-from srm_common.domain.offsets.differences import DifferenceKind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
 from srm_common.domain.topic_partition import TopicPartition as Place
+from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.committed_log import read_committed
 from srm_common.kafka.state.segment_log import SegmentLog

@@ -17,17 +17,17 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.offsets.differences import Findings
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
-from srm_common.domain.offsets.verification_summary import VerificationSummary
-from srm_common.domain.offsets.verification_tasks import (
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import Findings
+from srm_common.domain.verification.summary import VerificationSummary
+from srm_common.domain.verification.tasks import (
     TaskResult,
     VerificationJob,
     VerificationPart,
     VerificationTask,
 )
-from srm_common.domain.runs.run_options import RunOptions
-from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.spark_verification import SparkVerification
 from srm_common.testing import LocalKafka

@@ -15,7 +15,9 @@ from srm_common.cli.invocation import Invocation, config_option, flow_option, ou
 from srm_common.cli.output import Answer, table
 from srm_common.cli.verification_page import verification_page
 from srm_common.domain.amount import counted
-from srm_common.domain.offsets.verification import (
+from srm_common.domain.patterns.name_filter import PatternList, check_patterns
+from srm_common.domain.verification.summary import outcome_sentence
+from srm_common.domain.verification.verification import (
     Against,
     PartitionVerified,
     Verdict,
@@ -24,8 +26,6 @@ from srm_common.domain.offsets.verification import (
     parse_moment,
     parse_share,
 )
-from srm_common.domain.offsets.verification_summary import outcome_sentence
-from srm_common.domain.patterns.name_filter import PatternList, check_patterns
 from srm_common.errors import ConfigError
 
 

@@ -78,7 +78,7 @@ class StateKey(StrEnum):
     FOREIGN = "foreign"
     """The sentence that the newest look for records of other writers in the copies ended with."""
     VERIFICATION = "verification"
-    """The newest verification: :class:`srm_common.domain.offsets.verification_summary.VerificationSummary`."""
+    """The newest verification: :class:`srm_common.domain.verification.summary.VerificationSummary`."""
     VERIFIED = "verified "
     """What the keys begin with of the newest results of a topic's partitions, by the topic's name at the source."""
     MOVE = "move"

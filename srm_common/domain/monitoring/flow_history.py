@@ -14,8 +14,8 @@ from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.certificates import CertificateEnd, later_seen
 from srm_common.domain.monitoring.run_counts import RunCounts, counts_of, uncounted, with_report
 from srm_common.domain.monitoring.run_report import RunReport, untranslated
-from srm_common.domain.offsets.verification import Verdict
-from srm_common.domain.offsets.verification_summary import VerificationSummary
+from srm_common.domain.verification.summary import VerificationSummary
+from srm_common.domain.verification.verification import Verdict
 
 #: Every sentence of a run about records that vanished at the source names it (:mod:`srm_common.domain.runs.data_loss`).
 _SETTING = "on.data.loss"

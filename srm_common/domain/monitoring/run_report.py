@@ -12,8 +12,8 @@ from srm_common.domain.document import known_fields, reading
 from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.offsets.checkpoints import Untranslated
-from srm_common.domain.offsets.verification_summary import VerificationSummary
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.verification.summary import VerificationSummary
 
 _VERSION = 1
 
@@ -82,7 +82,7 @@ class RunReport:
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
     ``verification``: what verifications of the copies have come to, None where there was none.
     ``verified``: the newest result of each partition
-    (:func:`srm_common.domain.offsets.verification_summary.results_table`), None likewise.
+    (:func:`srm_common.domain.verification.summary.results_table`), None likewise.
     ``data_topics``: how many topics the flow copies that are not heartbeats, None where that is not known.
     ``certificates``: of each cluster that could be asked, which certificate ends first.
     """

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
-from srm_common.domain.offsets.verification_tasks import TaskResult, VerificationJob, VerificationTask
+from srm_common.domain.verification.tasks import TaskResult, VerificationJob, VerificationTask
 from srm_common.errors import LostProcess, SparkFailed
 from srm_common.replication.spark.spark_pass import JVM_GONE, job_error
 

@@ -13,11 +13,11 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport, groups_from, topics_from
-from srm_common.domain.offsets.foreign_records import foreign_from
-from srm_common.domain.offsets.verification import PartitionVerified
-from srm_common.domain.offsets.verification_summary import VerificationSummary, results_table, uncompared
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.foreign_records import foreign_from
+from srm_common.domain.verification.summary import VerificationSummary, results_table, uncompared
+from srm_common.domain.verification.verification import PartitionVerified
 from srm_common.errors import ConfigError, SrmError, StoreError
 from srm_common.kafka.client.certificates import certificate_end
 from srm_common.kafka.log.cluster_clock import clock_offset

@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.copy_comparison import CopyTraits
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
-from srm_common.domain.offsets.named_keys import NamedKeys
-from srm_common.domain.offsets.newest_values import NewestValues, compare_newest
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.older_values import OlderValues, mapped_offsets
 from srm_common.domain.offsets.segments import Segment, generation_of
-from srm_common.domain.offsets.source_comparison import (
+from srm_common.domain.patterns.java_regex import compile_java_regex
+from srm_common.domain.schemas.id_mapping import IdMapping
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.chain import PredicateKind, Step
+from srm_common.domain.transforms.statements import statement_for
+from srm_common.domain.verification.copy_comparison import CopyTraits
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.verification.named_keys import NamedKeys
+from srm_common.domain.verification.newest_values import NewestValues, compare_newest
+from srm_common.domain.verification.older_values import OlderValues, mapped_offsets
+from srm_common.domain.verification.source_comparison import (
     ComparedBatch,
     LogRecord,
     Side,
@@ -23,11 +28,6 @@ from srm_common.domain.offsets.source_comparison import (
     shared_stretches,
     stretches,
 )
-from srm_common.domain.patterns.java_regex import compile_java_regex
-from srm_common.domain.schemas.id_mapping import IdMapping
-from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.transforms.chain import PredicateKind, Step
-from srm_common.domain.transforms.statements import statement_for
 from srm_common.errors import ClusterError, CorruptBatch, UnreachableCluster
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.link import ClusterLink

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of

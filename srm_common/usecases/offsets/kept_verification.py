@@ -9,15 +9,9 @@ from typing import Any
 from srm_common import __version__
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.offsets.repair_plan import RepairStep, repair_plan
-from srm_common.domain.offsets.verification import (
-    Against,
-    PartitionVerified,
-    Verdict,
-    Verification,
-    VerificationScope,
-)
-from srm_common.domain.offsets.verification_summary import (
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.repair_plan import RepairStep, repair_plan
+from srm_common.domain.verification.summary import (
     VerificationSummary,
     newest_result,
     results_document,
@@ -25,7 +19,13 @@ from srm_common.domain.offsets.verification_summary import (
     shortened,
     summarized,
 )
-from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.verification import (
+    Against,
+    PartitionVerified,
+    Verdict,
+    Verification,
+    VerificationScope,
+)
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.verify_copies import Report, Share, verify_copies
 

@@ -11,8 +11,10 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.verification import Against, PartitionVerified
-from srm_common.domain.offsets.verification_tasks import (
+from srm_common.domain.policy import DefaultReplicationPolicy
+from srm_common.domain.runs.copying import DEFAULT_RECORD_BYTES
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.tasks import (
     WHOLE,
     MapStretch,
     TaskResult,
@@ -23,9 +25,7 @@ from srm_common.domain.offsets.verification_tasks import (
     share_out,
     task_bytes,
 )
-from srm_common.domain.policy import DefaultReplicationPolicy
-from srm_common.domain.runs.copying import DEFAULT_RECORD_BYTES
-from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.verification import Against, PartitionVerified
 from srm_common.errors import CorruptRecord, SrmError
 from srm_common.usecases.offsets.verify_copies import CopiesToShare, verify_copies
 from srm_common.wire.segment_map import SegmentMap

@@ -25,10 +25,10 @@ from srm_common.domain.offsets.checkpoints import (
     group_sync_period_seconds,
     untranslated_record,
 )
-from srm_common.domain.offsets.foreign_records import foreign_record
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.state_topics import state_topics
+from srm_common.domain.verification.foreign_records import foreign_record
 from srm_common.errors import AccessDenied, CorruptRecord
 from srm_common.kafka.client.link import EARLIEST
 from srm_common.kafka.groups.group_offsets import GroupFault

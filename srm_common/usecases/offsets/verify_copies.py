@@ -11,20 +11,20 @@ from srm_common import __version__
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.start_position import StartKind, StartRules
-from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
-from srm_common.domain.offsets.verification import (
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
+from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.verification.tasks import WHOLE, MapStretch
+from srm_common.domain.verification.verification import (
     Against,
     Evidence,
     PartitionVerified,
     Verification,
     VerificationScope,
 )
-from srm_common.domain.offsets.verification_tasks import WHOLE, MapStretch
-from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
 from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, StateUnavailable, UnreachableCluster
 from srm_common.kafka.client.link import LATEST, ClusterLink
 from srm_common.kafka.log.mapped_log import read_mapped

@@ -11,11 +11,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.offsets.differences import DifferenceKind
-from srm_common.domain.offsets.repair_plan import repair_plan
-from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import DifferenceKind
+from srm_common.domain.verification.repair_plan import repair_plan
+from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.errors import LocalKafkaError, UnreachableCluster
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka

@@ -8,7 +8,7 @@ from srm_common.airflow_bridge.move_tasks import MODE_TITLES, move_specs
 from srm_common.airflow_bridge.params import MoveParams, RunParams, VerifyParams
 from srm_common.domain.flow import FlowName
 from srm_common.domain.moving.moves import MoveKind, MoveMode, StepName
-from srm_common.domain.offsets.verification import Against, VerificationScope
+from srm_common.domain.verification.verification import Against, VerificationScope
 from srm_common.errors import ConfigError
 from srm_common.spark_jobs.verify import _arguments
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 from srm_common.cli.verification_page import verification_page
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.fingerprints import Fingerprint
-from srm_common.domain.offsets.verification import (
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.verification.verification import (
     Against,
     Evidence,
     PartitionVerified,

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bench.history import Scenario, reports, scenario_of
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
-from srm_common.domain.offsets.verification import Against, PartitionVerified
-from srm_common.domain.offsets.verification_summary import results_table
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.verification.summary import results_table
+from srm_common.domain.verification.verification import Against, PartitionVerified
 from srm_common.rest.app import AppContext
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.srm.schemas import TimeSeriesResponse

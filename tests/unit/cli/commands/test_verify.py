@@ -7,8 +7,8 @@ import pytest
 
 from srm_common.cli.main import run
 from srm_common.domain.flow import names
-from srm_common.domain.offsets.named_keys import key_digest
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.verification.named_keys import key_digest
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.records import batch_of, records_of, stored

@@ -21,9 +21,9 @@ from srm_common.domain.monitoring.run_report import (
     topics_from,
 )
 from srm_common.domain.offsets.checkpoints import Untranslated
-from srm_common.domain.offsets.verification import Against, Verdict
-from srm_common.domain.offsets.verification_summary import VerificationSummary
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.verification.summary import VerificationSummary
+from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.errors import CorruptRecord
 
 RUN = RunRecord(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.foreign_records import suspicious_gaps
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, resume_point
 from srm_common.domain.offsets.segments import (
@@ -24,6 +23,7 @@ from srm_common.domain.offsets.segments import (
     value_bytes,
 )
 from srm_common.domain.offsets.translation import translate, translate_back
+from srm_common.domain.verification.foreign_records import suspicious_gaps
 from tests.examples import examples
 from tests.unit.domain.offsets.current_map import current_map
 from tests.unit.domain.offsets.test_translation import Copy, copies, offset_of

@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, TopicPartition
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepResult
-from srm_common.domain.offsets.differences import NotProved
-from srm_common.domain.offsets.verification import Against, Verdict
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.verification.differences import NotProved
+from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.moving.failover import last_move

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
-from srm_common.domain.offsets.differences import DifferenceKind, NotProved
-from srm_common.domain.offsets.named_keys import key_digest
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
+from srm_common.domain.verification.differences import DifferenceKind, NotProved
+from srm_common.domain.verification.named_keys import key_digest
+from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.kafka.client.buffers import Lease
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored

@@ -11,9 +11,9 @@ from srm_common.domain.health.health import AlarmKind
 from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.offsets.differences import DifferenceKind
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, VerificationScope
-from srm_common.domain.offsets.verification_summary import VerificationSummary
+from srm_common.domain.verification.differences import DifferenceKind
+from srm_common.domain.verification.summary import VerificationSummary
+from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.errors import CorruptRecord
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.offsets.kept_verification import kept_results, results_in, summary_in, verify_and_keep

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.offsets.differences import DifferenceKind
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, Verification, VerificationScope
-from srm_common.domain.offsets.verification_tasks import (
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import DifferenceKind
+from srm_common.domain.verification.tasks import (
     MapStretch,
     TaskResult,
     VerificationJob,
@@ -19,7 +19,13 @@ from srm_common.domain.offsets.verification_tasks import (
     VerificationTask,
     joined_results,
 )
-from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.verification import (
+    Against,
+    PartitionVerified,
+    Verdict,
+    Verification,
+    VerificationScope,
+)
 from srm_common.usecases.offsets.kept_verification import verify_and_keep
 from srm_common.usecases.offsets.shared_verification import SharedVerification, verify_task
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, Verification
+from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, Verification
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.differences import Findings
-from srm_common.domain.offsets.verification import Against, PartitionVerified, VerificationScope
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import Findings
+from srm_common.domain.verification.verification import Against, PartitionVerified, VerificationScope
 
 #: Of each slot, so that slots that are done early take from the others, and results come now and then.
 _TASKS_PER_SLOT = 8
@@ -88,7 +88,7 @@ class VerificationTask:
 @dataclass(frozen=True)
 class TaskResult:
     """What a task has found. A part without a result could not be found in the offset map, which has changed since it
-    was cut. ``faults`` are those of :class:`~srm_common.domain.offsets.verification.Verification`."""
+    was cut. ``faults`` are those of :class:`~srm_common.domain.verification.verification.Verification`."""
 
     number: int
     results: tuple[PartitionVerified, ...]

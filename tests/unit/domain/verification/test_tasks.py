@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.fingerprints import PRIME, Fingerprint
-from srm_common.domain.offsets.verification import PartitionVerified
-from srm_common.domain.offsets.verification_tasks import (
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.verification.tasks import (
     WHOLE,
     MapStretch,
     VerificationPart,
@@ -19,7 +19,7 @@ from srm_common.domain.offsets.verification_tasks import (
     share_out,
     task_bytes,
 )
-from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.verification import PartitionVerified
 
 MB = 1 << 20
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
-from srm_common.domain.offsets.named_keys import MOST_SHOWN_BYTES, NamedKeys, key_digest
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.verification.named_keys import MOST_SHOWN_BYTES, NamedKeys, key_digest
 
 _DIGEST_BYTES = 16
 

@@ -11,7 +11,7 @@ those that lie outside of the map (:meth:`CopyComparison.is_mapped`).
 What others have written is a difference where the flow has copied all of the source: between two segments that touch
 upstream, or inside of one. Where they leave a gap upstream, MirrorMaker 2 may have copied that part, before a take-over
 or in turns with the flow: as many records as fit into the gap are not proved, and no difference. Where a segment says
-what the flow had committed before it, nothing is left to that (:mod:`srm_common.domain.offsets.map_gaps`).
+what the flow had committed before it, nothing is left to that (:mod:`srm_common.domain.verification.map_gaps`).
 
 Neither the log nor the map is held: both come in the order of the downstream offsets, and one segment is open at a
 time.
@@ -23,12 +23,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.copied_to import CopiedTo
-from srm_common.domain.offsets.copy_batch import BatchRow, CopyBatch
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
-from srm_common.domain.offsets.map_gaps import GapKind, MapGap, gap_behind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_offsets
+from srm_common.domain.verification.copy_batch import BatchRow, CopyBatch
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.verification.map_gaps import GapKind, MapGap, gap_behind
 
 #: So many batches at least, and twice as many at most, are remembered to tell one that is there twice from others that
 #: the flow did not write.

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from srm_common.domain.amount import counted
 from srm_common.domain.document import reading
-from srm_common.domain.offsets.differences import Difference, DifferenceKind
-from srm_common.domain.offsets.verification import Against, PartitionVerified, Verdict, verdicts
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import Difference, DifferenceKind
+from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, verdicts
 
 _VERSION = 1
 
@@ -212,7 +212,7 @@ def outcome_sentence(flow: str, partitions: Sequence[PartitionVerified]) -> str:
 
 def failure_sentence(flow: str, partitions: Sequence[PartitionVerified], faults: Sequence[str] = ()) -> str | None:
     """Why a verification has failed, by the first difference, or else the first partition that could not be read; None
-    where it is :attr:`~srm_common.domain.offsets.verification.Verification.clean`. ``faults`` are those of the
+    where it is :attr:`~srm_common.domain.verification.verification.Verification.clean`. ``faults`` are those of the
     verification."""
     different = [one for one in partitions if one.verdict is Verdict.DIFFERENT]
     if different:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.copied_to import CopiedTo
-from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
+from srm_common.domain.verification.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 
 
 def segment(upstream: int, downstream: int, length: int) -> Segment:

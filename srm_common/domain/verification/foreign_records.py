@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from srm_common.domain.offsets.map_gaps import GapKind, gap_behind
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.verification.map_gaps import GapKind, gap_behind
 
 
 def foreign_record(sentence: str | None, checked_ms: int) -> dict[str, Any]:

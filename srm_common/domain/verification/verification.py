@@ -10,8 +10,8 @@ from enum import StrEnum
 from typing import Any, Self
 from zlib import crc32
 
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.errors import ConfigError
 
 _SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.copy_comparison import CopyComparison, CopyTraits
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, build_segment
-from tests.unit.domain.offsets.simulated_copies import (
+from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from tests.unit.domain.verification.simulated_copies import (
     FAULTS,
     FLOW,
     OTHER,

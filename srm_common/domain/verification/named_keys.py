@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from srm_common.domain.offsets.differences import Difference
+from srm_common.domain.verification.differences import Difference
 
 #: A key that is shown, and kept for that, is cut behind so many bytes.
 MOST_SHOWN_BYTES = 200

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from srm_common.domain.offsets.differences import DifferenceKind
-from srm_common.domain.offsets.verification import PartitionVerified, Verdict
+from srm_common.domain.verification.differences import DifferenceKind
+from srm_common.domain.verification.verification import PartitionVerified, Verdict
 
 #: What was committed and is not there as it was: it can be copied again, as long as the source has it.
 _COPIED_AGAIN = frozenset(

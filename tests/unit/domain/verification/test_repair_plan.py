@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings
-from srm_common.domain.offsets.repair_plan import repair_plan
-from srm_common.domain.offsets.verification import PartitionVerified
-from srm_common.domain.offsets.verification_summary import shortened
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.verification.repair_plan import repair_plan
+from srm_common.domain.verification.summary import shortened
+from srm_common.domain.verification.verification import PartitionVerified
 
 
 def result(*differences: Difference, partition: int = 0) -> PartitionVerified:

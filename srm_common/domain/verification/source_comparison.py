@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from srm_common.domain.offsets.differences import Difference, DifferenceKind, Findings, NotProved
-from srm_common.domain.offsets.map_gaps import GapKind, gap_behind
-from srm_common.domain.offsets.named_keys import NamedKeys
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.verification.map_gaps import GapKind, gap_behind
+from srm_common.domain.verification.named_keys import NamedKeys
 
 #: So much is looked at behind a difference, to say of what kind it is.
 _AHEAD, _AHEAD_BYTES = 5_000, 8 << 20
