@@ -18,7 +18,7 @@ from bench.map_size import copied, on_target, scaled
 from bench.sides import Clusters
 from bench.workloads import WORKLOADS, Workload
 from srm_common.domain.verification.verification import Against
-from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.usecases.verification.verify_copies import verify_copies
 
 _KINDS = ("1k-lz4", "100b-lz4", "1k-none", "1k-compacted")
 

@@ -48,7 +48,7 @@ class VerifyOperator(SparkJobOperator):
     def execute(self, context: Context) -> Any:  # the summary; the provider's operator returns nothing
         from srm_common.domain.verification.summary import failure_sentence, outcome_sentence
         from srm_common.usecases.flows.flow_clusters import FlowClusters
-        from srm_common.usecases.offsets.kept_verification import kept_results
+        from srm_common.usecases.verification.kept_verification import kept_results
 
         params = VerifyParams.of(context["params"])
         resume_since = self._resume_since(params, context)
@@ -99,8 +99,8 @@ class VerifyOperator(SparkJobOperator):
         """Compared without Spark, None where that will not do."""
         from srm_common.domain.verification.summary import unproved_lines
         from srm_common.replication.spark.driver_pass import NeedsSpark
-        from srm_common.usecases.offsets.kept_verification import verify_and_keep
-        from srm_common.usecases.offsets.shared_verification import SharedVerification
+        from srm_common.usecases.verification.kept_verification import verify_and_keep
+        from srm_common.usecases.verification.shared_verification import SharedVerification
 
         def needs_spark(*_: object) -> Any:
             raise NeedsSpark

@@ -23,8 +23,8 @@ from srm_common.replication.spark.spark_verification import SparkVerification
 from srm_common.settings_files.airflow_connections import from_environment
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.spark_jobs.stop_signals import STOPPED, StopSignals
-from srm_common.usecases.offsets.kept_verification import verify_and_keep
-from srm_common.usecases.offsets.shared_verification import SharedVerification, verify_task
+from srm_common.usecases.verification.kept_verification import verify_and_keep
+from srm_common.usecases.verification.shared_verification import SharedVerification, verify_task
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,7 +17,7 @@ from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.usecases.offsets.kept_verification import results_in, summary_in, verify_and_keep
+from srm_common.usecases.verification.kept_verification import results_in, summary_in, verify_and_keep
 from tests.kafka.flows import write
 
 DAG = "srm.verify"

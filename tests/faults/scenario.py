@@ -33,9 +33,9 @@ from srm_common.errors import SrmError
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
-from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
+from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.faults.copier import WORKER
 from tests.faults.fork_server import ForkServer
 from tests.faults.live_writer import LiveWriter

@@ -27,7 +27,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka
 from srm_common.usecases.moving.failover import Move, failback, last_move
 from srm_common.usecases.offsets.resume_points import opposite
-from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.faults.live_groups import (
     PATIENCE,
     Ledger,

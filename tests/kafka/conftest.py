@@ -22,7 +22,7 @@ LONGEST_FIRST = (
     "testing/test_verify_demo.py",
     "client/test_silent_servers.py",
     "testing/test_cluster_contract.py",
-    "offsets/test_verify_copies.py",
+    "verification/test_verify_copies.py",
     "runs/test_equality.py",
     "runs/test_bad_input.py",
     "runs/test_hanging_transactions.py",

@@ -32,9 +32,9 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.spark_verification import SparkVerification
 from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.usecases.offsets.kept_verification import results_in, summary_in, verify_and_keep
-from srm_common.usecases.offsets.shared_verification import SharedVerification, verify_task
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.verification.kept_verification import results_in, summary_in, verify_and_keep
+from srm_common.usecases.verification.shared_verification import SharedVerification, verify_task
 from tests.flow_settings import small_flow
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.spark.test_replicate_job import driver_of, sentence, submitted

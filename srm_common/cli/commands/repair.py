@@ -58,7 +58,7 @@ def repair_command(invocation: Invocation, flow: str | None, dry_run: bool, plan
 
 def _planned(settings: FlowSettings) -> Answer:
     """What would be copied again, and where."""
-    from srm_common.usecases.offsets.kept_verification import planned_repair
+    from srm_common.usecases.verification.kept_verification import planned_repair
 
     steps = planned_repair(settings)
     text: list[RenderableType] = []

@@ -98,7 +98,7 @@ def verify_command(
     Exit codes: 0 no difference; 1 there are differences, or a copy could not be read; 2 the configuration is invalid;
     3 a cluster cannot be reached or refuses.
     """
-    from srm_common.usecases.offsets.kept_verification import verify_and_keep
+    from srm_common.usecases.verification.kept_verification import verify_and_keep
 
     fault = check_patterns(tuple(topics))
     if fault is not None:

@@ -29,7 +29,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 from srm_common.usecases.monitoring.lag_watch import lag_now
 from srm_common.usecases.monitoring.raw_metrics import publish_report
-from srm_common.usecases.offsets.kept_verification import results_in, summary_in
+from srm_common.usecases.verification.kept_verification import results_in, summary_in
 
 _LOG = logging.getLogger(__name__)
 

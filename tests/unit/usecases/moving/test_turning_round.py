@@ -20,9 +20,9 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.moving.failover import last_move
 from srm_common.usecases.moving.switch_direction import SwitchMove
-from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
+from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import flow_between, read, write
 from tests.kafka.group_commits import commit
 

@@ -20,7 +20,7 @@ from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_o
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
-from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.usecases.verification.verify_copies import verify_copies
 from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
 from srm_common.wire.plain_records import NewRecord
 from tests.kafka.flows import write
@@ -372,7 +372,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[MarkerSearch]:
         await find_markers(link, wanted, patience)
 
     monkeypatch.setattr("srm_common.kafka.log.mapped_log.find_markers", counting)
-    monkeypatch.setattr("srm_common.usecases.offsets.verify_copies._FETCH_BYTES", 64 << 10)
+    monkeypatch.setattr("srm_common.usecases.verification.verify_copies._FETCH_BYTES", 64 << 10)
     return found
 
 

@@ -25,8 +25,8 @@ from srm_common.usecases.flows.idle_flow import idle_flow
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
-from srm_common.usecases.offsets.verify_copies import verify_copies
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.verification.verify_copies import verify_copies
 from srm_common.wire.plain_records import NewRecord
 from srm_common.wire.segments import segment_key, segment_partition
 from tests.kafka.flows import flow_between, prepare, write

@@ -16,7 +16,7 @@ from srm_common.domain.verification.summary import VerificationSummary
 from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.errors import CorruptRecord
 from srm_common.usecases.monitoring.report_run import make_report
-from srm_common.usecases.offsets.kept_verification import kept_results, results_in, summary_in, verify_and_keep
+from srm_common.usecases.verification.kept_verification import kept_results, results_in, summary_in, verify_and_keep
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides

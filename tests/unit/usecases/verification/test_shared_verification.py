@@ -26,13 +26,13 @@ from srm_common.domain.verification.verification import (
     Verification,
     VerificationScope,
 )
-from srm_common.usecases.offsets.kept_verification import verify_and_keep
-from srm_common.usecases.offsets.shared_verification import SharedVerification, verify_task
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
-from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.usecases.verification.kept_verification import verify_and_keep
+from srm_common.usecases.verification.shared_verification import SharedVerification, verify_task
+from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import write
 from tests.unit.usecases.fakes import Sides
-from tests.unit.usecases.offsets.test_verify_copies import COPY, FAULTS, the_one
+from tests.unit.usecases.verification.test_verify_copies import COPY, FAULTS, the_one
 
 PLACE = TopicPartition("orders", 0)
 CHUNKS = 6

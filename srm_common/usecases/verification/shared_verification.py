@@ -27,7 +27,7 @@ from srm_common.domain.verification.tasks import (
 )
 from srm_common.domain.verification.verification import Against, PartitionVerified
 from srm_common.errors import CorruptRecord, SrmError
-from srm_common.usecases.offsets.verify_copies import CopiesToShare, verify_copies
+from srm_common.usecases.verification.verify_copies import CopiesToShare, verify_copies
 from srm_common.wire.segment_map import SegmentMap
 
 #: Has tasks done, as many at a time as the flow has slots, and gives their results as they come.
@@ -43,8 +43,8 @@ _STRETCHES_PER_SLOT = 4
 class SharedVerification:
     """Has the copies compared by ``runner``, unless they hold less than ``min_bytes`` in all.
 
-    For :func:`srm_common.usecases.offsets.verify_copies.verify_copies`. Results come as soon as their task is done;
-    that of a partition that was cut, when all its stretches are.
+    For :func:`srm_common.usecases.verification.verify_copies.verify_copies`. Results come as soon as their task is
+    done; that of a partition that was cut, when all its stretches are.
     """
 
     def __init__(self, runner: VerificationRunner, min_bytes: int) -> None:

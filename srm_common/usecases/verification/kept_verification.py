@@ -27,7 +27,7 @@ from srm_common.domain.verification.verification import (
     VerificationScope,
 )
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
-from srm_common.usecases.offsets.verify_copies import Report, Share, verify_copies
+from srm_common.usecases.verification.verify_copies import Report, Share, verify_copies
 
 #: What was compared since the last write is compared again by who resumes.
 _WRITE_SECONDS = 15.0
@@ -45,7 +45,7 @@ def verify_and_keep(
     share: Share = lambda copies: False,
     show_keys: bool = False,
 ) -> Verification:
-    """As :func:`srm_common.usecases.offsets.verify_copies.verify_copies`, with the results in the flow's state.
+    """As :func:`srm_common.usecases.verification.verify_copies.verify_copies`, with the results in the flow's state.
 
     Args:
         resume: leave out what the newest verification compared, if it was stopped before its end or could not read all.

@@ -31,7 +31,7 @@ from srm_common.kafka.log.mapped_log import read_mapped
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import SourceOffsets, next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
-from srm_common.usecases.offsets.compare_with_source import CopyToCompare, SourceOfCopies
+from srm_common.usecases.verification.compare_with_source import CopyToCompare, SourceOfCopies
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.batch_terms import batch_row, copy_batch
 from srm_common.wire.segment_map import SegmentMap

@@ -15,12 +15,12 @@ from srm_common.domain.verification.verification import Against, PartitionVerifi
 from srm_common.kafka.client.buffers import Lease
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
-from srm_common.usecases.offsets import compare_with_source
-from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.usecases.verification import compare_with_source
+from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides
-from tests.unit.usecases.offsets.test_verify_copies import (
+from tests.unit.usecases.verification.test_verify_copies import (
     COPY,
     FAULTS,
     batches,

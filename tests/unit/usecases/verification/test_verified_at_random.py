@@ -20,7 +20,7 @@ from srm_common.testing.fake_cluster.records import Record, batch_of, records_of
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
-from srm_common.usecases.offsets.verify_copies import verify_copies
+from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.examples import examples
 from tests.unit.usecases.fakes import Sides
 
