@@ -18,7 +18,7 @@ from srm_common.errors import ConfigError
 from srm_common.replication.spark.sql_pass import SqlPasses
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.usecases.runs.transform_preview import Preview, preview_transforms
+from srm_common.usecases.transforms.transform_preview import Preview, preview_transforms
 from tests.kafka.flows import flow_between, properties_of
 from tests.spark.test_cli_run import srm_control
 

@@ -22,8 +22,8 @@ from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.transform_settings import TRANSFORM_FIELDS, TRANSFORM_KEYS, is_transform_key
-from srm_common.usecases.runs.record_text import RecordTexts, headers_text
-from srm_common.usecases.runs.transform_preview import DIFFERENCES, FATES, Previewed, ShownRecord
+from srm_common.usecases.transforms.record_text import RecordTexts, headers_text
+from srm_common.usecases.transforms.transform_preview import DIFFERENCES, FATES, Previewed, ShownRecord
 
 _WIDTH = 60
 
@@ -73,8 +73,8 @@ def transform_command(
     With --set or --against also what other transforms would make of them. Nothing is written.
     """
     from srm_common.usecases.flows.flow_clusters import FlowClusters
-    from srm_common.usecases.runs.newest_records import ReadLimits
-    from srm_common.usecases.runs.transform_preview import preview_transforms
+    from srm_common.usecases.transforms.newest_records import ReadLimits
+    from srm_common.usecases.transforms.transform_preview import preview_transforms
 
     settings = invocation.flow_now(flow).flow
     other = None

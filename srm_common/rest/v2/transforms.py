@@ -25,9 +25,9 @@ from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import Answer
 from srm_common.settings_files.transform_settings import TRANSFORM_FIELDS, transform_keys, with_transforms
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.usecases.runs.newest_records import ReadLimits
-from srm_common.usecases.runs.record_text import RecordTexts
-from srm_common.usecases.runs.transform_preview import FATES, Previewed, preview_transforms
+from srm_common.usecases.transforms.newest_records import ReadLimits
+from srm_common.usecases.transforms.record_text import RecordTexts
+from srm_common.usecases.transforms.transform_preview import FATES, Previewed, preview_transforms
 
 
 class Transforms(Answer):

@@ -15,7 +15,7 @@ from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.rest.v2 import transforms
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import FakeCluster
-from srm_common.usecases.runs.newest_records import ReadLimits
+from srm_common.usecases.transforms.newest_records import ReadLimits
 from tests.kafka.flows import flow_between, properties_of
 from tests.unit.rest.conftest import app_of
 from tests.unit.rest.people import HEADER, HeaderAccess

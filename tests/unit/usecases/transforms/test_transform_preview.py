@@ -18,8 +18,8 @@ from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.records.row_faults import RowFaults
 from srm_common.testing import LocalRegistry
-from srm_common.usecases.runs.newest_records import ReadLimits
-from srm_common.usecases.runs.transform_preview import preview_transforms
+from srm_common.usecases.transforms.newest_records import ReadLimits
+from srm_common.usecases.transforms.transform_preview import preview_transforms
 from tests.unit.usecases.fakes import Sides, properties_of
 
 Control = Callable[..., Any]

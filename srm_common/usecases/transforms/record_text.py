@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.transforms.formats import Side
-from srm_common.usecases.runs.transform_preview import Outcome, Previewed, ShownRecord
+from srm_common.usecases.transforms.transform_preview import Outcome, Previewed, ShownRecord
 
 if TYPE_CHECKING:
-    from srm_common.usecases.runs.trial_schemas import TrialSchemas
+    from srm_common.usecases.transforms.trial_schemas import TrialSchemas
 
 #: Bytes of a key, value or header that are shown unless the caller wants fewer.
 MOST_BYTES = 65_536

@@ -15,15 +15,15 @@ from srm_common.domain.transforms.statements import Statement, statement_for
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.settings_files.user_classes import load_function
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.usecases.runs.newest_records import Allowance, NewestRecords, ReadLimits
 from srm_common.usecases.topics.plan_topics import decide_topics
+from srm_common.usecases.transforms.newest_records import Allowance, NewestRecords, ReadLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from srm_common.records.transform import BatchStep
     from srm_common.replication.slots.range_transforms import SqlAccess
-    from srm_common.usecases.runs.trial_schemas import TrialSchemas
+    from srm_common.usecases.transforms.trial_schemas import TrialSchemas
 
 #: So many topics are looked at where none is named.
 MOST_TOPICS = 10
@@ -212,7 +212,7 @@ def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: A
         from srm_common.records.connect.registry_converter import values_of
         from srm_common.schema_registry.record_schemas import RegistrySchemas
         from srm_common.schema_registry.registry import SchemaRegistry
-        from srm_common.usecases.runs.trial_schemas import TrialSchemas
+        from srm_common.usecases.transforms.trial_schemas import TrialSchemas
 
         for kind in formats:
             values_of(kind)
