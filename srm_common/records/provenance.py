@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from srm_common.domain.flow.settings import PROVENANCE_HEADERS, Provenance
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.wire.batch import write_varint
 from srm_common.wire.columns import SCHEMA, encoded_header
+from srm_common.wire.varints import write_varint
 
 _NOTHING = pa.scalar(b"", pa.binary())
 #: The length of an offset as text, as it lies in a record; it has no more than 19 digits.

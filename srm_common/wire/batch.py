@@ -15,6 +15,7 @@ from zlib import crc32
 from crc32c import crc32c
 
 from srm_common.errors import CorruptBatch
+from srm_common.wire.varints import Buffer
 
 # CRC-32C of a batch whose header changes and whose body does not, without reading the body.
 #
@@ -105,13 +106,8 @@ def _table(place: int, digit: int) -> array[int]:
     return table
 
 
-Buffer = bytes | bytearray | memoryview
-
 #: No log has so many records; the offsets of a batch can be counted on from here without leaving 64 bits.
 _OFFSET_BITS = 62
-#: Of a varint of 64 bits (Kafka's ``ByteUtils.readVarlong``).
-MOST_VARINT_BYTES = 10
-_MASK64, _SIGN64 = (1 << 64) - 1, 1 << 63
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE = 61
@@ -283,67 +279,6 @@ def stamp(
     else:
         crc = carried(checked.crc, checked.header_crc, crc32c(signed), len(body))
     return _PREFIX(0, HEADER_SIZE - LENGTH_OVERHEAD + len(body), -1, 2, crc) + signed
-
-
-#: Varints of one byte.
-_ONE_BYTE = [bytes((value,)) for value in range(128)]
-
-
-def read_varint(data: Buffer, at: int) -> tuple[int, int]:
-    """A zig-zag varint of 64 bits at ``at`` and the position after it.
-
-    Raises:
-        IndexError: the data end within it, or it has more than 64 bits.
-    """
-    byte = data[at]
-    if byte < 128:  # as nearly all are
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 127) << shift
-        if byte < 128:
-            if shift > 56 and byte > 1:
-                raise IndexError
-            return (result >> 1) ^ -(result & 1), at
-        shift += 7
-        if shift > 63:
-            raise IndexError
-
-
-def signed64(value: int) -> int:
-    """A sum or a difference of times as Java has it, where it leaves 64 bits: whoever reads it adds the same way."""
-    return value if -_SIGN64 <= value < _SIGN64 else ((value + _SIGN64) & _MASK64) - _SIGN64
-
-
-def write_varint(value: int) -> bytes:
-    """The zig-zag varint of a signed 64-bit integer."""
-    value = (value << 1) ^ (value >> 63)
-    if 0 <= value < 128:
-        return _ONE_BYTE[value]
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def write_uvarint(value: int) -> bytes:
-    """An unsigned varint, as compact lengths of flexible protocol versions use it."""
-    if value < 128:
-        return value.to_bytes(1, "big")
-    if value < 1 << 14:
-        return bytes((value & 127 | 128, value >> 7))
-    if value < 1 << 21:
-        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 # A record batch ready to be stamped with our producer, and where its records came from.

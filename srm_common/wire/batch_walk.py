@@ -19,12 +19,10 @@ from srm_common.wire.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     TRANSACTIONAL,
-    Buffer,
     Header,
     Packed,
     SourceBatch,
     UpstreamRun,
-    signed64,
 )
 from srm_common.wire.codec import LZ4, NONE
 from srm_common.wire.lz4_walk import little, unlz4
@@ -48,6 +46,7 @@ from srm_common.wire.record_walk import (
 )
 from srm_common.wire.reencode import ends_inside, packed_records, start_time
 from srm_common.wire.small_batches import AFTER, END, FIRST, RECORDS, SCAN_FIELDS, START, SmallBatches
+from srm_common.wire.varints import Buffer, signed64
 
 
 #: CRC-32C (Castagnoli) eight bytes at a time: a table for each of them (Intel's slicing-by-8).

@@ -13,8 +13,7 @@ from typing import Any
 import cramjam
 
 from srm_common.errors import CorruptBatch
-from srm_common.wire.batch import Buffer
-from srm_common.wire.flexible import read_uvarint
+from srm_common.wire.varints import Buffer, read_uvarint
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}

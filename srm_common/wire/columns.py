@@ -19,17 +19,7 @@ import pyarrow as pa
 
 from srm_common.errors import CorruptBatch, RecordTooLarge
 from srm_common.wire import record_walk
-from srm_common.wire.batch import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    Buffer,
-    Packed,
-    SourceBatch,
-    UpstreamRun,
-    verify,
-    write_varint,
-)
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, UpstreamRun, verify
 from srm_common.wire.codec import NONE, compress, decompress
 from srm_common.wire.record_walk import (
     CONTENT_AT,
@@ -53,6 +43,7 @@ from srm_common.wire.record_walk import (
     Offsets,
 )
 from srm_common.wire.reencode import legacy_records, pack
+from srm_common.wire.varints import Buffer, write_varint
 
 SCHEMA = pa.schema(
     [

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from srm_common.domain.verification.newest_values import KeyedRecord
 from srm_common.domain.verification.source_comparison import ComparedBatch, LogRecord
 from srm_common.errors import CorruptBatch
-from srm_common.wire.batch import LOG_APPEND_TIME, SourceBatch, read_varint, signed64, verify
+from srm_common.wire.batch import LOG_APPEND_TIME, SourceBatch, verify
 from srm_common.wire.batch_terms import copy_batch
 from srm_common.wire.reencode import legacy_records, loose_records
+from srm_common.wire.varints import read_varint, signed64
 
 _TIME_BYTES = 8
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from srm_common.wire.flexible import read_uvarint, skip_tags
+from srm_common.wire.flexible import skip_tags
+from srm_common.wire.varints import read_uvarint
 
 VERSION = 12
 

@@ -2,29 +2,7 @@
 
 from __future__ import annotations
 
-from srm_common.wire.batch import Buffer
-
-
-def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
-    """An unsigned varint of 32 bits at ``at`` and the position after it.
-
-    Raises:
-        IndexError: the data end within it.
-        ValueError: it does not end with its fifth byte (Kafka's ``ByteUtils.readUnsignedVarint``).
-    """
-    byte = data[at]
-    if byte < 128:
-        return byte, at + 1
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 127) << shift
-        if byte < 128:
-            return result, at
-        shift += 7
-        if shift > 28:
-            raise ValueError("a number of an answer takes more than 5 bytes")
+from srm_common.wire.varints import Buffer, read_uvarint
 
 
 def read_compact_string(data: Buffer, at: int) -> tuple[str | None, int]:

@@ -23,20 +23,16 @@ from srm_common.wire.batch import (
     CODEC_MASK,
     HEADER_SIZE,
     LOG_APPEND_TIME,
-    MOST_VARINT_BYTES,
-    Buffer,
     Header,
     Packed,
     SourceBatch,
     UpstreamRun,
-    read_varint,
-    signed64,
     verify,
-    write_varint,
 )
 from srm_common.wire.codec import LZ4, NONE, decompress
 from srm_common.wire.reencode import ends_inside, packed_records, start_time
 from srm_common.wire.small_batches import SmallBatches
+from srm_common.wire.varints import MOST_VARINT_BYTES, Buffer, read_varint, signed64, write_varint
 
 _VARINTS = [write_varint(value) for value in range(1 << 15)]
 #: So much is done in plain Python, for about half a second, before the compiled loops are loaded; with so much left of

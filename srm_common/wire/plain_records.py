@@ -8,19 +8,9 @@ from typing import NamedTuple
 
 from srm_common.errors import CorruptBatch
 from srm_common.wire import codec
-from srm_common.wire.batch import (
-    CODEC_MASK,
-    HEADER_SIZE,
-    LOG_APPEND_TIME,
-    Buffer,
-    Header,
-    SourceBatch,
-    read_varint,
-    signed64,
-    verify,
-    write_varint,
-)
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Header, SourceBatch, verify
 from srm_common.wire.reencode import legacy_records
+from srm_common.wire.varints import Buffer, read_varint, signed64, write_varint
 
 Newest = dict[bytes, tuple[int, bytes | None]]
 """Key -> offset and value of its last record; None for a tombstone."""

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from srm_common.wire.batch import Buffer, write_uvarint
-from srm_common.wire.flexible import read_compact_string, read_uvarint, skip_tags
+from srm_common.wire.flexible import read_compact_string, skip_tags
+from srm_common.wire.varints import Buffer, read_uvarint, write_uvarint
 
 OLDEST_VERSION, NEWEST_VERSION = 9, 12
 API_KEY = 0

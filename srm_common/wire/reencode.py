@@ -11,18 +11,15 @@ from srm_common.wire.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     MAGIC,
-    Buffer,
     Header,
     Packed,
     SourceBatch,
     UpstreamRun,
-    read_varint,
-    signed64,
     split,
     verify,
-    write_varint,
 )
 from srm_common.wire.codec import NONE, compress, decompress
+from srm_common.wire.varints import Buffer, read_varint, signed64, write_varint
 
 #: Above this share of a batch's bytes, its offset map is kept as one sparse run instead of many dense ones; a chunk's
 #: segment is held to the same share once more, so that a few runs of a small batch may stay.

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from typing import overload
 
 from srm_common.domain.offsets.segments import MOST_VALUE_BYTES
-from srm_common.wire.batch import UpstreamRun, write_uvarint
-from srm_common.wire.flexible import read_uvarint
+from srm_common.wire.batch import UpstreamRun
 from srm_common.wire.segments import VALUE_HEAD
+from srm_common.wire.varints import read_uvarint, write_uvarint
 
 StoredRuns = tuple[int, Sequence[UpstreamRun]]
 """Where a batch begins downstream, and its runs."""

@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 
 from srm_common.errors import CorruptBatch
-from srm_common.wire.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, SourceBatch, read_varint, verify
+from srm_common.wire.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, SourceBatch, verify
+from srm_common.wire.varints import read_varint
 
 _ABORT, _COMMIT = 0, 1
 

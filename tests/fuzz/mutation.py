@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from srm_common.wire.batch import write_varint
+from srm_common.wire.varints import write_varint
 
 _NUMBERS = (0, 1, 2, 7, 127, 128, 255, 32767, 32768, 65535, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, (1 << 63) - 1)
 #: Lengths as the formats write them: of 2, 4 and 8 bytes, either way round, negative ones too.

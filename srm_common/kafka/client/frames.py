@@ -11,7 +11,7 @@ from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.library import Errors, KafkaProtocol
 from srm_common.kafka.client.library_messages import Decoder, answer_decoder, encoded
 from srm_common.wire import fetch, produce
-from srm_common.wire.batch import Buffer
+from srm_common.wire.varints import Buffer
 
 _CORRELATION = struct.Struct(">i")
 #: Response header version 1: correlation id and an empty set of tags.

@@ -17,14 +17,12 @@ from srm_common.wire.batch import (
     LENGTH_OVERHEAD,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
-    Buffer,
     Header,
     SourceBatch,
     parse_header,
-    read_varint,
     stamp,
-    write_varint,
 )
+from srm_common.wire.varints import Buffer, read_varint, write_varint
 
 _ABORT, _COMMIT = 0, 1
 #: The length of what is not there.

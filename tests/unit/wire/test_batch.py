@@ -1,4 +1,4 @@
-"""Headers, splitting, checksums, stamping, varints."""
+"""Headers, splitting, checksums, stamping."""
 
 from __future__ import annotations
 
@@ -18,16 +18,13 @@ from srm_common.wire.batch import (
     SourceBatch,
     carried,
     parse_header,
-    read_varint,
     split,
     stamp,
     unopened,
     verify,
-    write_uvarint,
-    write_varint,
 )
 from srm_common.wire.visibility import control_type
-from tests.unit.wire.batches import ABORT, COMMIT, Record, batch_bytes, marker, source_batch, varint
+from tests.unit.wire.batches import ABORT, COMMIT, Record, batch_bytes, marker, source_batch
 
 # One record: key "k", value "v", header "h" without a value, timestamp 1700000000000, offset 42, leader epoch 3,
 # producer id 9, epoch 1, sequence 5, transactional. Laid out by hand after Kafka's DefaultRecordBatch.
@@ -205,7 +202,7 @@ def test_stamped_header_says_what_it_was_given(
     assert DefaultRecordBatch(bytearray(data + body)).validate_crc()
 
 
-# ---- control records and varints
+# ---- control records
 
 
 def test_the_checksum_of_an_unopened_body_is_carried_on() -> None:
@@ -225,18 +222,6 @@ def test_type_of_a_marker(kind: int) -> None:
     batch = marker(99, 7, kind)
     assert batch.header.attributes & CONTROL
     assert control_type(batch) == kind
-
-
-@given(st.integers(-(1 << 63), (1 << 63) - 1))
-def test_varint_round_trip(value: int) -> None:
-    data = write_varint(value)
-    assert data == varint(value)
-    assert read_varint(b"xx" + data + b"x", 2) == (value, 2 + len(data))
-
-
-@pytest.mark.parametrize(("value", "data"), [(0, "00"), (127, "7f"), (128, "8001"), (16384, "808001")])
-def test_unsigned_varint(value: int, data: str) -> None:
-    assert write_uvarint(value).hex() == data
 
 
 HEADERS = st.binary(min_size=40, max_size=40)

@@ -12,13 +12,13 @@ from crc32c import crc32c
 
 from srm_common.errors import CorruptBatch
 from srm_common.wire import merging
-from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch, parse_header, read_varint, split
+from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch, parse_header, split
 from srm_common.wire.codec import GZIP, LZ4
-from srm_common.wire.flexible import read_uvarint
 from srm_common.wire.lz4_walk import unlz4
 from srm_common.wire.merging import merge_row
 from srm_common.wire.plain_records import newest_of_each_key, read_plain_records, timed_records
 from srm_common.wire.reencode import loose_records, pack
+from srm_common.wire.varints import read_uvarint, read_varint
 from srm_common.wire.visibility import control_type
 from tests.unit.wire.batches import Record, batch_bytes, body_of, read, some, stamped, varint
 

@@ -9,7 +9,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
 from srm_common.errors import CorruptBatch
 from srm_common.wire import codec
-from srm_common.wire.batch import Buffer, SourceBatch, parse_header, split, stamp
+from srm_common.wire.batch import SourceBatch, parse_header, split, stamp
 from srm_common.wire.plain_records import (
     Newest,
     in_batches,
@@ -19,6 +19,7 @@ from srm_common.wire.plain_records import (
     read_plain_records,
     write_headers,
 )
+from srm_common.wire.varints import Buffer
 
 
 def test_library_reads_keys_values_and_tombstones() -> None:

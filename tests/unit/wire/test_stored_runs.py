@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from srm_common.domain.offsets.segments import OffsetSpan, build_segment
 from srm_common.replication.slots.ranges import Share
-from srm_common.wire.batch import Packed, UpstreamRun, write_uvarint
+from srm_common.wire.batch import Packed, UpstreamRun
 from srm_common.wire.segments import encode_segment
 from srm_common.wire.stored_runs import DenseRuns, StoredRuns, encode_stored
+from srm_common.wire.varints import write_uvarint
 
 GAPS = st.sampled_from([0, 0, 1, 5, 200, 70_000])
 LENGTHS = st.integers(1, 40) | st.integers(1, 1 << 20)
