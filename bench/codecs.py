@@ -14,9 +14,9 @@ from functools import partial
 from bench.records import key_of, value_pool
 from bench.workloads import WORKLOADS
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
-from srm_common.wire.batch import Packed, SourceBatch, parse_header, stamp
-from srm_common.wire.reencode import LooseRecord, pack
-from srm_common.wire.repack import recompress, repack
+from srm_common.wire.batches.batch import Packed, SourceBatch, parse_header, stamp
+from srm_common.wire.batches.records import LooseRecord, pack
+from srm_common.wire.reencoding.repack import recompress, repack
 from srm_common.wire.varints import write_varint
 
 _RECORD_BYTES, _POOL = 1000, 20_000

@@ -20,8 +20,8 @@ from srm_common.domain.offsets.segments import OffsetSpan, build_segment, genera
 from srm_common.domain.offsets.translation import Translated
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.state.segment_log import SegmentBatch
-from srm_common.wire.segment_map import SegmentMap
-from srm_common.wire.segments import encode_segment
+from srm_common.wire.state.segment_map import SegmentMap
+from srm_common.wire.state.segments import encode_segment
 
 _RECORDS = 5000
 _GENERATION = generation_of("Xw8pT0yRQf2mS1kZ3bN6vA")

@@ -15,8 +15,8 @@ from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.planted_faults import FAULTS, flip_bit, plant
 from srm_common.usecases.flows.flow_clusters import clusters_of
-from srm_common.wire.plain_records import NewRecord
-from srm_common.wire.segments import segment_partition
+from srm_common.wire.state.plain_records import NewRecord
+from srm_common.wire.state.segments import segment_partition
 
 _LIMIT_SECONDS = 120.0
 #: The batch with records that faults in files begin at: one in the middle of a log of nine.

@@ -26,7 +26,7 @@ WAY = (
     "replication.slots.fetching",
     "replication.slots.chunk",
     "replication.slots.sending",
-    "wire.segments",
+    "wire.state.segments",
     "kafka.state.segment_log",
     "usecases.offsets.exact_translation",
     "domain.offsets.translation",

@@ -38,14 +38,14 @@ _TASK_MODULES = (
     "srm_common.usecases.monitoring.report_run",
     "srm_common.usecases.moving.failover",
     "srm_common.usecases.moving.switch_direction",
-    "srm_common.usecases.verification.kept_verification",
     "srm_common.usecases.offsets.resume_points",
-    "srm_common.usecases.verification.shared_verification",
     "srm_common.usecases.offsets.sync_checkpoints",
     "srm_common.usecases.runs.emit_heartbeat",
-    "srm_common.usecases.runs.run_journal",
     "srm_common.usecases.runs.replicate",
+    "srm_common.usecases.runs.run_journal",
     "srm_common.usecases.topics.refresh_topics",
+    "srm_common.usecases.verification.kept_verification",
+    "srm_common.usecases.verification.shared_verification",
 )
 #: By the command of Airflow that this process runs.
 _MODULES: Mapping[str, tuple[str, ...]] = {

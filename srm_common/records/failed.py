@@ -16,8 +16,8 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.faults import CONTEXT_HEADERS, ErrorHandling
 from srm_common.errors import RecordTooLarge, TransformFailed
 from srm_common.records.transform import RecordFault, Transform
-from srm_common.wire.batch import HEADER_SIZE, Packed
-from srm_common.wire.columns import SCHEMA, encode, encoded_header
+from srm_common.wire.batches.batch import HEADER_SIZE, Packed
+from srm_common.wire.reencoding.columns import SCHEMA, encode, encoded_header
 
 _LOG = logging.getLogger(__name__)
 

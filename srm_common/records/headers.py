@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import SCHEMA, encoded_header, parsed_headers
+from srm_common.wire.reencoding.columns import SCHEMA, encoded_header, parsed_headers
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 """Names may occur more than once."""

@@ -14,10 +14,10 @@ def load() -> None:
     if any(find_spec(package) is None for package in ("numpy", "pyarrow")):
         return
     from srm_common.records import plain_statement, provenance, python_function, sql_statement, transformed  # noqa: F401
-    from srm_common.wire.batch import split, stamp
-    from srm_common.wire.codec import LZ4, compress
-    from srm_common.wire.columns import decode, encode, parsed_headers, with_headers
-    from srm_common.wire.plain_records import plain_records
+    from srm_common.wire.batches.batch import split, stamp
+    from srm_common.wire.batches.codec import LZ4, compress
+    from srm_common.wire.reencoding.columns import decode, encode, parsed_headers, with_headers
+    from srm_common.wire.state.plain_records import plain_records
 
     body = compress(LZ4, plain_records([(b"key", b"value", [(b"name", b"value")])]))
     batch = stamp(LZ4, 0, 0, 0, 1, body, -1, -1, -1) + body

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from srm_common.domain.flow.settings import PROVENANCE_HEADERS, Provenance
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.wire.columns import SCHEMA, encoded_header
+from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
 from srm_common.wire.varints import write_varint
 
 _NOTHING = pa.scalar(b"", pa.binary())

@@ -20,8 +20,8 @@ from srm_common.errors import TransformFailed
 from srm_common.records.headers import HEADERS_TYPE, named_headers
 from srm_common.records.memory_limit import limited_memory
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import SCHEMA as RAW_SCHEMA
-from srm_common.wire.columns import with_headers
+from srm_common.wire.reencoding.columns import SCHEMA as RAW_SCHEMA
+from srm_common.wire.reencoding.columns import with_headers
 
 SCHEMA = pa.schema(
     [
@@ -60,7 +60,7 @@ class PythonFunction:
         self._told_limit = ""
 
     def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What the function makes of ``records``, both as :data:`srm_common.wire.columns.SCHEMA` has them.
+        """What the function makes of ``records``, both as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
 
         Raises:
             RowFaults: as the function raises it; and records with a header whose name is not UTF-8.

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from srm_common.domain.transforms.formats import Side
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import SCHEMA
+from srm_common.wire.reencoding.columns import SCHEMA
 
 HEADER_BYTES = 5
 _COLUMNS = {Side.KEY: 2, Side.VALUE: 3}

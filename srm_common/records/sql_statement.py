@@ -19,7 +19,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.records.headers import HEADERS_TYPE, appended, named_headers
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import with_headers
+from srm_common.wire.reencoding.columns import with_headers
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 SQL_COLUMNS = {
@@ -83,7 +83,7 @@ class SqlStatement:
         self._evaluate = evaluate
 
     def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What the statement keeps of ``records``, both as :data:`srm_common.wire.columns.SCHEMA` has them.
+        """What the statement keeps of ``records``, both as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
 
         Raises:
             RowFaults: the records that it fails on.

@@ -20,7 +20,7 @@ from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, 
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.transforms.header_values import literal_bytes
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
+from srm_common.wire.reencoding.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
 
 if TYPE_CHECKING:
     from srm_common.records.connect.registry_values import RecordSchemas
@@ -34,7 +34,7 @@ class BatchStep(Protocol):
     """What changes whole batches after the chain's steps: a statement, or a function of the user's.
 
     ``alias`` stands for a step's alias, ``path`` for its class. Called with records as
-    :data:`srm_common.wire.columns.SCHEMA` has them, it returns some of them, in their order, changed or not.
+    :data:`srm_common.wire.reencoding.columns.SCHEMA` has them, it returns some of them, in their order, changed or not.
 
     Raises:
         RowFaults: it cannot take these; it is called again with the others.
@@ -125,7 +125,7 @@ class Transform:
         return (classes | {one.alias: one.path for one in (*self._first, *self._then)})[alias]
 
     def apply(self, records: pa.RecordBatch) -> Applied:
-        """What becomes of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
+        """What becomes of records, as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
 
         Raises:
             CorruptBatch: headers that cannot be read, where a step looks at them.

@@ -17,9 +17,9 @@ from srm_common.errors import CorruptBatch, PartitionError, RecordTooLarge, Tran
 from srm_common.records.failed import FailedRecords
 from srm_common.records.provenance import ProvenanceHeaders
 from srm_common.records.transform import RecordFault, Transform
-from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch
-from srm_common.wire.codec import NONE, library_level
-from srm_common.wire.columns import OpenBatch, encode, opened, records_of
+from srm_common.wire.batches.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch
+from srm_common.wire.batches.codec import NONE, library_level
+from srm_common.wire.reencoding.columns import OpenBatch, encode, opened, records_of
 
 #: What goes through the transform at a time, unless a single record has more, and what a batch that is put together may
 #: take, unless the target's limit is lower; both in bytes without compression.
@@ -41,8 +41,8 @@ def transformed(
     provenance: ProvenanceHeaders | None = None,
 ) -> Iterator[Packed]:
     """What ``transform`` makes of a row of visible batches of one partition, in log order; as
-    :func:`srm_common.wire.repack.repack` otherwise. What is dropped leaves gaps between the runs, none of which is
-    coarsened.
+    :func:`srm_common.wire.reencoding.repack.repack` otherwise. What is dropped leaves gaps between the runs, none of
+    which is coarsened.
 
     Args:
         skip: called with how many records a step has dropped, how many were left out since a step could not take them,

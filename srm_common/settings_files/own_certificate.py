@@ -37,7 +37,7 @@ class ConfiguredCertificate:
             ValueError: it is no store, or no text.
         """
         if self.store is not None:
-            from srm_common.wire.java_stores import read_java_store  # few settings need its library
+            from srm_common.wire.keystores.java_stores import read_java_store  # few settings need its library
 
             store = self.store
             return read_java_store(Path(store.location).read_bytes(), store.password, store.key_password).chain or ""
@@ -45,7 +45,7 @@ class ConfiguredCertificate:
 
     def subject(self) -> str | None:
         """Whose it is, as Java writes it; None where that cannot be read, which a connection then tells of."""
-        from srm_common.wire.certificates import java_subject
+        from srm_common.wire.keystores.certificates import java_subject
 
         try:
             return java_subject(self.chain())

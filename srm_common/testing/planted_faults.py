@@ -13,7 +13,7 @@ from types import MappingProxyType
 from srm_common.errors import LocalKafkaError
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
 from srm_common.testing.local_kafka import LocalKafka
-from srm_common.wire.batch import CODEC_MASK, CONTROL, HEADER_SIZE, SourceBatch, split, stamp
+from srm_common.wire.batches.batch import CODEC_MASK, CONTROL, HEADER_SIZE, SourceBatch, split, stamp
 
 #: What a broker makes from the log again: its indexes, and what it knows of producers.
 _DERIVED = (".index", ".timeindex", ".txnindex", ".snapshot")

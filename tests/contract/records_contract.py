@@ -27,9 +27,9 @@ from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer as LinkProducer
 from srm_common.kafka.transactions.producer import UncertainCommit, init_producer
-from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.plain_records import Newest, NewRecord, plain_records
-from srm_common.wire.produce import StoredPartition
+from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
+from srm_common.wire.protocol.produce import StoredPartition
+from srm_common.wire.state.plain_records import Newest, NewRecord, plain_records
 from tests.contract.parts import PATIENCE_SECONDS, Cluster, settings, shown
 
 _V1, _V2 = 9, 12

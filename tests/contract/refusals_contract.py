@@ -21,8 +21,8 @@ from srm_common.kafka.client import codes
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
 from srm_common.kafka.transactions.producer import init_producer
-from srm_common.wire.batch import CONTROL, stamp
-from srm_common.wire.plain_records import plain_records
+from srm_common.wire.batches.batch import CONTROL, stamp
+from srm_common.wire.state.plain_records import plain_records
 from tests.contract.parts import PATIENCE_SECONDS, Cluster, settings, shown
 from tests.contract.records_contract import Writer, batch
 from tests.contract.replicas_contract import Replicated, opened

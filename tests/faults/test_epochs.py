@@ -22,7 +22,7 @@ from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit, init_producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.testing import LocalKafka
-from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 

@@ -22,14 +22,14 @@ from srm_common.replication.driver.state_transaction import rewritten_offsets, w
 from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
 from srm_common.usecases.mirror_maker.handback import HandbackRequest, hand_back
 from srm_common.usecases.mirror_maker.takeover import TakeoverRequest, take_over
-from srm_common.wire.mm2 import (
+from srm_common.wire.state.mm2 import (
     parse_source_offset_key,
     parse_source_offset_value,
     partition_for,
     source_offset_key,
     source_offset_value,
 )
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 from tests.faults.scenario import LONG, PATIENCE, SOURCE, TARGET, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]

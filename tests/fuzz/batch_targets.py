@@ -13,17 +13,17 @@ from crc32c import crc32c
 
 from srm_common.domain.flow import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge
-from srm_common.wire import columns, lz4_walk, merging, record_walk
-from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, MAGIC, SourceBatch, parse_header, split, verify
-from srm_common.wire.batch_terms import batch_row, copy_batch
-from srm_common.wire.codec import LARGEST_BODY, compress, decompress
-from srm_common.wire.compared_batches import compared_batch, keyed_records
-from srm_common.wire.plain_records import newest_of_each_key, read_headers, read_plain_records, timed_records
-from srm_common.wire.reencode import loose_records
-from srm_common.wire.repack import recompress, repack
-from srm_common.wire.visibility import control_type, visible
+from srm_common.wire.batches.batch import CODEC_MASK, HEADER_SIZE, MAGIC, SourceBatch, parse_header, split, verify
+from srm_common.wire.batches.batch_terms import batch_row, copy_batch
+from srm_common.wire.batches.codec import LARGEST_BODY, compress, decompress
+from srm_common.wire.batches.compared_batches import compared_batch, keyed_records
+from srm_common.wire.batches.records import loose_records
+from srm_common.wire.batches.visibility import control_type, visible
+from srm_common.wire.reencoding import columns, lz4_walk, merging, record_walk
+from srm_common.wire.reencoding.repack import recompress, repack
+from srm_common.wire.state.plain_records import newest_of_each_key, read_headers, read_plain_records, timed_records
 from tests.fuzz.target import Target
-from tests.unit.wire.batches import (
+from tests.unit.wire.built_batches import (
     ABORT,
     COMMIT,
     CONTROL,

@@ -22,8 +22,12 @@ from typing import Any, NoReturn
 #: One input takes milliseconds, and this long where a machine is busy; memory for one is that of a few buffers.
 MOST_SECONDS, MOST_MEGABYTES = 30, 4096
 #: Compiled by numba, which does not take instructions that count.
-_COMPILED = ["srm_common.wire.record_walk", "srm_common.wire.batch_walk", "srm_common.wire.lz4_walk"]
-_COMPILED += ["srm_common.wire.machine_code"]
+_COMPILED = [
+    "srm_common.wire.reencoding.record_walk",
+    "srm_common.wire.reencoding.batch_walk",
+    "srm_common.wire.reencoding.lz4_walk",
+]
+_COMPILED += ["srm_common.wire.reencoding.machine_code"]
 
 
 class TookTooLong(BaseException):

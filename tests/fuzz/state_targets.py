@@ -25,10 +25,10 @@ from srm_common.kafka.state.flow_state import flow_value
 from srm_common.kafka.state.keyed_topic import decode
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.kafka.state.topic_registry import _kind
-from srm_common.wire import mm2
-from srm_common.wire.plain_records import read_headers
-from srm_common.wire.segment_map import SegmentMap, map_changes
-from srm_common.wire.segments import decode_segment, encode_joined, encode_segment, header_bytes
+from srm_common.wire.state import mm2
+from srm_common.wire.state.plain_records import read_headers
+from srm_common.wire.state.segment_map import SegmentMap, map_changes
+from srm_common.wire.state.segments import decode_segment, encode_joined, encode_segment, header_bytes
 from tests.fuzz.target import Target
 
 _NAMED = (CorruptRecord,)

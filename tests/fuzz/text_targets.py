@@ -25,8 +25,8 @@ from srm_common.settings_files.airflow_connections import AirflowConnection
 from srm_common.settings_files.client_keys import parse_jaas
 from srm_common.settings_files.connectors import connectors_of
 from srm_common.settings_files.properties import parse_properties
-from srm_common.wire.certificates import java_name, java_subject, of_der, of_pem
-from srm_common.wire.java_stores import read_java_store
+from srm_common.wire.keystores.certificates import java_name, java_subject, of_der, of_pem
+from srm_common.wire.keystores.java_stores import read_java_store
 from tests.fuzz.target import Target
 
 

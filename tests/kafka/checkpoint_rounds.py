@@ -13,7 +13,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.mm2 import decode_checkpoint
+from srm_common.wire.state.mm2 import decode_checkpoint
 from tests.kafka.flows import prepare
 
 

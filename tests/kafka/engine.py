@@ -28,9 +28,9 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.wire.batch import SourceBatch
-from srm_common.wire.batch_terms import copy_batch
-from srm_common.wire.segment_map import SegmentMap
+from srm_common.wire.batches.batch import SourceBatch
+from srm_common.wire.batches.batch_terms import copy_batch
+from srm_common.wire.state.segment_map import SegmentMap
 from tests.contract.parts import Cluster
 from tests.kafka.flows import flow_between
 from tests.kafka.markers import wait_until_readable

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import ConfigResource, NewPartitions, OffsetSpec, ResourceType
 
 from srm_common.testing import FakeCluster, LocalKafka
-from srm_common.wire.batch import SourceBatch, split
+from srm_common.wire.batches.batch import SourceBatch, split
 from tests.contract.parts import Cluster
 from tests.kafka.flows import Seen
 from tests.kafka.markers import wait_until_readable

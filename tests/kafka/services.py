@@ -28,7 +28,7 @@ from srm_common.settings_files.configuration import Configuration, load_configur
 from srm_common.testing.ports import ReservedPort
 from srm_common.usecases.monitoring.report_run import report_by_hand
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 from tests.contract.parts import Cluster
 from tests.kafka.authority import Authority
 from tests.kafka.flows import prepare

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.records.transform import Transform
-from srm_common.wire.columns import SCHEMA, parsed_headers
+from srm_common.wire.reencoding.columns import SCHEMA, parsed_headers
 from tests.kafka.judge import java_command
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from srm_common.domain.offsets.segments import Segment
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster import Record
-from srm_common.wire.segments import decode_segment
+from srm_common.wire.state.segments import decode_segment
 from tests.simulation.load import Load, Partition, Written
 
 

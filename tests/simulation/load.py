@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster import Record
 from srm_common.testing.fake_cluster.records import batch_of
-from srm_common.wire import codec
-from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, parse_header, stamp
+from srm_common.wire.batches import codec
+from srm_common.wire.batches.batch import CODEC_MASK, HEADER_SIZE, TRANSACTIONAL, parse_header, stamp
 from tests.simulation.world import World
 
 Partition = tuple[str, int]

@@ -16,7 +16,7 @@ from srm_common.errors import SrmError
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver import passes
 from srm_common.testing import FakeCluster
-from srm_common.wire.mm2 import parse_source_offset_key, parse_source_offset_value
+from srm_common.wire.state.mm2 import parse_source_offset_key, parse_source_offset_value
 from tests.flow_settings import small_flow
 from tests.simulation.brokers import Brokers
 from tests.simulation.determinism import inside

@@ -15,7 +15,7 @@ from srm_common.records.plain_statement import PlainStatements
 from srm_common.records.sql_statement import SqlStatement
 from srm_common.replication.slots.range_transforms import SqlAccess
 from srm_common.replication.spark.sql_pass import SqlPasses
-from srm_common.wire.columns import SCHEMA, encoded_header
+from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

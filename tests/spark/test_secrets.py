@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from srm_common.cli.main import run as srm_control
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.wire.java_stores import read_java_store
+from srm_common.wire.keystores.java_stores import read_java_store
 from tests.kafka.access.secured import tls_listener
 from tests.kafka.access.test_java_stores import keytool
 from tests.kafka.authority import Authority

@@ -195,7 +195,7 @@ def copied_before(copied_to: CopiedTo | None, upstream_start: int, downstream_st
 
 
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:
-    """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`.
+    """Size of the encoded value; the layout is that of :mod:`srm_common.wire.state.segments`.
 
     Raises:
         ValueError: the runs are empty, overlap, go backwards or leave the range.

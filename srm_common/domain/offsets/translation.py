@@ -5,7 +5,7 @@ resumes from it at the target reads every record that it had not read at the sou
 none; a floor may repeat some.
 
 All functions take values and return values; segments come in the order of their upstream starts
-(:class:`srm_common.wire.segment_map.SegmentMap` makes that order from the order of commits).
+(:class:`srm_common.wire.state.segment_map.SegmentMap` makes that order from the order of commits).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def certificate_end(cluster: ClusterSettings) -> CertificateEnd | None:
 
 async def _shown(link: ClusterLink) -> tuple[list[tuple[int, str]], bool]:
     """(end, holder) of every certificate that a broker's own was verified by; and whether all brokers answered."""
-    from srm_common.wire.certificates import of_der  # few clusters need its library, which takes a while
+    from srm_common.wire.keystores.certificates import of_der  # few clusters need its library, which takes a while
 
     await link.open(timeout_seconds=_TIMEOUT_MS / 1000)
     answers = await link.ask_each(
@@ -70,7 +70,7 @@ async def _shown(link: ClusterLink) -> tuple[list[tuple[int, str]], bool]:
 
 def _own(settings: ClusterSettings) -> list[tuple[int, str]]:
     """(end, holder) of our certificate and those that come with it."""
-    from srm_common.wire.certificates import of_pem
+    from srm_common.wire.keystores.certificates import of_pem
 
     chain = own_chain(settings)
     try:

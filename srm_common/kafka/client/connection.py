@@ -18,7 +18,7 @@ from srm_common.kafka.client.threads import in_thread
 
 T = TypeVar("T")
 
-_tuple = tuple.__new__  # as in srm_common/wire/batch.py
+_tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
 #: A connection is looked at so many times within its time limit.
 _LOOKS = 4

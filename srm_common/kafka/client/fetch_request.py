@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.client.library_messages import request_part
-from srm_common.wire import fetch
+from srm_common.wire.protocol import fetch
 
 
 class FetchFrom(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.library import Errors, KafkaProtocol
 from srm_common.kafka.client.library_messages import Decoder, answer_decoder, encoded
-from srm_common.wire import fetch, produce
+from srm_common.wire.protocol import fetch, produce
 from srm_common.wire.varints import Buffer
 
 _CORRELATION = struct.Struct(">i")

@@ -16,7 +16,7 @@ from srm_common.kafka.client.client_credentials import ClientCredentials
 from srm_common.kafka.client.kerberos import KerberosTickets, require_gssapi
 
 if TYPE_CHECKING:
-    from srm_common.wire.java_stores import JavaStoreTexts
+    from srm_common.wire.keystores.java_stores import JavaStoreTexts
 
 
 def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _read_stores(
 def _store(alias: str, store: JavaStore | None) -> JavaStoreTexts | None:
     if store is None:
         return None
-    from srm_common.wire.java_stores import read_java_store  # few links need its library, which takes a while
+    from srm_common.wire.keystores.java_stores import read_java_store  # few links need its library, which takes a while
 
     try:
         return read_java_store(Path(store.location).read_bytes(), store.password, store.key_password)
@@ -151,7 +151,7 @@ def tls_context(texts: PemTexts) -> ssl.SSLContext:
     if texts.chain and texts.key:
         # OpenSSL takes a chain and a key from files only; these are readable by us alone, and gone at once, and the
         # key in them has a password that only this process knows.
-        from srm_common.wire.java_stores import with_password
+        from srm_common.wire.keystores.java_stores import with_password
 
         password = secrets.token_hex(32)
         hidden = with_password(texts.key, texts.key_password, password)

@@ -21,10 +21,10 @@ from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.transaction_markers import Marker, decide_by_markers
-from srm_common.wire import fetch
-from srm_common.wire.batch import CONTROL, SourceBatch, split
-from srm_common.wire.plain_records import Newest, newest_of_each_key
-from srm_common.wire.visibility import visible
+from srm_common.wire.batches.batch import CONTROL, SourceBatch, split
+from srm_common.wire.batches.visibility import visible
+from srm_common.wire.protocol import fetch
+from srm_common.wire.state.plain_records import Newest, newest_of_each_key
 
 Take = Callable[[int, SourceBatch, int], None]
 """Called with each batch of records: partition, batch, which is valid only during the call, and the first offset that

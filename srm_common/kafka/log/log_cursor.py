@@ -8,7 +8,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.committed_log import PartitionReading
-from srm_common.wire.batch import SourceBatch
+from srm_common.wire.batches.batch import SourceBatch
 
 
 def batches_between(

@@ -28,10 +28,10 @@ from srm_common.kafka.log.log_facts import leader_epoch, log_facts
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.kafka.log.transaction_markers import decide_by_markers
-from srm_common.wire import fetch
-from srm_common.wire.batch import CONTROL, SourceBatch, split, verify
-from srm_common.wire.reencode import legacy_records, loose_records
-from srm_common.wire.visibility import Visible, visible
+from srm_common.wire.batches.batch import CONTROL, SourceBatch, split, verify
+from srm_common.wire.batches.records import legacy_records, loose_records
+from srm_common.wire.batches.visibility import Visible, visible
+from srm_common.wire.protocol import fetch
 
 _ANSWER_BYTES = 8 << 20
 _PARTITION_BYTES = 1 << 20

@@ -14,8 +14,8 @@ from srm_common.errors import PartitionError, UnreachableCluster
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.committed_log import read_answers
 from srm_common.kafka.log.transaction_markers import Marker, MarkerSearch, find_markers
-from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch, split, verify
-from srm_common.wire.visibility import fate
+from srm_common.wire.batches.batch import CONTROL, TRANSACTIONAL, SourceBatch, split, verify
+from srm_common.wire.batches.visibility import fate
 
 
 class MappedReader(Protocol):

@@ -1,7 +1,7 @@
 """Finds the markers of transactions in the logs of their leaders, after the end of what was fetched.
 
-Brokers do not list all aborted transactions (:mod:`srm_common.wire.visibility`), but whoever reads uncommitted sees
-all markers.
+Brokers do not list all aborted transactions (:mod:`srm_common.wire.batches.visibility`), but whoever reads uncommitted
+sees all markers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.log.log_facts import leader_epoch
-from srm_common.wire import fetch
-from srm_common.wire.batch import CONTROL, split, verify
-from srm_common.wire.visibility import Visible, fate
+from srm_common.wire.batches.batch import CONTROL, split, verify
+from srm_common.wire.batches.visibility import Visible, fate
+from srm_common.wire.protocol import fetch
 
 _MAX_WAIT_MS = 500
 #: Most markers are near; behind large transactions more is read at a time.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
-from srm_common.wire.mm2 import decode_checkpoint
+from srm_common.wire.state.mm2 import decode_checkpoint
 
 #: Group, topic (as named on the target), partition.
 Place = tuple[str, str, int]

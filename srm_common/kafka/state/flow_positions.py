@@ -14,9 +14,9 @@ from srm_common.kafka.client.link import LATEST, ClusterLink
 from srm_common.kafka.log.committed_log import newest_from, read_committed
 from srm_common.kafka.state.flow_state import flow_value
 from srm_common.kafka.state.keyed_topic import place_of
-from srm_common.wire.batch import SourceBatch
-from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
-from srm_common.wire.plain_records import Newest
+from srm_common.wire.batches.batch import SourceBatch
+from srm_common.wire.state.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
+from srm_common.wire.state.plain_records import Newest
 
 _RUN = names.StateKey.RUN.encode()
 

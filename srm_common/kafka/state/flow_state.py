@@ -10,7 +10,7 @@ from srm_common.errors import StateUnavailable
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic, decode
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 
 
 class FlowState(Closing):

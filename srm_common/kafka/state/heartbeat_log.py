@@ -9,8 +9,8 @@ from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.link import LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
-from srm_common.wire.mm2 import decode_heartbeat
-from srm_common.wire.segments import decode_segment, place_of_key, segment_partition
+from srm_common.wire.state.mm2 import decode_heartbeat
+from srm_common.wire.state.segments import decode_segment, place_of_key, segment_partition
 
 #: The newest heartbeats are the last ones; each has a transaction's marker behind it, more than one where chunks held
 #: nothing else.

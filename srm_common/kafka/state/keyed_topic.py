@@ -18,7 +18,7 @@ from srm_common.kafka.client.link import LATEST
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.state_reader import LogRecord, last_of_each_key
 from srm_common.kafka.state.state_topics import ensure_topics
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from srm_common.kafka.client.link import EARLIEST, LATEST
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_topics
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 
 #: Records that are read at a time, each up to 1 MB.
 _WINDOW = 20

@@ -11,8 +11,8 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.link import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
-from srm_common.wire.segment_map import CommittedSegments, SegmentMap
-from srm_common.wire.segments import (
+from srm_common.wire.state.segment_map import CommittedSegments, SegmentMap
+from srm_common.wire.state.segments import (
     START_BYTES,
     VALUE_HEAD,
     decode_segment_key_prefix,

@@ -13,7 +13,7 @@ from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, held_by_transaction
 from srm_common.kafka.state.state_topics import StateTopics
-from srm_common.wire.mm2 import (
+from srm_common.wire.state.mm2 import (
     SOURCE_CONNECTOR,
     copied_to_headers,
     copied_to_in,
@@ -26,7 +26,7 @@ from srm_common.wire.mm2 import (
     source_offset_key,
     source_offset_value,
 )
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 
 STABLE_WITHIN_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05

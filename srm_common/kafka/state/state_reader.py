@@ -22,8 +22,8 @@ from srm_common.kafka.client.librdkafka import KafkaError
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import log_offsets, read_between
-from srm_common.wire.batch import SourceBatch
-from srm_common.wire.plain_records import read_plain_records, timed_records
+from srm_common.wire.batches.batch import SourceBatch
+from srm_common.wire.state.plain_records import read_plain_records, timed_records
 
 T = TypeVar("T")
 

@@ -18,9 +18,9 @@ from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.transactions.producer import IDEMPOTENT_PRODUCE_VERSION, SEQUENCE_MASK, init_producer
-from srm_common.wire import codec
-from srm_common.wire.batch import stamp
-from srm_common.wire.plain_records import Entry, NewRecord, in_batches, plain_records
+from srm_common.wire.batches import codec
+from srm_common.wire.batches.batch import stamp
+from srm_common.wire.state.plain_records import Entry, NewRecord, in_batches, plain_records
 
 WRITE_SECONDS = 30.0
 #: Of a batch without compression; with it far below a broker's default limit.

@@ -11,7 +11,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.link import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
-from srm_common.wire.mm2 import decode_offset_sync
+from srm_common.wire.state.mm2 import decode_offset_sync
 
 #: A long topic is not held in memory as records. So many offsets are read at a time; their records take about 30 MB.
 _WINDOW = 100_000

@@ -13,7 +13,7 @@ from srm_common.domain.topics.topic_records import ClusterBinding, TopicRecord, 
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic, encode_key
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 
 _TOPIC, _CLUSTER = "topic", "cluster"
 

@@ -21,7 +21,7 @@ from srm_common.records.connect.transforms.header_from import headers_from
 from srm_common.records.connect.transforms.header_values import header_bytes
 from srm_common.records.connect.transforms.requirements import Origin
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import SCHEMA, encoded_header
+from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
 
 Mask = npt.NDArray[np.bool_]
 _COLUMNS = {Side.KEY: 2, Side.VALUE: 3}

@@ -17,14 +17,14 @@ from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.state_batches import denied, produce_state
-from srm_common.wire.mm2 import (
+from srm_common.wire.state.mm2 import (
     SOURCE_CONNECTOR,
     copied_to_headers,
     epoch_headers,
     parse_source_offset_key,
     partition_for,
 )
-from srm_common.wire.plain_records import Entry, NewRecord
+from srm_common.wire.state.plain_records import Entry, NewRecord
 
 
 def write_transaction(

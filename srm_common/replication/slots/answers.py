@@ -5,8 +5,8 @@ compaction took them (:mod:`srm_common.kafka.log.empty_answers`). And offsets ar
 on the log say so: an error in a Fetch answer may come from a replica, an outdated leader or a remote store.
 
 Transactions are proved: none of their records is copied before the COMMIT marker was read. Brokers do not list all
-aborted transactions (:mod:`srm_common.wire.visibility`). So where an answer ends between records and their marker, the
-marker is looked for, and remembered for the answers that follow.
+aborted transactions (:mod:`srm_common.wire.batches.visibility`). So where an answer ends between records and their
+marker, the marker is looked for, and remembered for the answers that follow.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from srm_common.kafka.log.preferred_replicas import PreferredReplicas
 from srm_common.kafka.log.transaction_markers import Marker, MarkerSearch, find_markers
 from srm_common.replication.slots.blocks import Portion
 from srm_common.replication.slots.ranges import RangeState
-from srm_common.wire import fetch
-from srm_common.wire.batch import TRANSACTIONAL, SourceBatch, split, verify
-from srm_common.wire.repack import in_a_row
-from srm_common.wire.small_batches import SmallBatches
-from srm_common.wire.visibility import Visible, visible
+from srm_common.wire.batches.batch import TRANSACTIONAL, SourceBatch, split, verify
+from srm_common.wire.batches.visibility import Visible, visible
+from srm_common.wire.protocol import fetch
+from srm_common.wire.reencoding.repack import in_a_row
+from srm_common.wire.reencoding.small_batches import SmallBatches
 
 #: A search that brings nothing for so long counts as a fault of its partition, which is read again.
 _SILENCE_SECONDS = 10.0

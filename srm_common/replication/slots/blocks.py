@@ -10,8 +10,8 @@ from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.kafka.client.buffers import Lease
 from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.replication.slots.slot_registries import SchemasPending
-from srm_common.wire.batch import Packed, SourceBatch
-from srm_common.wire.repack import recompress, repack
+from srm_common.wire.batches.batch import Packed, SourceBatch
+from srm_common.wire.reencoding.repack import recompress, repack
 
 
 @dataclass

@@ -20,25 +20,31 @@ from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
 from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
-from srm_common.wire.batch import HEADER_SIZE, TRANSACTIONAL, stamp
-from srm_common.wire.mm2 import copied_to_headers, epoch_headers, partition_for, source_offset_key, source_offset_value
-from srm_common.wire.plain_records import Entry, in_batches, plain_records
-from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
-from srm_common.wire.segments import (
+from srm_common.wire.batches.batch import HEADER_SIZE, TRANSACTIONAL, stamp
+from srm_common.wire.batches.records import MAP_LEAST_BYTES, MAP_SHARE
+from srm_common.wire.state.mm2 import (
+    copied_to_headers,
+    epoch_headers,
+    partition_for,
+    source_offset_key,
+    source_offset_value,
+)
+from srm_common.wire.state.plain_records import Entry, in_batches, plain_records
+from srm_common.wire.state.segments import (
     encode_segment,
     headers_of,
     segment_headers,
     segment_key,
     segment_partition,
 )
-from srm_common.wire.stored_runs import encode_stored
+from srm_common.wire.state.stored_runs import encode_stored
 
 #: So many runs are committed with what was put in by then. Only transforms leave as many: none of theirs is merged.
 _MOST_RUNS = 100_000
 #: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
 _STATE_BATCH_BYTES = 900_000
 
-_tuple = tuple.__new__  # as in srm_common/wire/batch.py
+_tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
 
 class Chunk:

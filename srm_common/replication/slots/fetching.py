@@ -20,7 +20,7 @@ from srm_common.kafka.log.preferred_replicas import PreferredReplicas
 from srm_common.replication.slots.answers import Answers, Proofs
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.ranges import RangeState
-from srm_common.wire import fetch
+from srm_common.wire.protocol import fetch
 
 #: A broker that has something answers sooner than this; later it waits for records that are yet to be written.
 ANSWER_SECONDS = 0.02

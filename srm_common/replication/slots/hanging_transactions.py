@@ -46,15 +46,15 @@ from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.state_batches import produce_state
-from srm_common.wire.mm2 import (
+from srm_common.wire.state.mm2 import (
     FROM_ZERO,
     parse_source_offset_value,
     partition_for,
     source_offset_key,
     source_offset_value,
 )
-from srm_common.wire.plain_records import Entry, read_headers
-from srm_common.wire.segments import decode_segment, segment_partition
+from srm_common.wire.state.plain_records import Entry, read_headers
+from srm_common.wire.state.segments import decode_segment, segment_partition
 
 _Entries = dict[TopicPartition, list[Entry]]
 

@@ -16,11 +16,11 @@ from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
-from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch, UpstreamRun
-from srm_common.wire.batch_terms import packed_term
-from srm_common.wire.stored_runs import StoredRuns
+from srm_common.wire.batches.batch import HEADER_SIZE, Packed, SourceBatch, UpstreamRun
+from srm_common.wire.batches.batch_terms import packed_term
+from srm_common.wire.state.stored_runs import StoredRuns
 
-_tuple = tuple.__new__  # as in srm_common/wire/batch.py
+_tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 #: While metadata spread, what exists may be unknown or not be visible; for longer than this it is a fact.
@@ -37,9 +37,9 @@ class SentBatch(NamedTuple):
 
 Skip = Callable[[int, int, Sequence[Packed]], None]
 Transformed = Callable[[Sequence[SourceBatch], int, int, int, Compression | None, Skip], Iterator[Packed]]
-"""As :func:`srm_common.wire.repack.repack`, with what the flow does to records, and its compression. The last argument
-is called for records that are left out: with how many a transform dropped, how many one could not take, and batches of
-them for the dead letter topic."""
+"""As :func:`srm_common.wire.reencoding.repack.repack`, with what the flow does to records, and its compression. The
+last argument is called for records that are left out: with how many a transform dropped, how many one could not take,
+and batches of them for the dead letter topic."""
 
 
 @dataclass(slots=True)

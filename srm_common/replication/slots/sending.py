@@ -32,8 +32,8 @@ from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.ranges import RangeState, SentBatch
-from srm_common.wire.batch import Packed
-from srm_common.wire.produce import ProduceAnswer
+from srm_common.wire.batches.batch import Packed
+from srm_common.wire.protocol.produce import ProduceAnswer
 from srm_common.wire.varints import Buffer
 
 #: The broker remembers five batches of a producer and partition (KIP-98), and the library refuses a sixth request.

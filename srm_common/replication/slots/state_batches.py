@@ -12,8 +12,8 @@ from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer import Producer
-from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.plain_records import Entry, plain_records
+from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
+from srm_common.wire.state.plain_records import Entry, plain_records
 
 _BATCH_RECORDS = 2000
 

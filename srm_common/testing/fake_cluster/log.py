@@ -22,7 +22,7 @@ from srm_common.testing.fake_cluster.records import (
     stored,
     with_append_time,
 )
-from srm_common.wire.batch import HEADER_SIZE, MAGIC, SourceBatch, parse_header, verify
+from srm_common.wire.batches.batch import HEADER_SIZE, MAGIC, SourceBatch, parse_header, verify
 
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE = 1, 2, 10
 OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH, INVALID_RECORD = 45, 47, 87

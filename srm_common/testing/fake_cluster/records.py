@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from srm_common.wire import codec
-from srm_common.wire.batch import (
+from srm_common.wire.batches import codec
+from srm_common.wire.batches.batch import (
     CODEC_MASK,
     CONTROL,
     CRC_START,

@@ -22,7 +22,7 @@ from srm_common.testing.fake_cluster.transaction import (
     Partition,
     Transaction,
 )
-from srm_common.wire.batch import TRANSACTIONAL, parse_header
+from srm_common.wire.batches.batch import TRANSACTIONAL, parse_header
 
 NOT_COORDINATOR, INVALID_REQUEST = 16, 42
 INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING = 47, 48, 49

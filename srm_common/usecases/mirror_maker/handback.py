@@ -30,7 +30,7 @@ from srm_common.usecases.mirror_maker.handover_state import (
 )
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.plan_topics import plan_topics
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handov
 from srm_common.usecases.mirror_maker.handover_state import growing, handover_topics, record_handover, stored_offsets
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
-from srm_common.wire.plain_records import NewRecord
-from srm_common.wire.segments import encode_segment, segment_partition
+from srm_common.wire.state.plain_records import NewRecord
+from srm_common.wire.state.segments import encode_segment, segment_partition
 
 _COPIED_BEFORE = "copied by MirrorMaker 2 before"
 

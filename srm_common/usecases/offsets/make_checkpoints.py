@@ -30,7 +30,7 @@ from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.reverse_checkpoints import reverse_checkpoints
-from srm_common.wire.mm2 import MAX_STRING_BYTES
+from srm_common.wire.state.mm2 import MAX_STRING_BYTES
 
 
 @dataclass

@@ -31,7 +31,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.make_checkpoints import CopiedPlaces
 from srm_common.usecases.offsets.sync_checkpoints import write_checkpoints
-from srm_common.wire.mm2 import MAX_STRING_BYTES
+from srm_common.wire.state.mm2 import MAX_STRING_BYTES
 
 _LOG = logging.getLogger(__name__)
 #: A round uses at most one part in so many of a core, and waits for answers half of the time: otherwise it comes less

@@ -38,10 +38,10 @@ from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters, clusters_of
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
-from srm_common.wire.mm2 import encode_checkpoint, encode_offset_sync
-from srm_common.wire.plain_records import NewRecord
-from srm_common.wire.segment_map import map_changes
-from srm_common.wire.segments import segment_partition
+from srm_common.wire.state.mm2 import encode_checkpoint, encode_offset_sync
+from srm_common.wire.state.plain_records import NewRecord
+from srm_common.wire.state.segment_map import map_changes
+from srm_common.wire.state.segments import segment_partition
 
 #: Where a flow's state has the :class:`CheckpointMemory`.
 #: With so many new segments the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.

@@ -12,8 +12,8 @@ from srm_common.domain.topics.state_topics import Location, StateTopic, written_
 from srm_common.errors import AccessDenied, SrmError
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
-from srm_common.wire.mm2 import encode_heartbeat
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.mm2 import encode_heartbeat
+from srm_common.wire.state.plain_records import NewRecord
 
 _LOG = logging.getLogger(__name__)
 

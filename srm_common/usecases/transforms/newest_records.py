@@ -11,7 +11,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, UnreachableCluster
 from srm_common.kafka.client.closing import Closing
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.wire.batch import SourceBatch
+from srm_common.wire.batches.batch import SourceBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ class NewestRecords(Closing):
         try:
             import pyarrow  # noqa: F401
 
-            from srm_common.wire.columns import decode
+            from srm_common.wire.reencoding.columns import decode
         except ImportError as error:
             raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
         self._decode = decode

@@ -273,7 +273,7 @@ class _Compared:
 
 
 def _shown(records: pa.RecordBatch) -> dict[int, ShownRecord]:
-    from srm_common.wire.columns import parsed_headers
+    from srm_common.wire.reencoding.columns import parsed_headers
 
     headers: list[Any] = parsed_headers(records).to_pylist() if records.num_rows else []
     columns = (records.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value"))

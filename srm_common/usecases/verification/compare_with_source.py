@@ -33,9 +33,9 @@ from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.log_cursor import batches_between
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.wire.batch import SourceBatch
-from srm_common.wire.compared_batches import compared_batch, key_of, keyed_records
-from srm_common.wire.segment_map import SegmentMap
+from srm_common.wire.batches.batch import SourceBatch
+from srm_common.wire.batches.compared_batches import compared_batch, key_of, keyed_records
+from srm_common.wire.state.segment_map import SegmentMap
 
 _LISTING_SECONDS = 30.0
 _FETCH_BYTES = 8 << 20

@@ -28,7 +28,7 @@ from srm_common.domain.verification.tasks import (
 from srm_common.domain.verification.verification import Against, PartitionVerified
 from srm_common.errors import CorruptRecord, SrmError
 from srm_common.usecases.verification.verify_copies import CopiesToShare, verify_copies
-from srm_common.wire.segment_map import SegmentMap
+from srm_common.wire.state.segment_map import SegmentMap
 
 #: Has tasks done, as many at a time as the flow has slots, and gives their results as they come.
 VerificationRunner = Callable[[VerificationJob, Sequence[VerificationTask]], Iterator[TaskResult]]

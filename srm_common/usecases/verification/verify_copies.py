@@ -32,10 +32,10 @@ from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import SourceOffsets, next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.verification.compare_with_source import CopyToCompare, SourceOfCopies
-from srm_common.wire.batch import SourceBatch
-from srm_common.wire.batch_terms import batch_row, copy_batch
-from srm_common.wire.segment_map import SegmentMap
-from srm_common.wire.segments import segment_partition
+from srm_common.wire.batches.batch import SourceBatch
+from srm_common.wire.batches.batch_terms import batch_row, copy_batch
+from srm_common.wire.state.segment_map import SegmentMap
+from srm_common.wire.state.segments import segment_partition
 
 _LISTING_SECONDS = 30.0
 _SETTLING_SECONDS = 10.0

@@ -25,9 +25,9 @@ from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import broker_settings
-from srm_common.wire.certificates import java_name
-from srm_common.wire.java_stores import read_java_store
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.keystores.certificates import java_name
+from srm_common.wire.keystores.java_stores import read_java_store
+from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.acl_commands import grant
 from tests.kafka.authority import Authority
 from tests.kafka.records import eventually

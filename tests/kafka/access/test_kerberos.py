@@ -23,7 +23,7 @@ from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.access.test_rights import EVERYTHING
 from tests.kafka.acl_commands import bindings_of, create, documented
 from tests.kafka.flows import Seen

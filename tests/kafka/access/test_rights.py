@@ -18,7 +18,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
-from srm_common.wire.mm2 import encode_offset_sync
+from srm_common.wire.state.mm2 import encode_offset_sync
 from tests.kafka.access.documented_rights import (
     FULL,
     FURTHER,

@@ -30,7 +30,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 from tests.by_link import by_link
 from tests.kafka.flows import write
 from tests.kafka.group_commits import commit

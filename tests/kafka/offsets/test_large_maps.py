@@ -10,8 +10,8 @@ from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.chunk import Chunk
 from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.testing import LocalKafka
-from srm_common.wire.batch import Packed
-from srm_common.wire.segments import segment_partition
+from srm_common.wire.batches.batch import Packed
+from srm_common.wire.state.segments import segment_partition
 from tests.kafka.engine import Engine
 
 RUNS = 400_000

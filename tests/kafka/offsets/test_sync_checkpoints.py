@@ -16,7 +16,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
-from srm_common.wire.mm2 import decode_offset_sync
+from srm_common.wire.state.mm2 import decode_offset_sync
 from tests.kafka.checkpoint_rounds import checkpoints, copy, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit

@@ -14,7 +14,7 @@ from srm_common.kafka.state.keyed_topic import encode
 from srm_common.kafka.state.service_log import read_services
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.authority import Authority
 from tests.kafka.flows import write
 from tests.kafka.records import eventually

@@ -14,7 +14,7 @@ from srm_common.kafka.log import committed_log
 from srm_common.kafka.state import state_reader
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.testing import LocalKafka
-from srm_common.wire import fetch
+from srm_common.wire.protocol import fetch
 
 pytestmark = pytest.mark.kafka
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from srm_common.testing import LocalKafka
-from srm_common.wire import merging
+from srm_common.wire.reencoding import merging
 from tests.contract.parts import Cluster
 from tests.kafka.console_consumer import seen_by_java
 from tests.kafka.engine import Engine

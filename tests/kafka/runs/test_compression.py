@@ -6,7 +6,7 @@ import pytest
 
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.testing import LocalKafka
-from srm_common.wire.batch import CODEC_MASK, CONTROL
+from srm_common.wire.batches.batch import CODEC_MASK, CONTROL
 from tests.kafka.engine import Engine
 from tests.kafka.records import log_batches, mixed_records, produce, put, writer
 

@@ -12,9 +12,9 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire import merging
-from srm_common.wire.batch import CODEC_MASK, CONTROL
-from srm_common.wire.codec import NAMES
+from srm_common.wire.batches.batch import CODEC_MASK, CONTROL
+from srm_common.wire.batches.codec import NAMES
+from srm_common.wire.reencoding import merging
 from tests.kafka.engine import Background, Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare
 from tests.kafka.records import log_batches, mixed_records, noise, plain, produce, read_all

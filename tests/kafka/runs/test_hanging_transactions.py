@@ -27,10 +27,10 @@ from srm_common.replication.driver.hanging_transactions import Copy, EndedTransa
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
-from srm_common.wire.plain_records import plain_records
-from srm_common.wire.segments import encode_segment, segment_partition
+from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
+from srm_common.wire.state.mm2 import partition_for, source_offset_key, source_offset_value
+from srm_common.wire.state.plain_records import plain_records
+from srm_common.wire.state.segments import encode_segment, segment_partition
 from tests.faults.live_groups import run_once
 from tests.faults.lossy_proxy import ADD_PARTITIONS, DESCRIBE_PRODUCERS, END_TXN, LIST_OFFSETS, LossyProxy
 from tests.kafka.engine import Engine

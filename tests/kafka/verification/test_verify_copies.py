@@ -27,8 +27,8 @@ from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.verification.verify_copies import verify_copies
-from srm_common.wire.plain_records import NewRecord
-from srm_common.wire.segments import segment_key, segment_partition
+from srm_common.wire.state.plain_records import NewRecord
+from srm_common.wire.state.segments import segment_key, segment_partition
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.records import delete_topic, eventually
 

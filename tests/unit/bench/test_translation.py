@@ -4,7 +4,7 @@ from bench.translation import positions, records
 from srm_common.domain.offsets.translation import Translated
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.state.segment_log import SegmentBatch
-from srm_common.wire.segment_map import SegmentMap
+from srm_common.wire.state.segment_map import SegmentMap
 
 
 def test_the_groups_stand_within_the_map_and_behind_a_hole() -> None:

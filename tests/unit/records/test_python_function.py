@@ -18,9 +18,9 @@ from srm_common.errors import TransformFailed
 from srm_common.records.python_function import SCHEMA, PythonFunction
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.transform import RecordFault, Transform
-from srm_common.wire import columns
-from tests.unit.wire.batches import Record, rows, source_batch
-from tests.unit.wire.test_columns import seen
+from srm_common.wire.reencoding import columns
+from tests.unit.wire.built_batches import Record, rows, source_batch
+from tests.unit.wire.reencoding.test_columns import seen
 
 
 @cache

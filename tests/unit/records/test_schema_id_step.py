@@ -11,7 +11,7 @@ from srm_common.domain.transforms.formats import Side
 from srm_common.errors import TransformFailed
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.schema_id_step import SchemaIdStep
-from srm_common.wire.columns import SCHEMA
+from srm_common.wire.reencoding.columns import SCHEMA
 
 #: Ids that have others at the target; the highest and lowest, too.
 NEW = {0: 2**31 - 1, 1: 1, 7: 70, 2**31 - 1: 0}

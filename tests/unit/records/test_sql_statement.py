@@ -12,7 +12,7 @@ from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.records.headers import HEADERS_TYPE
 from srm_common.records.sql_statement import SqlStatement
 from srm_common.records.transform import RecordFault, Transform
-from srm_common.wire.columns import SCHEMA, encoded_header
+from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
 
 Columns = Mapping[str, pa.Array]
 TIMES = [-1, 0, 1_795_417_285_470, -2]

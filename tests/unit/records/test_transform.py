@@ -25,12 +25,12 @@ from srm_common.records.python_function import PythonFunction
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.transform import Mask, RecordFault, Transform
 from srm_common.records.transformed import transformed
-from srm_common.wire import columns
-from srm_common.wire.batch import Packed, SourceBatch
-from srm_common.wire.codec import ZSTD
-from srm_common.wire.columns import HEADERS_TYPE, decode, encoded_header, parsed_headers, with_headers
-from tests.unit.wire.batches import Record, rows, source_batch, take_all, without_offsets, written
-from tests.unit.wire.test_columns import seen
+from srm_common.wire.batches.batch import Packed, SourceBatch
+from srm_common.wire.batches.codec import ZSTD
+from srm_common.wire.reencoding import columns
+from srm_common.wire.reencoding.columns import HEADERS_TYPE, decode, encoded_header, parsed_headers, with_headers
+from tests.unit.wire.built_batches import Record, rows, source_batch, take_all, without_offsets, written
+from tests.unit.wire.reencoding.test_columns import seen
 
 NAMES = st.sampled_from(["", "h", "trace-id", "ü", "absent"])
 PREDICATES = st.one_of(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.wire.varints import read_varint, write_uvarint, write_varint
-from tests.unit.wire.batches import varint
+from tests.unit.wire.built_batches import varint
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1))

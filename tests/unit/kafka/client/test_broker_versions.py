@@ -61,5 +61,5 @@ def test_request_types_have_kafkas_numbers() -> None:
         "LIST_TRANSACTIONS": library.ListTransactionsRequest,
     }
     numbers = {name: number for name, number in vars(ApiKey).items() if name.isupper()}
-    # Produce is written by hand (srm_common/wire/produce.py).
+    # Produce is written by hand (srm_common/wire/protocol/produce.py).
     assert numbers == {"PRODUCE": 0, **{name: request.API_KEY for name, request in requests.items()}}

@@ -18,7 +18,7 @@ from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import FrameProtocol, RawFetch
 from srm_common.kafka.client.library import messages
 from srm_common.kafka.client.transport import FrameTransport
-from srm_common.wire import fetch
+from srm_common.wire.protocol import fetch
 
 LARGEST = (1 << 31) - 1
 

@@ -11,9 +11,9 @@ from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.client.link import EARLIEST, ClusterLink
 from srm_common.kafka.log.committed_log import newest_records
-from srm_common.wire.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, stamp
-from srm_common.wire.fetch import FetchAnswer, FetchedPartition
-from srm_common.wire.plain_records import Newest, plain_records
+from srm_common.wire.batches.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, stamp
+from srm_common.wire.protocol.fetch import FetchAnswer, FetchedPartition
+from srm_common.wire.state.plain_records import Newest, plain_records
 
 
 def _batch(base: int, *entries: tuple[bytes, bytes | None], producer_id: int = -1) -> bytes:

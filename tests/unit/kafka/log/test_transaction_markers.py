@@ -9,9 +9,9 @@ import pytest
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.log import transaction_markers
 from srm_common.kafka.log.transaction_markers import Marker, MarkerSearch
-from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch
-from srm_common.wire.fetch import FetchedPartition
-from tests.unit.wire.batches import ABORT, COMMIT, Record, marker, source_batch
+from srm_common.wire.batches.batch import CONTROL, TRANSACTIONAL, SourceBatch
+from srm_common.wire.protocol.fetch import FetchedPartition
+from tests.unit.wire.built_batches import ABORT, COMMIT, Record, marker, source_batch
 
 
 def data(offset: int, producer: int) -> SourceBatch:

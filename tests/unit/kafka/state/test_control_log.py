@@ -11,7 +11,7 @@ from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.state.control_log import ControlLog
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.flows import flow_between
 
 

@@ -14,8 +14,8 @@ from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import FakeCluster
-from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
-from srm_common.wire.segments import encode_segment, segment_partition
+from srm_common.wire.state.mm2 import partition_for, source_offset_key, source_offset_value
+from srm_common.wire.state.segments import encode_segment, segment_partition
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from srm_common.kafka.client import codes
 from srm_common.kafka.client.link_pool import LinkPool
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 
 _INVALID_RECORD, _DENIED, _NOT_LEADER = 87, 29, 6
 

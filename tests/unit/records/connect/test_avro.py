@@ -26,8 +26,8 @@ from srm_common.records.transform import Transform
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.testing import LocalRegistry
-from srm_common.wire.columns import decode
-from tests.unit.wire.batches import Record, source_batch
+from srm_common.wire.reencoding.columns import decode
+from tests.unit.wire.built_batches import Record, source_batch
 
 ORDER = {
     "type": "record",

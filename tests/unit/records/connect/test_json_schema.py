@@ -28,9 +28,9 @@ from srm_common.records.transform import Transform
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.testing import LocalRegistry
-from srm_common.wire.columns import decode
+from srm_common.wire.reencoding.columns import decode
 from tests.examples import examples
-from tests.unit.wire.batches import Record, source_batch
+from tests.unit.wire.built_batches import Record, source_batch
 
 PLAIN = Format(FormatKind.JSON_SCHEMA)
 STRING, INT64, FLOAT64 = Schema(Type.STRING), Schema(Type.INT64), Schema(Type.FLOAT64)

@@ -27,12 +27,12 @@ from srm_common.records.connect.registry_values import SchemaText
 from srm_common.records.transform import Transform
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 from srm_common.testing import LocalRegistry
-from srm_common.wire.columns import decode
+from srm_common.wire.reencoding.columns import decode
 from tests.unit.records.connect import protoc
 from tests.unit.records.connect.proto_messages import plain
 from tests.unit.records.connect.proto_schemas import proto_texts
 from tests.unit.records.connect.test_avro import framed, registry_of
-from tests.unit.wire.batches import Record, source_batch
+from tests.unit.wire.built_batches import Record, source_batch
 
 FORMAT = Format(FormatKind.PROTOBUF)
 ORDER = """syntax = "proto3";

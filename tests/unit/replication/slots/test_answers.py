@@ -7,10 +7,10 @@ import pytest
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.replication.slots.answers import _portion, _portion_of_row
 from srm_common.replication.slots.ranges import RangeState
-from srm_common.wire.batch import split
-from srm_common.wire.batch_walk import small_batches
-from srm_common.wire.visibility import visible
-from tests.unit.wire.batches import batch_bytes, some
+from srm_common.wire.batches.batch import split
+from srm_common.wire.batches.visibility import visible
+from srm_common.wire.reencoding.batch_walk import small_batches
+from tests.unit.wire.built_batches import batch_bytes, some
 
 
 @pytest.mark.parametrize("start", [0, 9, 10, 11, 14, 15, 39, 40, 41])

@@ -19,7 +19,7 @@ from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots import chunk
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster, ReservedPort
-from srm_common.wire.batch import Checked, stamp
+from srm_common.wire.batches.batch import Checked, stamp
 from tests.kafka.bit_flips import BitFlips, first_offset
 from tests.kafka.engine import Background, Engine
 from tests.kafka.records import delete_topic, log_batches, mixed_records, produce

@@ -9,7 +9,7 @@ import pytest
 from srm_common.domain.offsets.segments import Candidate, groups, joined
 from srm_common.domain.offsets.translation import translate
 from srm_common.testing import FakeCluster
-from srm_common.wire.batch import CONTROL
+from srm_common.wire.batches.batch import CONTROL
 from tests.kafka.engine import Engine
 from tests.kafka.records import eventually, grow, log_batches, mixed_records, plain, produce, put, read_all, writer
 

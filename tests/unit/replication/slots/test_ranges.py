@@ -20,8 +20,8 @@ from srm_common.errors import (
     SrmError,
 )
 from srm_common.replication.slots.ranges import RangeState, SentBatch, Share
-from srm_common.wire.batch import Packed, UpstreamRun
-from srm_common.wire.batch_terms import packed_term
+from srm_common.wire.batches.batch import Packed, UpstreamRun
+from srm_common.wire.batches.batch_terms import packed_term
 
 
 def packed(

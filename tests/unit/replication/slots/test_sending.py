@@ -19,12 +19,12 @@ from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
 from srm_common.testing import FakeCluster
-from srm_common.wire.batch import split
-from srm_common.wire.produce import ProduceAnswer, StoredPartition
-from srm_common.wire.repack import repack
+from srm_common.wire.batches.batch import split
+from srm_common.wire.protocol.produce import ProduceAnswer, StoredPartition
+from srm_common.wire.reencoding.repack import repack
 from tests.kafka.engine import Engine
 from tests.kafka.records import mixed_records, produce, read_all
-from tests.unit.wire.batches import batch_bytes, some
+from tests.unit.wire.built_batches import batch_bytes, some
 
 LEADER, PLACE = 1, TopicPartition("a.orders", 0)
 _CLUSTER = ClusterSettings.plaintext("b", "127.0.0.1:1")

@@ -31,14 +31,14 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
-from srm_common.wire.mm2 import (
+from srm_common.wire.state.mm2 import (
     encode_offset_sync,
     parse_source_offset_value,
     partition_for,
     source_offset_key,
     source_offset_value,
 )
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 
 #: Nothing writes: there is no need to wait for it.

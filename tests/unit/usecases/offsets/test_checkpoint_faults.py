@@ -17,8 +17,8 @@ from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
-from srm_common.wire.mm2 import encode_checkpoint
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.mm2 import encode_checkpoint
+from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit

@@ -15,9 +15,9 @@ from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
-from srm_common.wire.mm2 import encode_offset_sync, partition_for, source_offset_key, source_offset_value
-from srm_common.wire.plain_records import NewRecord
-from srm_common.wire.segments import encode_segment, segment_partition
+from srm_common.wire.state.mm2 import encode_offset_sync, partition_for, source_offset_key, source_offset_value
+from srm_common.wire.state.plain_records import NewRecord
+from srm_common.wire.state.segments import encode_segment, segment_partition
 from tests.kafka.checkpoint_rounds import copy
 from tests.kafka.engine import Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare

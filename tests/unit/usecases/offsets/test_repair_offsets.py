@@ -12,8 +12,8 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.repair_offsets import repair_offsets
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.plain_records import NewRecord
-from srm_common.wire.segments import VALUE_HEAD, decode_segment
+from srm_common.wire.state.plain_records import NewRecord
+from srm_common.wire.state.segments import VALUE_HEAD, decode_segment
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.markers import wait_for_markers
 

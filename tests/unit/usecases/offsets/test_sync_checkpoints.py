@@ -14,7 +14,7 @@ from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
-from srm_common.wire.mm2 import decode_heartbeat, decode_offset_sync
+from srm_common.wire.state.mm2 import decode_heartbeat, decode_offset_sync
 from tests.kafka.checkpoint_rounds import checkpoints, copy, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit

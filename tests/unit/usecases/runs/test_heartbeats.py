@@ -15,8 +15,8 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
-from srm_common.wire.mm2 import decode_heartbeat
-from srm_common.wire.segments import encode_joined, encode_segment
+from srm_common.wire.state.mm2 import decode_heartbeat
+from srm_common.wire.state.segments import encode_joined, encode_segment
 from tests.kafka.flows import flow_between
 from tests.kafka.records import eventually
 

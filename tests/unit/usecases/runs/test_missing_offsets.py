@@ -9,7 +9,7 @@ from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import AccessDenied, SrmError, StateTopicInvalid
 from srm_common.usecases.runs.run_journal import last_run
-from srm_common.wire.mm2 import encode_offset_sync
+from srm_common.wire.state.mm2 import encode_offset_sync
 from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides
 
 

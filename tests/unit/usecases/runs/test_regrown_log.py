@@ -21,7 +21,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.mm2 import COPIED_TO_HEADER, EPOCH_HEADER
+from srm_common.wire.state.mm2 import COPIED_TO_HEADER, EPOCH_HEADER
 from tests.kafka.checkpoint_rounds import here
 from tests.kafka.engine import Engine
 from tests.kafka.flows import flow_between, prepare

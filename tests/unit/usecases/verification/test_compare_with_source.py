@@ -55,7 +55,7 @@ def test_what_a_flow_has_copied_is_proved_without_opening_a_batch(
     def no_batch(batch: object) -> list[object]:
         raise AssertionError("opened")
 
-    monkeypatch.setattr("srm_common.wire.compared_batches.loose_records", no_batch)
+    monkeypatch.setattr("srm_common.wire.batches.compared_batches.loose_records", no_batch)
     one = compared(copied)
     assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.PROVED, 60, {})
     assert (one.findings.proved_from, one.findings.proved_to) == (0, 60)

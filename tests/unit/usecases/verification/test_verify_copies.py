@@ -21,8 +21,8 @@ from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.verification.verify_copies import verify_copies
-from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
-from srm_common.wire.plain_records import NewRecord
+from srm_common.wire.state.mm2 import partition_for, source_offset_key, source_offset_value
+from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides

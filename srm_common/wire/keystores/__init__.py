@@ -1,0 +1,1 @@
+"""Certificates and key stores: X.509, PEM, JKS, PKCS12."""

@@ -1,0 +1,271 @@
+"""Compiled loops that change bytes of a body in LZ4 without compressing it again: offset deltas are written over, so
+that holes are closed, and all else stays (:mod:`srm_common.wire.reencoding.holes`).
+
+To find repetitions is most of what compression costs, and the batch comes with those that its producer, or the log
+cleaner, has found. A delta gets the new number in as many bytes as it had, so that nothing moves: varints may be longer
+than they need to be, and Kafka's readers, librdkafka and others take them as they are (protobuf's encoding). What is
+written over lies among the literals of the block, as a rule. Where a repetition reaches over such a byte, or takes its
+bytes from there, it is written again in parts, with the byte that differs as a literal.
+
+Compiled as :mod:`srm_common.wire.reencoding.record_walk` is, and only used so. Format: lz4_Block_format.md.
+"""
+
+from __future__ import annotations
+
+from srm_common.wire.reencoding.machine_code import Bytes, byte, put, two_bytes
+from srm_common.wire.reencoding.record_walk import Ints, compiled
+
+#: A row of what :func:`patch_frame` reads: where a block begins and ends, whether it is not compressed, and where its
+#: content ends.
+BLOCK_AT, BLOCK_END, BLOCK_PLAIN, BLOCK_CONTENT = range(4)
+#: A bit of an address says in which granule of so many bytes it is: a repetition looks at two or three of them.
+GRANULE_BITS = 5
+GRANULE = 1 << GRANULE_BITS
+_LEAST_MATCH = 4
+#: No repetition begins in the last bytes of a block (lz4_Block_format.md, end of block conditions).
+_NO_MATCH_IN = 12
+_PLAIN_BLOCK = 1 << 31
+
+
+@compiled
+def _put_length(out: Bytes, at: int, length: int) -> int:
+    """What is left of a length of 15 and more; returns where it ends."""
+    length -= 15
+    while length >= 255:
+        out[at] = 255
+        at += 1
+        length -= 255
+    out[at] = length
+    return at + 1
+
+
+@compiled
+def _put_literals(out: Bytes, at: int, content: Bytes, start: int, end: int, match: int) -> int:
+    """A token with so many bytes of a repetition, less the four that each has, and the literals; returns where they
+    end, -1 where there is no room for these and the repetition."""
+    length = end - start
+    if length + length // 255 + match // 255 + 8 > len(out) - at:
+        return -1
+    out[at] = min(length, 15) << 4 | min(match, 15)
+    at += 1
+    if length >= 15:
+        at = _put_length(out, at, length)
+    put(out, at, content, start, length)
+    return at + length
+
+
+@compiled
+def _more(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """What a length of 15 has beyond that, and where it ends; -1 where the block ends before."""
+    length = 0
+    while at < end:
+        more = byte(data, at)
+        at += 1
+        length += more
+        if more < 255:
+            return length, at
+    return 0, -1
+
+
+@compiled
+def _repeats(content: Bytes, at: int, end: int, distance: int) -> int:
+    """Up to where the bytes from ``at`` on are those so far before them."""
+    while at < end and content[at] == content[at - distance]:
+        at += 1
+    return at
+
+
+@compiled
+def _in_parts(
+    out: Bytes, size: int, content: Bytes, start: int, match_at: int, match_end: int, distance: int, last: int
+) -> tuple[int, int]:
+    """Write the literals from ``start`` on and a repetition of which some bytes have changed; it may begin at ``last``
+    and before.
+
+    Returns where that ends in ``out`` (-1 where there is no room), and from where on literals are not written yet."""
+    at = match_at
+    while at < match_end and size >= 0:
+        run = _repeats(content, at, match_end, distance)
+        match = run - at - _LEAST_MATCH
+        if match >= 0 and at <= last:
+            size = _put_literals(out, size, content, start, at, match)
+            if size < 0:
+                break
+            out[size] = distance & 255
+            out[size + 1] = distance >> 8
+            size += 2
+            if match >= 15:
+                size = _put_length(out, size, match)
+            start = run
+        at = run + 1
+    return size, start
+
+
+@compiled
+def _copied(data: Bytes, at: int, end: int, out: Bytes, size: int) -> int:
+    """Copy bytes as they are; returns where they end in ``out``, -1 where there is no room."""
+    if size < 0 or end - at > len(out) - size:
+        return -1
+    put(out, size, data, at, end - at)
+    return size + end - at
+
+
+@compiled
+def _patched(
+    data: Bytes, at: int, ahead: int, end: int, content: Bytes, marks: Ints, number: int, out: Bytes, size: int
+) -> tuple[int, int, int]:
+    """Copy what comes before each mark up to ``end``, and what is new there; literals are so far ``ahead`` of their
+    place in ``content``.
+
+    Returns where that ends in ``out`` (-1 where there is no room) and in ``data``, and the next mark."""
+    while marks[number] < end:
+        literal = marks[number] + ahead
+        size = _copied(data, at, literal, out, size)
+        if size < 0 or size == len(out):
+            return -1, 0, number
+        out[size] = content[marks[number]]
+        size += 1
+        at = literal + 1
+        number += 1
+    return size, at, number
+
+
+@compiled
+def patch_block(
+    data: Bytes,
+    at: int,
+    end: int,
+    content: Bytes,
+    place: int,
+    stop: int,
+    marks: Ints,
+    near: Bytes,
+    out: Bytes,
+    size: int,
+) -> int:
+    """Write a block again so that it becomes ``content``.
+
+    Args:
+        data, at, end: the block as it is, with at least four bytes behind it.
+        content, place, stop: what it is to become, from ``place`` to ``stop``; it differs from what it is at ``marks``.
+        marks: places in ``content``, in order, from the first one in this block on; a larger one than ``stop`` at last.
+        near: of each granule of ``content`` whether a mark is in it.
+        out, size: where to write it.
+
+    Returns where it ends in ``out``; -1 where the block is not what it should be, or there is no room.
+    """
+    base = place
+    number = 0
+    copied = at
+    # Where literals begin that are not written yet, -1 for none; up to where a sequence may end that stays as it is.
+    pending = -1
+    untouched = marks[0]
+    while at < end:
+        sequence = at
+        token = byte(data, at)
+        at += 1
+        length = token >> 4
+        if length == 15:
+            more, at = _more(data, at, end)
+            if at < 0:
+                return -1
+            length += more
+        literals = at
+        at += length
+        match_at = match_end = place + length
+        distance = 0
+        if at < end:
+            distance = two_bytes(data, at)
+            at += 2
+            match = (token & 15) + _LEAST_MATCH
+            if match == 15 + _LEAST_MATCH:
+                more, at = _more(data, at, end)
+                match += more
+            match_end += match
+            first = match_at - distance
+            if (end - at | at | first - base | distance - 1 | stop - match_end) < 0:
+                return -1
+            beside = byte(near, first >> GRANULE_BITS) | byte(near, first + match - 1 >> GRANULE_BITS)
+            if beside == 0 and (untouched - match_end | GRANULE - match) >= 0:
+                place = match_end
+                continue
+        elif at > end or match_end > stop:
+            return -1
+        split = pending >= 0 or _repeats(content, match_at, match_end, distance) < match_end
+        if split:
+            size = _copied(data, copied, sequence, out, size)
+            copied = at
+            start = place if pending < 0 else pending
+            size, start = _in_parts(out, size, content, start, match_at, match_end, distance, stop - _NO_MATCH_IN)
+            pending = start if start < match_end or at == end else -1
+        elif untouched < match_at:
+            size, copied, number = _patched(data, copied, literals - place, match_at, content, marks, number, out, size)
+        if size < 0:
+            return -1
+        while marks[number] < match_end:
+            number += 1
+        untouched = marks[number] if pending < 0 else -1
+        place = match_end
+    if place != stop:
+        return -1
+    if pending >= 0:
+        return _put_literals(out, size, content, pending, stop, 0)
+    return _copied(data, copied, end, out, size)
+
+
+@compiled
+def patch_frame(data: Bytes, blocks: Ints, content: Bytes, marks: Ints, marked: int, near: Bytes, out: Bytes) -> int:
+    """Write a frame again, block by block, as :func:`patch_block` does.
+
+    Args:
+        data, blocks: the frame, and a row for each of its blocks, see :data:`BLOCK_AT`.
+        marks, marked: places in ``content`` and their number; one more, beyond the content, stands behind them.
+        near: zeros; so it is again afterwards.
+
+    Returns its size, or -1.
+    """
+    for number in range(marked):
+        near[marks[number] >> GRANULE_BITS] = 1
+    size = _blocks(data, blocks, content, marks, near, out)
+    for number in range(marked):
+        near[marks[number] >> GRANULE_BITS] = 0
+    return size
+
+
+@compiled
+def _blocks(data: Bytes, blocks: Ints, content: Bytes, marks: Ints, near: Bytes, out: Bytes) -> int:
+    if len(blocks) == 0 or blocks[0, BLOCK_AT] > len(out):
+        return -1
+    size = int(blocks[0, BLOCK_AT]) - 4
+    put(out, 0, data, 0, size)
+    place = first = 0
+    for row in range(len(blocks)):
+        at = int(blocks[row, BLOCK_AT])
+        end = int(blocks[row, BLOCK_END])
+        stop = int(blocks[row, BLOCK_CONTENT])
+        if len(out) - size < 8:
+            return -1
+        start = size + 4
+        plain = blocks[row, BLOCK_PLAIN] != 0
+        if not plain:
+            size = patch_block(data, at, end, content, place, stop, marks[first:], near, out, start)
+            if size < 0:
+                return -1
+            plain = size - start >= stop - place
+        if plain:
+            if stop - place > len(out) - start:
+                return -1
+            put(out, start, content, place, stop - place)
+            size = start + stop - place
+        length = size - start
+        if plain:
+            length |= _PLAIN_BLOCK
+        for number in range(4):
+            out[start - 4 + number] = length >> 8 * number & 255
+        while marks[first] < stop:
+            first += 1
+        place = stop
+    if len(out) - size < 4:
+        return -1
+    out[size : size + 4] = 0
+    return size + 4

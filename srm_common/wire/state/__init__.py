@@ -1,0 +1,1 @@
+"""Records of state topics: MirrorMaker 2's, and those of the offset map."""
