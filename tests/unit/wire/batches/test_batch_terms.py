@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import takewhile
+
 import pytest
 from crc32c import crc32c
 from hypothesis import given
@@ -74,8 +76,8 @@ def test_a_row_comes_to_what_its_batches_do(counts: list[int], cut: int, room: i
     log = log_of(counts)
     records = memoryview(b"other" + b"".join(log) + bytes(log[0][: 20 * cut]))
     row = batch_row(records, 5, 100 + room)
-    taken = [copy_batch(one) for one in split(records[5:])]
-    taken = [one for one in taken if one.next_offset <= 100 + room and one.base_offset >= 100][: len(counts)]
+    whole = [copy_batch(one) for one in split(records[5:])][: len(counts)]
+    taken = list(takewhile(lambda one: one.next_offset <= 100 + room, whole))
     terms = {one.term: one.base_offset for one in taken if one.term is not None}
     assert row.terms == terms
     assert (row.size, row.next_offset) == (sum(one.size for one in taken), 100 + sum(one.records for one in taken))
