@@ -9,7 +9,7 @@ from demo.topics import TOPICS, DemoTopic
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.wire.state.mm2 import parse_source_offset_key, parse_source_offset_value
 

@@ -81,7 +81,7 @@ class SparkJobOperator(SparkSubmitOperator):
 
     def on_kill(self) -> None:
         if self._works_here:
-            from srm_common.kafka.client.event_loop import interrupt
+            from srm_common.kafka.client.connections.event_loop import interrupt
 
             # Airflow calls this in the midst of the work and would let it continue.
             interrupt()

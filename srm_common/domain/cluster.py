@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 #: In every client of librdkafka. Its admin clients and producers ask for metadata as Kafka's producer does, and brokers
 #: whose ``auto.create.topics.enable`` is on then create each topic that is asked about. kafka-python's connections are
-#: given the same by :class:`~srm_common.kafka.client.link.ClusterLink`.
+#: given the same by :class:`~srm_common.kafka.client.links.link.ClusterLink`.
 NO_AUTO_CREATION: Mapping[str, str] = MappingProxyType({"allow.auto.create.topics": "false"})
 #: Where Kafka's clients have another default: librdkafka tries each address of a name for 30 s.
 LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": "10000"}
@@ -60,15 +60,15 @@ class ClusterSettings:
     (``bootstrap.servers`` and security included, and :data:`NO_AUTO_CREATION`). ``kafka_python`` holds keyword
     arguments of ``kafka.net.manager.KafkaConnectionManager`` (``bootstrap_servers`` as a list); a value of
     :class:`PemTexts`, :class:`OauthClient` or :class:`KerberosLogin` in it becomes a live object in
-    :func:`srm_common.kafka.client.security.connection_arguments`; a :class:`DelegationToken` is for
-    :mod:`srm_common.kafka.client.scram`. ``rack`` is where the readers of the cluster are
+    :func:`srm_common.kafka.client.logins.security.connection_arguments`; a :class:`DelegationToken` is for
+    :mod:`srm_common.kafka.client.logins.scram`. ``rack`` is where the readers of the cluster are
     (KIP-392).
 
     ``client_id`` is the name that the file gives to clients; without one they are named after their ``owner``, a flow,
     and what they do. ``request_timeout_ms`` is None where the file says nothing about this cluster.
 
     ``truststore`` and ``keystore`` are Java's, which neither library can read: what is in them is added when a client
-    is made (:mod:`srm_common.kafka.client.security`).
+    is made (:mod:`srm_common.kafka.client.logins.security`).
 
     ``own_certificate`` is the client's, of whichever of these kinds it is; None where it shows none.
 

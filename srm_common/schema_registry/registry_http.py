@@ -15,7 +15,7 @@ from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.errors import ConfigError, RegistryError
 from srm_common.http_answers import ask, json_of
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.security import registry_tls
+from srm_common.kafka.client.logins.security import registry_tls
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 #: More than any registry holds, and less than a process has memory for.

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 
-from srm_common.kafka.client.event_loop import interrupt
+from srm_common.kafka.client.connections.event_loop import interrupt
 from srm_common.replication.spark.spark_pass import JVM_GONE
 
 #: Exit code of what was stopped, as shells have it for Ctrl-C.

@@ -19,7 +19,7 @@ from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import FlowOwnedElsewhere
 from srm_common.kafka.client.library import FindCoordinatorRequest, messages
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
 from srm_common.kafka.groups.group_offsets import CommittedOffset, Group, GroupOffsets, GroupReader
 from srm_common.kafka.groups.group_watch import GroupWatch

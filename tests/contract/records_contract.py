@@ -14,10 +14,10 @@ from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import ConfigError, Fenced
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.client.library import EndTxnRequest
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink
+from srm_common.kafka.client.links.link import EARLIEST, LATEST, ClusterLink
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.log.cluster_clock import clock_offset
 from srm_common.kafka.log.committed_log import newest_records
 from srm_common.kafka.log.log_facts import LogFacts, epoch_ends, log_facts

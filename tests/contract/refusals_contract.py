@@ -17,8 +17,8 @@ import pytest
 from crc32c import crc32c
 
 from srm_common.domain.topic_partition import TopicPartition as Place
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
 from srm_common.kafka.transactions.producer import init_producer
 from srm_common.wire.batches.batch import CONTROL, stamp

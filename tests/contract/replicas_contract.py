@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from srm_common.domain.topic_partition import TopicPartition as Place
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
-from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.fetch_request import FetchFrom, fetch_request
+from srm_common.kafka.client.protocol.frames import RawProduce
 from tests.contract.parts import Cluster, settings, shown
 from tests.contract.records_contract import Writer, batch, values
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from srm_common.kafka.client.library import messages
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 
 
 def request(api: str, version: int, values: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from srm_common.domain.topics.topic_records import Ancestor, ClusterBinding, Top
 from srm_common.domain.topics.topic_settings import Source
 from srm_common.errors import NoSuchPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.link import EARLIEST, ClusterLink
+from srm_common.kafka.client.links.link import EARLIEST, ClusterLink
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.state_topics import ensure_state_topics

@@ -10,7 +10,7 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import LocalKafka
 
 _PREFERRED = 0

@@ -10,7 +10,7 @@ from typing import Any
 from kafka.protocol.admin import AlterClientQuotasRequest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import LocalKafka
 
 

@@ -16,9 +16,9 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import Fenced
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit, init_producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.testing import LocalKafka

@@ -13,7 +13,7 @@ from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.moving.handover import Handback, Takeover, Verdict
 from srm_common.domain.offsets.translation import Translated
 from srm_common.errors import FlowRunning
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.transactions.producer import Producer

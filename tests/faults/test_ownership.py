@@ -11,7 +11,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import FlowOwnedElsewhere
-from srm_common.kafka.client.link import RetriableFault
+from srm_common.kafka.client.links.link import RetriableFault
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.testing import LocalKafka
 

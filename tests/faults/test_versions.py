@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION

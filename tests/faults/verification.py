@@ -16,7 +16,7 @@ from kafka.protocol.admin import ListTransactionsRequest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.names import task_transactional_id
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import LocalKafka
 
 _LIST_TRANSACTIONS = 66

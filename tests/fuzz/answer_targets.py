@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from srm_common.kafka.client.frames import FrameProtocol, _decode_fetch, _decode_produce
 from srm_common.kafka.client.library import Errors, messages
-from srm_common.kafka.client.scram import Scram
+from srm_common.kafka.client.logins.scram import Scram
+from srm_common.kafka.client.protocol.frames import FrameProtocol, _decode_fetch, _decode_produce
 from tests.fuzz.target import Target
 
 _FRAMES: Mapping[str, Sequence[str]] = json.loads((Path(__file__).parent / "seeds/answers.json").read_text())

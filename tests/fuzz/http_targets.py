@@ -15,7 +15,7 @@ from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.domain.schemas.schemas import SchemaVersion
 from srm_common.errors import AirflowError, PeerError, RegistryError
 from srm_common.http_answers import json_of
-from srm_common.kafka.client.client_credentials import token_in
+from srm_common.kafka.client.logins.client_credentials import token_in
 from srm_common.rest.peers import client
 from srm_common.rest.schemas import FlowList, HealthAnswer, RunList, Series
 from srm_common.schema_registry.registry import SchemaRegistry

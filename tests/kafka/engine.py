@@ -20,7 +20,7 @@ from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, Slot
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
 from srm_common.domain.verification.differences import DifferenceKind
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.committed_log import read_committed
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import read_source_offsets

@@ -18,7 +18,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import LostProcess, OwnershipError
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions

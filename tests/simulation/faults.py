@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from srm_common.kafka.client import codes
+from srm_common.kafka.client.protocol import codes
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.messages import Answer, Call
 from srm_common.testing.fake_cluster.service import Waiting

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from srm_common.kafka.client.event_loop import EventLoop, Kernel, Turns
+from srm_common.kafka.client.connections.event_loop import EventLoop, Kernel, Turns
 from srm_common.testing.fake_cluster.connection import Connection
 from tests.simulation.sockets import SimulatedSelector, SimulatedSocket, Waker
 from tests.simulation.world import Process, World

@@ -9,7 +9,7 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from srm_common.kafka.client.event_loop import EventLoop, Turns
+from srm_common.kafka.client.connections.event_loop import EventLoop, Turns
 from tests.simulation.world import Process, World
 
 if TYPE_CHECKING:

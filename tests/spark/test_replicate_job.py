@@ -17,7 +17,7 @@ from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.active_writers import active_writers
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.replication.spark.spark_pass import JVM_GONE

@@ -23,7 +23,7 @@ from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Predicate, PredicateKind, Step, StepKind
 from srm_common.errors import LostProcess
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
 from srm_common.replication.spark.spark_pass import SparkPassRunner

@@ -22,7 +22,7 @@ from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.spark.spark_pass import SparkPassRunner
 from srm_common.testing import LocalKafka

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.replication.spark.worker_archive import pack_worker_archive
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.run_journal import last_run

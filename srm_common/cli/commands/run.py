@@ -94,7 +94,7 @@ def run_command(
     configuration is invalid; 3 a cluster cannot be reached; 4 a state topic is not trustworthy; 5 another run owns
     the flow.
     """
-    from srm_common.kafka.client.event_loop import interrupt
+    from srm_common.kafka.client.connections.event_loop import interrupt
     from srm_common.usecases.filters.effective_filters import record_found
     from srm_common.usecases.flows.flow_clusters import FlowClusters
     from srm_common.usecases.runs.replicate import replicate

@@ -15,7 +15,6 @@ from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permis
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
-from srm_common.kafka.client import codes
 from srm_common.kafka.client.faults import cluster_error, kafka_error
 from srm_common.kafka.client.library import (
     ACLOperation,
@@ -35,9 +34,10 @@ from srm_common.kafka.client.librdkafka import (
     ResourcePatternType,
     ResourceType,
 )
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
-from srm_common.kafka.client.shared_admin import SharedAdmin
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.links.shared_admin import SharedAdmin
+from srm_common.kafka.client.protocol import codes
 
 B = TypeVar("B", bound=ConfluentBinding)
 

@@ -29,7 +29,7 @@ from srm_common.kafka.client.librdkafka import (
     ResourceType,
     TopicCollection,
 )
-from srm_common.kafka.client.shared_admin import SharedAdmin
+from srm_common.kafka.client.links.shared_admin import SharedAdmin
 
 T = TypeVar("T")
 

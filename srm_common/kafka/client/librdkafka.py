@@ -39,7 +39,7 @@ from confluent_kafka.admin import (
 )
 
 from srm_common.domain.cluster import Client, ClusterSettings
-from srm_common.kafka.client.security import librdkafka_settings
+from srm_common.kafka.client.logins.security import librdkafka_settings
 
 __all__ = [
     "BROKER_LEFT",

@@ -18,7 +18,6 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.errors import ClusterError
-from srm_common.kafka.client import codes
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.library import ListGroupsRequest
 from srm_common.kafka.client.librdkafka import (
@@ -27,9 +26,10 @@ from srm_common.kafka.client.librdkafka import (
     KafkaException,
     TopicPartition,
 )
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.link_groups import LinkGroups
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_groups import LinkGroups
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import (
     GROUPS_AT_ONCE,
     PAUSE_SECONDS,

@@ -14,8 +14,8 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from srm_common.kafka.client.link_groups import LinkGroups
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link_groups import LinkGroups
+from srm_common.kafka.client.links.link_pool import LinkPool
 
 REQUEST_SECONDS = 30.0
 RETRY_SECONDS = 10.0

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, UnreachableCluster
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 
 T = TypeVar("T")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import SrmError
-from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import DescribeQuorumRequest
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 _WITH_TIMES = 1
 _METADATA_TOPIC = "__cluster_metadata"

@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, PartitionError, UnreachableCluster
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.buffers import Lease
-from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
-from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import EARLIEST, LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.buffers import Lease
+from srm_common.kafka.client.protocol.fetch_request import FetchFrom, fetch_request
+from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.transaction_markers import Marker, decide_by_markers
 from srm_common.wire.batches.batch import CONTROL, SourceBatch, split
 from srm_common.wire.batches.visibility import visible

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.log_facts import LogFacts, log_facts
 
 #: So many empty answers in a row are not worth a question.

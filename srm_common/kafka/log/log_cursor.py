@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.buffers import Lease
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.protocol.buffers import Lease
 from srm_common.kafka.log.committed_log import PartitionReading
 from srm_common.wire.batches.batch import SourceBatch
 

@@ -16,13 +16,11 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import (
     DescribeConfigsRequest,
     OffsetForLeaderEpochRequest,
 )
-from srm_common.kafka.client.link import (
+from srm_common.kafka.client.links.link import (
     EARLIEST,
     LATEST,
     LIST_OFFSETS_VERSION,
@@ -30,6 +28,8 @@ from srm_common.kafka.client.link import (
     RetriableFault,
     list_offsets_request,
 )
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 #: The first offset on the leader's own disk (KIP-405); brokers from ListOffsets version 8 on (Kafka 3.5) know it.
 EARLIEST_LOCAL = -4

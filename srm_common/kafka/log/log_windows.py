@@ -16,13 +16,13 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.offsets.counting import SeenBatch
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, PartitionError
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
-from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import EARLIEST, ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import EARLIEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.buffers import Lease
+from srm_common.kafka.client.protocol.fetch_request import FetchFrom, fetch_request
+from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.empty_answers import EmptyAnswers, Silence
 from srm_common.kafka.log.log_facts import leader_epoch, log_facts
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import PartitionError, UnreachableCluster
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.committed_log import read_answers
 from srm_common.kafka.log.transaction_markers import Marker, MarkerSearch, find_markers
 from srm_common.wire.batches.batch import CONTROL, TRANSACTIONAL, SourceBatch, split, verify

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 
 _METADATA_MAX_AGE_MS = 300_000
 #: So long after its replica failed, a partition is read from its leader, which is asked without a rack.

@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import MetadataRequest
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
 
 #: The first with topic ids (KIP-516); every broker from 2.8 on speaks it.
 _VERSION = 10

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, CorruptBatch, PartitionError, SrmError
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.buffers import Lease
-from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
-from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.buffers import Lease
+from srm_common.kafka.client.protocol.fetch_request import FetchFrom, fetch_request
+from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.wire.batches.batch import CONTROL, split, verify
 from srm_common.wire.batches.visibility import Visible, fate

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.link_pool import LinkPool
-from srm_common.kafka.client.shared_admin import SharedAdmin
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.links.shared_admin import SharedAdmin
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import WRITE_SECONDS, StateWriter
 

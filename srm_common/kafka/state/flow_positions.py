@@ -10,7 +10,7 @@ from srm_common.domain.flow import FlowName, names
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, SrmError, UnreachableCluster
-from srm_common.kafka.client.link import LATEST, ClusterLink
+from srm_common.kafka.client.links.link import LATEST, ClusterLink
 from srm_common.kafka.log.committed_log import newest_from, read_committed
 from srm_common.kafka.state.flow_state import flow_value
 from srm_common.kafka.state.keyed_topic import place_of

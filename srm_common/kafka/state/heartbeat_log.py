@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from srm_common.domain.flow import names
 from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.state.mm2 import decode_heartbeat
 from srm_common.wire.state.segments import decode_segment, place_of_key, segment_partition

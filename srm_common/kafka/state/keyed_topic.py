@@ -14,7 +14,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topics.state_topics import StateTopic
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.state_reader import LogRecord, last_of_each_key
 from srm_common.kafka.state.state_topics import ensure_topics

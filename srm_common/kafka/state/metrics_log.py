@@ -9,7 +9,7 @@ from srm_common.domain.metrics.samples import ReportAssembly, report_parts
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.topics.state_topics import metrics_topic
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.link import EARLIEST, LATEST
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_topics

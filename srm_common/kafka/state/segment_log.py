@@ -9,7 +9,7 @@ from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation, Unmapped
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.link import EARLIEST, LATEST
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.state.segment_map import CommittedSegments, SegmentMap
 from srm_common.wire.state.segments import (

@@ -8,8 +8,8 @@ from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptBatch, CorruptRecord, StateTopicInvalid
-from srm_common.kafka.client.link import LATEST, ClusterLink
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import LATEST, ClusterLink
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, held_by_transaction
 from srm_common.kafka.state.state_topics import StateTopics

@@ -19,8 +19,8 @@ from srm_common.errors import ClusterError, CorruptBatch, PartitionError, StateU
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.faults import cluster_error
 from srm_common.kafka.client.librdkafka import KafkaError
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import EARLIEST, LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import log_offsets, read_between
 from srm_common.wire.batches.batch import SourceBatch
 from srm_common.wire.state.plain_records import read_plain_records, timed_records

@@ -32,8 +32,8 @@ from srm_common.kafka.client.librdkafka import (
     TopicCollection,
     TopicDescription,
 )
-from srm_common.kafka.client.link import EARLIEST
-from srm_common.kafka.client.shared_admin import SharedAdmin
+from srm_common.kafka.client.links.link import EARLIEST
+from srm_common.kafka.client.links.shared_admin import SharedAdmin
 from srm_common.kafka.state.state_reader import StateReader
 
 _REQUEST_SECONDS = 30.0

@@ -13,10 +13,10 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import IDEMPOTENT_PRODUCE_VERSION, SEQUENCE_MASK, init_producer
 from srm_common.wire.batches import codec
 from srm_common.wire.batches.batch import stamp

@@ -9,7 +9,7 @@ from srm_common.domain.offsets.counting import current_syncs
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.link import EARLIEST, LATEST
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.state.mm2 import decode_offset_sync
 

@@ -10,11 +10,11 @@ from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import ConnectNames, driver_transactional_id, task_transactional_id
 from srm_common.errors import ClusterError, UnreachableCluster
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import ListGroupsRequest, ListTransactionsRequest
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 #: Of ListGroups: the first version that tells states.
 _WITH_STATES = 4

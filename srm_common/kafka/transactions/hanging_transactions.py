@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import DescribeProducersRequest
-from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 #: Markers of the last commit are written after its answer, usually within milliseconds.
 _MARKERS_SECONDS = 10.0

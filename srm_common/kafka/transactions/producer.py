@@ -18,9 +18,9 @@ from typing import Any
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import Fenced
-from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import AddPartitionsToTxnRequest, EndTxnRequest
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.transactions.producer_ids import FencedAfterRepeat, init_producer
 
 _ADD_VERSION = 3

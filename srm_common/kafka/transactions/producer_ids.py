@@ -7,9 +7,9 @@ from typing import Any
 
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, ConfigError, Fenced, UnreachableCluster
-from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import InitProducerIdRequest
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
 
 _VERSION = 4
 #: A coordinator that is busy with markers, at first and at last, and one that moves.

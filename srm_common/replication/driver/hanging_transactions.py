@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.transactions.hanging_transactions import blocked_partitions
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.hanging_transactions import end_open_transactions

@@ -38,11 +38,11 @@ from srm_common.domain.flow.names import driver_transactional_id, task_transacti
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import ListTransactionsRequest
-from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.transactions.producer import FencedAfterRepeat, init_producer
 
 #: A partition without a leader must not hold up the others.

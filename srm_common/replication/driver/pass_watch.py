@@ -15,7 +15,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 
 _LOG = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log import log_facts
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.replication.driver.log_identity import EpochEnds

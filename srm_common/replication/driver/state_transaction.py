@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import StateUnavailable
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import StateTopics

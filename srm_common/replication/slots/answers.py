@@ -19,8 +19,8 @@ from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.runs.data_loss import Bookmark, SourceLog, find_loss
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, CorruptBatch, DataLost, NoSuchPartition, PartitionError, SrmError
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.log.empty_answers import EmptyAnswers, Silence
 from srm_common.kafka.log.log_facts import log_facts
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from srm_common.domain.offsets.segments import Segment, build_segment, copied_before, exact_segments, in_a_row
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
 from srm_common.replication.slots.ranges import RangeState, Share

@@ -9,12 +9,12 @@ from typing import Any
 
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import ClusterError, CorruptBatch, PartitionError, SrmError
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.buffers import Lease, Leases
-from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
-from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.buffers import Lease, Leases
+from srm_common.kafka.client.protocol.fetch_request import FetchFrom, fetch_request
+from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
 from srm_common.replication.slots.answers import Answers, Proofs

@@ -41,7 +41,7 @@ from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, CorruptBatch, CorruptRecord, PartitionError
-from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit

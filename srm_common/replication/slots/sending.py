@@ -25,10 +25,10 @@ from srm_common.errors import (
     RecordTooLarge,
     SrmError,
 )
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
-from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.ranges import RangeState, SentBatch

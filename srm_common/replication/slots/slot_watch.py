@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.kafka.client.event_loop import EventLoop
-from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.signal import Signal
 
 _LOG = logging.getLogger(__name__)
 _EVERY_SECONDS = 30.0

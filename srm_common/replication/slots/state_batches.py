@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, Fenced
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
 from srm_common.wire.state.plain_records import Entry, plain_records

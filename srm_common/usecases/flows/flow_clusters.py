@@ -12,7 +12,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.state_topics import StateTopic
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.groups.group_commits import GroupCommitter
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.cluster_clients import ClusterClients
@@ -27,7 +27,7 @@ from srm_common.kafka.state.topic_registry import TopicRegistry
 if TYPE_CHECKING:
     # Made of kafka-python, whose import costs what many commands do without.
     from srm_common.kafka.admin.acl_admin import AclAdmin
-    from srm_common.kafka.client.link import ClusterLink
+    from srm_common.kafka.client.links.link import ClusterLink
     from srm_common.replication.driver.source_view import SourceView
     from srm_common.schema_registry.registry import SchemaRegistry
 
@@ -115,7 +115,7 @@ class FlowCluster:
 
     def link(self, part: str) -> ClusterLink:
         """A link, to be closed by the caller; ``part`` is the purpose, for client ids."""
-        from srm_common.kafka.client.link import ClusterLink
+        from srm_common.kafka.client.links.link import ClusterLink
 
         return ClusterLink(self.settings, part=part, request_timeout_ms=self._flow.request_timeout_ms, pool=self.links)
 

@@ -19,7 +19,7 @@ from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.link import EARLIEST, LATEST
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.groups.group_commits import Committed, GroupCommitter, other_groups
 from srm_common.kafka.groups.group_offsets import GroupReader
 

@@ -16,8 +16,8 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.errors import SrmError
-from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.state.flow_positions import FlowPositions, Standing
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.source_ends import Reader, SourceEnds

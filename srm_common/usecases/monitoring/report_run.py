@@ -19,7 +19,7 @@ from srm_common.domain.verification.foreign_records import foreign_from
 from srm_common.domain.verification.summary import VerificationSummary, results_table, uncompared
 from srm_common.domain.verification.verification import PartitionVerified
 from srm_common.errors import ConfigError, SrmError, StoreError
-from srm_common.kafka.client.certificates import certificate_end
+from srm_common.kafka.client.links.certificates import certificate_end
 from srm_common.kafka.log.cluster_clock import clock_offset
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.location import open_store

@@ -11,8 +11,8 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link import EARLIEST, LATEST, ClusterLink
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log.log_facts import oldest_records
 from srm_common.kafka.state.flow_positions import Standing
 
@@ -32,7 +32,7 @@ class Reader:
 class SourceEnds:
     """Asks one source cluster, for all flows at once: one request a broker, one more where flows read it differently,
     and where something waits that did not before. Belongs to one thread. Raises as
-    :class:`~srm_common.kafka.client.link.ClusterLink`.
+    :class:`~srm_common.kafka.client.links.link.ClusterLink`.
     """
 
     def __init__(

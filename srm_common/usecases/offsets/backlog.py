@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
 from srm_common.errors import SrmError
-from srm_common.kafka.client.link import EARLIEST, LATEST
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.source_offsets import committed_now
 

@@ -10,7 +10,7 @@ from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, repair
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, SrmError
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader

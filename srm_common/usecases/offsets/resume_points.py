@@ -16,7 +16,7 @@ from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
 from srm_common.errors import ClusterError, SrmError
-from srm_common.kafka.client.link import EARLIEST, LATEST
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import CommittedOffset
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints

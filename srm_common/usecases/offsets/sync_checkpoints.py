@@ -30,7 +30,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.domain.verification.foreign_records import foreign_record
 from srm_common.errors import AccessDenied, CorruptRecord
-from srm_common.kafka.client.link import EARLIEST
+from srm_common.kafka.client.links.link import EARLIEST
 from srm_common.kafka.groups.group_offsets import GroupFault
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentBatch, SegmentLog

@@ -29,8 +29,8 @@ from srm_common.domain.verification.source_comparison import (
     stretches,
 )
 from srm_common.errors import ClusterError, CorruptBatch, UnreachableCluster
-from srm_common.kafka.client.buffers import Lease
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.protocol.buffers import Lease
 from srm_common.kafka.log.log_cursor import batches_between
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.batches.batch import SourceBatch

@@ -26,7 +26,7 @@ from srm_common.domain.verification.verification import (
     VerificationScope,
 )
 from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.link import LATEST, ClusterLink
+from srm_common.kafka.client.links.link import LATEST, ClusterLink
 from srm_common.kafka.log.mapped_log import read_mapped
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import SourceOffsets, next_offsets

@@ -18,8 +18,8 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import login_principal
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import AccessDenied, ConfigError
-from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.client.security import connection_arguments
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.logins.security import connection_arguments
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.settings_files.client_keys import cluster_settings

@@ -15,9 +15,9 @@ from srm_common.cli.main import run
 from srm_common.domain.cluster import KerberosLogin
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import AccessDenied, UnreachableCluster
-from srm_common.kafka.client.kerberos import KerberosTickets
-from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.client.link_admin import LinkAdmin
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.links.link_admin import LinkAdmin
+from srm_common.kafka.client.logins.kerberos import KerberosTickets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.replication.slots.slot import copy_slot

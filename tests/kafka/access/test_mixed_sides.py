@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.client.certificates import certificate_end
+from srm_common.kafka.client.links.certificates import certificate_end
 from srm_common.testing import LocalKafka
 from tests.kafka.access.secured import (
     Secured,

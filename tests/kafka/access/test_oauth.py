@@ -16,7 +16,7 @@ import pytest
 
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import LocalKafka
 from tests.faults.live_writer import LiveWriter
 from tests.kafka.access.secured import Secured, assert_equal, flow_of, tls_listener, topic_of

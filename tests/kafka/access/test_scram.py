@@ -13,7 +13,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import AccessDenied, UnreachableCluster
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import kafka_tools_jars
 from srm_common.testing.java import java_command

@@ -18,8 +18,8 @@ from srm_common.domain.cluster import ClusterSettings, OauthClient
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, UnreachableCluster
-from srm_common.kafka.client.dialing import SILENT
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.connections.dialing import SILENT
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration

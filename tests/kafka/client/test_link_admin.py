@@ -21,9 +21,9 @@ from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
 from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import AdminClient
-from srm_common.kafka.client.link import EARLIEST, LATEST
-from srm_common.kafka.client.link_admin import LinkAdmin
-from srm_common.kafka.client.shared_admin import SharedAdmin
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
+from srm_common.kafka.client.links.link_admin import LinkAdmin
+from srm_common.kafka.client.links.shared_admin import SharedAdmin
 from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
 from srm_common.kafka.state.state_reader import StateReader

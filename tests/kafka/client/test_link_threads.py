@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kafka
 _PROGRAM = """
 import gc, sys, threading
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 
 def connect():
     with ClusterLink(ClusterSettings.plaintext("a", sys.argv[1])) as link:

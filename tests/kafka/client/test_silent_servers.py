@@ -15,9 +15,9 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.dialing import SILENT
+from srm_common.kafka.client.connections.dialing import SILENT
 from srm_common.kafka.client.librdkafka import BROKER_LEFT, KafkaError, KafkaException, admin_client
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.log.log_facts import compaction
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.kafka.state.state_reader import StateReader

@@ -45,7 +45,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
         found[f"admin {cluster.alias}"] += 1
         return admin_client(cluster, **more)
 
-    monkeypatch.setattr("srm_common.kafka.client.shared_admin.admin_client", admin)
+    monkeypatch.setattr("srm_common.kafka.client.links.shared_admin.admin_client", admin)
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from srm_common.domain.runs.copying import CopyRange
-from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.chunk import Chunk

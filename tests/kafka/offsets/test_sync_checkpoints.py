@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.translation import Translated
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka

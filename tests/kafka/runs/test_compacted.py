@@ -9,7 +9,7 @@ from confluent_kafka import Producer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.link import EARLIEST, ClusterLink
+from srm_common.kafka.client.links.link import EARLIEST, ClusterLink
 from srm_common.kafka.log import committed_log
 from srm_common.kafka.state import state_reader
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key

@@ -16,7 +16,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.client.event_loop import interrupt
+from srm_common.kafka.client.connections.event_loop import interrupt
 from srm_common.kafka.state.driver_presence import drivers
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.slots.slot import copy_slot

@@ -17,8 +17,8 @@ import pytest
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotTask
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.transactions import hanging_transactions
 from srm_common.kafka.transactions.hanging_transactions import left_open

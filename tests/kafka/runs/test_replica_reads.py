@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.log_windows import LogWindows, Window
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Background, Engine, wait_for_copies

@@ -22,11 +22,11 @@ from kafka.structs import TopicPartition as LibraryPartition
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client import library
-from srm_common.kafka.client.client_credentials import ClientCredentials, FetchedToken
-from srm_common.kafka.client.connection import FrameConnection
-from srm_common.kafka.client.connections import FrameConnectionManager
-from srm_common.kafka.client.event_loop import EventLoop
-from srm_common.kafka.client.frames import FrameProtocol
+from srm_common.kafka.client.connections.connection import FrameConnection
+from srm_common.kafka.client.connections.connections import FrameConnectionManager
+from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.link_metadata import LinkMetadata
+from srm_common.kafka.client.connections.transport import _ENCODING_DER, FrameTlsTransport, FrameTransport
 from srm_common.kafka.client.library import (
     AbstractTokenProvider,
     ApiMessage,
@@ -45,8 +45,8 @@ from srm_common.kafka.client.library import (
     Task,
     TaskState,
 )
-from srm_common.kafka.client.link_metadata import LinkMetadata
-from srm_common.kafka.client.transport import _ENCODING_DER, FrameTlsTransport, FrameTransport
+from srm_common.kafka.client.logins.client_credentials import ClientCredentials, FetchedToken
+from srm_common.kafka.client.protocol.frames import FrameProtocol
 
 ROOT = Path(__file__).parents[4]
 SOURCES = [*(ROOT / "srm_common/kafka").rglob("*.py"), *(ROOT / "srm_common/replication").rglob("*.py")]

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import EARLIEST, ClusterLink
+from srm_common.kafka.client.links.link import EARLIEST, ClusterLink
+from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.committed_log import newest_records
 from srm_common.wire.batches.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.protocol.fetch import FetchAnswer, FetchedPartition

@@ -6,7 +6,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 from tests.by_link import by_link

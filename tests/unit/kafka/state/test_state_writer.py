@@ -4,8 +4,8 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.testing import FakeCluster
 from srm_common.wire.state.plain_records import NewRecord

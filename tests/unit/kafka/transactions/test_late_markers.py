@@ -9,7 +9,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.producer import Producer, init_producer
 from srm_common.testing import FakeCluster
 

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import FlowOwnedElsewhere
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
 from srm_common.replication.driver.ownership import Ownership
 from tests.examples import examples
 

@@ -12,9 +12,9 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, Fenced
-from srm_common.kafka.client import codes
-from srm_common.kafka.client.event_loop import EventLoop
-from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from srm_common.kafka.client import codes
+from srm_common.kafka.client.protocol import codes
 from srm_common.testing import FakeCluster
 from tests.kafka.engine import Background, Engine, TailingTime, wait_for_copies
 from tests.kafka.records import mixed_records, produce, put, writer

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from srm_common.kafka.client import codes
+from srm_common.kafka.client.protocol import codes
 from srm_common.testing import FakeCluster
 from tests.kafka.engine import Background, Engine
 

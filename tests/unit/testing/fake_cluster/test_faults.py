@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.producer_ids import init_producer
 from srm_common.testing import FakeCluster
 

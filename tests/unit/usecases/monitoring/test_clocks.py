@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.client.link_pool import LinkPool
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log.cluster_clock import ClockOffset, clock_offset
 from srm_common.usecases.monitoring import report_run
 from srm_common.usecases.monitoring.report_run import measure_clocks

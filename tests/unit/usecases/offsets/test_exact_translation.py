@@ -8,7 +8,7 @@ from srm_common.domain.flow import FlowSettings, OnDataLoss, names
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.domain.offsets.translation import Evidence, NotReplicatedYet, Translated
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state import sync_log
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_state_topics

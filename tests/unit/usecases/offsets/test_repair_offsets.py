@@ -5,7 +5,7 @@ import pytest
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.kafka.client.link import LATEST
+from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.replication.slots.slot import copy_slot

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from srm_common.domain.verification.differences import DifferenceKind, NotProved
 from srm_common.domain.verification.named_keys import key_digest
 from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
-from srm_common.kafka.client.buffers import Lease
+from srm_common.kafka.client.protocol.buffers import Lease
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
 from srm_common.usecases.verification import compare_with_source

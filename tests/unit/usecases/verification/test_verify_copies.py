@@ -12,7 +12,7 @@ from srm_common.domain.offsets.fingerprints import NO_BATCHES
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.verification.differences import Difference, DifferenceKind, NotProved
 from srm_common.domain.verification.verification import PartitionVerified, Verdict, Verification, VerificationScope
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.transaction_markers import MarkerSearch, find_markers
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog

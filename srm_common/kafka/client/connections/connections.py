@@ -1,0 +1,338 @@
+"""kafka-python's connections of one cluster, made without waiting for servers that are silent."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from srm_common.kafka.client.connections.bootstrap import Bootstrap
+from srm_common.kafka.client.connections.connection import FIRST_REQUEST, FrameConnection
+from srm_common.kafka.client.connections.connection_faults import fault_text, handshake_fault, is_refusal
+from srm_common.kafka.client.connections.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
+from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.link_metadata import LinkMetadata
+from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.connections.transport import FrameTlsTransport, FrameTransport
+from srm_common.kafka.client.library import Errors, KafkaConnectionManager
+
+#: How long one broker may take for a request that any other answers as well, before another is asked, too.
+_NEXT_BROKER_SECONDS = 1.0
+#: How long the servers of the settings are asked when no broker is left.
+_SEARCH_SECONDS = 2.0
+
+
+class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
+    """The library's manager over the transports above.
+
+    ``last_fault`` says why the latest connection could not be made. A refused login fails the next use of the node at
+    once, where the library would try until the time is over. ``patience_ms`` is how long a request may be without an
+    answer, where whoever sends it says nothing else; None is what the settings say.
+    """
+
+    patience_ms: float | None = None
+
+    def __init__(self, net: EventLoop, **configs: Any) -> None:
+        super().__init__(net, **configs)
+        self.cluster = LinkMetadata(
+            **{key: self.config[key] for key in ("bootstrap_servers", "metadata_max_age_ms", "client_dns_lookup")}
+        )
+        self.cluster.attach(self)
+        self.last_fault: str | None = None
+        self._refused_logins: dict[Any, BaseException] = {}
+
+    @property
+    def loop(self) -> EventLoop:
+        """The event loop that all connections share."""
+        return self._net  # type: ignore[no-any-return]
+
+    @property
+    def setup_seconds(self) -> float:
+        """How long making a connection may take, TLS and logins included (``socket.connection.setup.timeout.ms``)."""
+        return float(self.config["socket_connection_setup_timeout_ms"]) / 1000
+
+    async def _do_bootstrap(self, deadline: float | None) -> bool:
+        try:
+            await Bootstrap(self, float("inf") if deadline is None else deadline).run()
+        except Errors.KafkaError as error:
+            self.last_fault = fault_text(error)
+            raise
+        self.cluster.start_refresh_loop()
+        return True
+
+    async def search_servers(self) -> None:
+        """Ask the servers of the settings once more who the brokers are. Raises KafkaTimeoutError."""
+        await Bootstrap(self, time.monotonic() + min(_SEARCH_SECONDS, self.setup_seconds)).run()
+
+    def _connecting_failed(self, node_id: Any, error: BaseException) -> None:
+        self.last_fault = fault_text(error)
+        if is_refusal(error):
+            self._refused_logins[node_id] = error
+
+    @property
+    def idle(self) -> bool:
+        """Whether there are connections, all of them ready, and none owes an answer."""
+        return bool(self._conns) and all(
+            conn.connected and not conn.paused and not conn.in_flight_requests for conn in self._conns.values()
+        )
+
+    def lend(self, client_id: str, request_timeout_ms: int) -> None:
+        """From now on by this name, and with this patience."""
+        self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
+        self.patience_ms = None
+        self.cluster.forget()
+        for conn in self._conns.values():
+            conn.lend(client_id, request_timeout_ms)
+
+    def disconnect(self, node_id: Any, reason: str) -> None:
+        """Close the connection to a node, if there is one; whatever waits for an answer fails at once."""
+        connection = self._conns.get(node_id)
+        if connection is not None:
+            connection.close(Errors.KafkaConnectionError(reason))
+
+    def usable(self, node_id: Any) -> FrameConnection | None:
+        """The connection to a node that takes requests now."""
+        connection: FrameConnection | None = self._conns.get(node_id)
+        return connection if connection is not None and connection.connected and not connection.paused else None
+
+    def new_connection(self, node_id: Any) -> FrameConnection:
+        """One that :meth:`establish` makes ready."""
+        return FrameConnection(self._net, node_id=node_id, broker_version_data=self.broker_version_data, **self.config)
+
+    def get_connection(
+        self,
+        node_id: Any,
+        timeout_ms: float | None = None,
+        pop_on_close: bool = True,
+        refresh_metadata_on_err: bool = True,
+        reset_backoff_on_connect: bool = True,
+    ) -> Any:
+        """The connection to a node, as the library makes it, but of our class."""
+        if node_id is None:
+            raise Errors.NodeNotReadyError("No node_id provided")
+        if node_id in self._refused_logins:
+            raise self._refused_logins.pop(node_id)
+        if self.connection_delay(node_id) > 0:
+            raise Errors.NodeNotReadyError(node_id)
+        if node_id in self._conns:
+            return self._conns[node_id]
+        node = self.cluster.broker_metadata(node_id)
+        if node is None:
+            raise Errors.UnknownBrokerIdError(node_id)
+        conn = self.new_connection(node_id)
+        conn.init_future.add_errback(lambda error: self._connecting_failed(node_id, error))
+        self._keep(conn, pop_on_close, refresh_metadata_on_err)
+        if timeout_ms is None:
+            timeout_ms = self.socket_connection_setup_timeout_ms(node_id)
+        deadline = time.monotonic() + timeout_ms / 1000
+        self._net.call_soon(
+            lambda: self._connect(node, conn, reset_backoff_on_connect=reset_backoff_on_connect, timeout_at=deadline)
+        )
+        return conn
+
+    def adopt(self, conn: FrameConnection, server: Any) -> bool:
+        """Use a connection to a server of the settings as that to the broker with its address, if there is one: the
+        first request then need not connect once more.
+
+        Args:
+            server: the library's, with ``host`` and ``port``.
+        """
+        place = (server.host, server.port)
+        there = [node.node_id for node in self.cluster.brokers() if (node.host, node.port) == place]
+        # Brokers that give out the same address cannot be told apart by it.
+        if len(there) != 1 or there[0] in self._conns or not conn.connected:
+            return False
+        conn.node_id = there[0]
+        self._keep(conn)
+        self.reset_backoff(conn.node_id)
+        return True
+
+    def _keep(self, conn: FrameConnection, pop_on_close: bool = True, refresh_metadata_on_err: bool = True) -> None:
+        """Make it that of its node, until it is closed."""
+        if pop_on_close:
+            conn.close_future.add_both(lambda _: self._conns.pop(conn.node_id, None))
+        if refresh_metadata_on_err:
+            conn.close_future.add_errback(lambda _: self.cluster.request_update())
+        self._conns[conn.node_id] = conn
+
+    async def _connect(
+        self, node: Any, conn: FrameConnection, reset_backoff_on_connect: bool = True, timeout_at: float | None = None
+    ) -> None:
+        limit = time.monotonic() + self.setup_seconds if timeout_at is None else timeout_at
+        place = (node.host, node.port)
+        try:
+            addresses = await resolve(self.loop, node.host, node.port, limit)
+            await self.establish(conn, node.host, addresses, limit)
+        except Exception as error:
+            SILENT.note(place)
+            if not conn.closed:
+                conn.close(error if isinstance(error, Errors.KafkaError) else _unexpected(conn, error))
+            self.update_backoff(node.node_id)
+            return
+        SILENT.forget(place)
+        if reset_backoff_on_connect:
+            self.reset_backoff(node.node_id)
+
+    async def establish(
+        self, conn: FrameConnection, host: str, addresses: Sequence[Address], timeout_at: float
+    ) -> None:
+        """Make a connection ready: TCP, TLS and the first request (ApiVersions) to whichever address answers that, and
+        the login there.
+
+        Raises:
+            KafkaError: it did not get ready before ``timeout_at`` (monotonic seconds), or the server refused; the text
+                is one sentence that names the server.
+        """
+        port = addresses[0].place[1] if addresses else 0
+        conn.starts(place_text((host, port)))
+        address: Address | None = None
+        try:
+            options = self.config["socket_options"]
+            greet = partial(self._greet, conn, host, timeout_at)
+            greeted, address = await dial(self.loop, addresses, options, timeout_at, greet)
+            conn.take_over(greeted)
+            await conn.initialize(timeout_at=timeout_at)
+            await conn.init_future
+        except Exception as error:
+            if address is not None and time.monotonic() >= timeout_at:
+                SILENT.note(address.place)
+            if address is None and isinstance(error, Errors.KafkaTimeoutError):
+                raise conn.explained(error) from error
+            if isinstance(error, Errors.KafkaError):
+                raise
+            raise _unexpected(conn, error) from error
+        SILENT.forget(address.place)
+
+    def _transport(self, sock: Any, host: str) -> Any:
+        try:
+            if not self.ssl_enabled:
+                return FrameTransport(self._net, sock, host=host)
+            options = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+            return FrameTlsTransport(self._net, sock, host=host, **options)
+        except Exception:
+            sock.close()
+            raise
+
+    async def _greet(self, conn: FrameConnection, host: str, timeout_at: float, sock: Any) -> FrameConnection:
+        """A connection over a connected socket whose server has answered the first request: what is taken without a
+        word, by a process that hangs or is stopped, is no better than what is not taken at all."""
+        transport = await self._secure(conn, host, timeout_at, sock)
+        greeted = self.new_connection(conn.node_id)
+        greeted.starts(conn.server)
+        conn.step = FIRST_REQUEST
+        with ExitStack() as undo:
+            undo.callback(greeted.close)
+            greeted.connection_made(transport)
+            await greeted.ask_versions(timeout_at)
+            undo.pop_all()
+        return greeted
+
+    async def _secure(self, conn: FrameConnection, host: str, timeout_at: float, sock: Any) -> Any:
+        """The transport over a connected socket, after the TLS handshake."""
+        try:
+            transport = self._transport(sock, host)
+        except OSError as error:  # of a file with certificates
+            raise _unexpected(conn, error) from error
+        conn.step = "the TLS handshake"
+        with ExitStack() as undo:
+            undo.callback(transport.close)
+            try:
+                await transport.handshake(timeout_at)
+            except OSError as error:  # ssl.SSLError is one
+                raise Errors.KafkaConnectionError(handshake_fault(conn.server, error)) from error
+            undo.pop_all()
+        return transport
+
+    def least_loaded_node(self) -> Any:
+        """The connected node with the fewest requests in flight; None when no node takes a request now."""
+        ready = [
+            (len(conn.in_flight_requests), random.random(), node.node_id)
+            for node in self.cluster.brokers()
+            if (conn := self._conns.get(node.node_id)) is not None and conn.connected and not conn.paused
+        ]
+        return min(ready)[2] if ready else None
+
+    async def ready_node(self, but: Sequence[Any] = ()) -> Any:
+        """A connected node that takes requests, preferably an idle one; if none is, nodes are connected side by side.
+
+        Args:
+            but: nodes that are not wanted.
+
+        Raises:
+            NodeNotReadyError: no node took a connection.
+            SaslAuthenticationFailedError, UnsupportedSaslMechanismError: one refused the login.
+        """
+        signal = Signal(self.loop)
+        awaited: set[FrameConnection] = set()
+        pause = NEXT_ATTEMPT_SECONDS
+        while True:
+            nodes = [node for node in self.cluster.brokers() if node.node_id not in but]
+            known = [conn for node in nodes if (conn := self._conns.get(node.node_id)) is not None]
+            usable = sorted((conn for conn in known if conn.connected and not conn.paused), key=_load)
+            fresh = [
+                node for node in nodes if node.node_id not in self._conns and not self.connection_delay(node.node_id)
+            ]
+            random.shuffle(fresh)
+            fresh.sort(key=_silent)
+            if usable and (not usable[0].in_flight_requests or awaited or not fresh or _silent(fresh[0])):
+                return usable[0].node_id
+            waiting = [conn for conn in known if conn.initializing]
+            if fresh:
+                waiting.append(self.get_connection(fresh[0].node_id))
+            elif not waiting:
+                paused = [conn.node_id for conn in known if conn.connected]
+                if paused:
+                    return paused[0]
+                raise Errors.NodeNotReadyError(self.last_fault or "no broker takes a connection")
+            for conn in waiting:
+                if conn not in awaited:
+                    awaited.add(conn)
+                    conn.init_future.add_both(lambda _: signal.set())
+            await signal.wait(pause)
+            pause = min(2 * pause, _NEXT_BROKER_SECONDS)
+
+    async def ask_any(self, make_request: Callable[[], Any]) -> Any:
+        """The answer of any broker; another one is asked as well when one fails or takes longer than a second.
+
+        Raises:
+            KafkaError: none answered.
+        """
+        signal = Signal(self.loop)
+        asked: list[Any] = []
+
+        async def attempt() -> Any:
+            node = await self.ready_node(asked)
+            asked.append(node)
+            return await self._conns[node].send_request(make_request(), self.patience_ms)
+
+        attempts: list[Any] = []
+        while True:
+            if len(attempts) < max(len(self.cluster.brokers()), 1):
+                future = self.loop.call_soon_with_future(attempt)
+                future.add_both(lambda _: signal.set())
+                attempts.append(future)
+                await signal.wait(_NEXT_BROKER_SECONDS)
+            elif all(one.is_done for one in attempts):
+                faults = [one.exception for one in attempts]
+                raise next((one for one in faults if not isinstance(one, Errors.NodeNotReadyError)), faults[0])
+            else:
+                await signal.wait()
+            for one in attempts:
+                if one.succeeded():
+                    return one.value
+
+
+def _unexpected(conn: FrameConnection, error: Exception) -> Exception:
+    found: Exception = Errors.KafkaConnectionError(f"{conn.server}: {type(error).__name__}: {error}")
+    return found
+
+
+def _load(conn: FrameConnection) -> int:
+    return len(conn.in_flight_requests)
+
+
+def _silent(node: Any) -> bool:
+    return (node.host, node.port) in SILENT

@@ -1,0 +1,185 @@
+"""One cluster as the copy engine sees it: its brokers, its features, and the offsets of its logs."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.library import ApiVersionsRequest, ListOffsetsRequest
+from srm_common.kafka.client.library_messages import request_part
+from srm_common.kafka.client.links.broker_link import BrokerLink, RetriableFault
+from srm_common.kafka.client.protocol import codes
+
+EARLIEST, LATEST = -2, -1
+#: Of ListOffsets: the one that all brokers here know. Version 8 knows local log starts (KIP-405).
+LIST_OFFSETS_VERSION = 6
+
+
+class LogOffset(NamedTuple):
+    """An answer of ListOffsets: of a search by timestamp the first record at or after it, both -1 where there is none;
+    else no timestamp (-1)."""
+
+    offset: int
+    timestamp_ms: int
+
+
+def list_offsets_request(
+    places: Mapping[TopicPartition, int], committed: bool, version: int = LIST_OFFSETS_VERSION
+) -> Any:
+    """``places``: partition -> -2 (earliest), -1 (latest) or a timestamp in ms; ``committed`` asks for the last stable
+    offset, and for no record behind it."""
+    by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for (topic, partition), at in places.items():
+        by_topic[topic].append((partition, at))
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        version=version,
+        replica_id=-1,
+        isolation_level=int(committed),
+        topics=[
+            request_part(
+                kind,
+                name=topic,
+                partitions=[
+                    request_part(kind.ListOffsetsPartition, partition_index=one, current_leader_epoch=-1, timestamp=at)
+                    for one, at in ones
+                ],
+            )
+            for topic, ones in by_topic.items()
+        ],
+    )
+
+
+class ClusterLink(BrokerLink):
+    """Connections to the brokers of one cluster; arguments as :class:`BrokerLink` has them."""
+
+    async def finalized_feature(self, feature: str, timeout_seconds: float = 30.0) -> int:
+        """The finalized level of a cluster feature (KIP-584), 0 when it has none.
+
+        Raises:
+            UnreachableCluster: no broker answered in time.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            try:
+                answer = await self.ask_any(
+                    lambda: ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+                )
+                break
+            except RetriableFault as error:
+                if time.monotonic() > deadline:
+                    raise UnreachableCluster(
+                        f"cluster {self.alias} did not return its features within {timeout_seconds:g} s: {error}"
+                    ) from error
+                await self.loop.sleep(0.1)
+                await self.refresh()
+        for item in answer.finalized_features or ():
+            if item.name == feature:
+                return int(item.max_version_level)
+        return 0
+
+    async def offsets(
+        self,
+        partitions: Iterable[TopicPartition],
+        at: int,
+        *,
+        committed: bool = True,
+        timeout_seconds: float = 30.0,
+        request_ms: float | None = None,
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        """Offsets of many partitions at the same place: (found, faults with a sentence each); see :meth:`listed`."""
+        found, faults = await self.listed(
+            dict.fromkeys(partitions, at), committed=committed, timeout_seconds=timeout_seconds, request_ms=request_ms
+        )
+        return {place: one.offset for place, one in found.items()}, faults
+
+    async def listed(
+        self,
+        places: Mapping[TopicPartition, int],
+        *,
+        committed: bool = True,
+        timeout_seconds: float = 30.0,
+        request_ms: float | None = None,
+    ) -> tuple[dict[TopicPartition, LogOffset], dict[TopicPartition, str]]:
+        """ListOffsets for many partitions, one request per leader: (found, faults with a sentence each).
+
+        ``places``: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
+        Retriable errors are tried again until ``timeout_seconds`` are over. ``request_ms`` is how long one of them may
+        be without an answer, None the link's own limit.
+        """
+        found: dict[TopicPartition, LogOffset] = {}
+        faults: dict[TopicPartition, str] = {}
+        left = set(places)
+        deadline = time.monotonic() + timeout_seconds
+        while left:
+            by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+            for one in left:
+                node = self.leader(*one)
+                if node is None:
+                    faults[one] = f"partition {one[0]}-{one[1]} has no leader on {self.alias}"
+                else:
+                    by_leader[node].append(one)
+            futures = []
+            for node, ones in by_leader.items():
+                try:
+                    request = list_offsets_request({one: places[one] for one in ones}, committed)
+                    futures.append((ones, await self.post(node, request, request_ms)))
+                except RetriableFault as error:
+                    faults.update({one: str(error) for one in ones})
+            for ones, future in futures:
+                try:
+                    answer = await self.answer(future)
+                except RetriableFault as error:
+                    faults.update({one: str(error) for one in ones})
+                    continue
+                for topic in answer.topics:
+                    for part in topic.partitions:
+                        one = TopicPartition(topic.name, part.partition_index)
+                        if part.error_code == codes.NONE:
+                            found[one] = LogOffset(part.offset, part.timestamp)
+                            left.discard(one)
+                            faults.pop(one, None)
+                            continue
+                        faults[one] = f"partition {one[0]}-{one[1]} of {self.alias}: {codes.name(part.error_code)}"
+                        if not codes.retriable(part.error_code):
+                            left.discard(one)
+            if not left or time.monotonic() > deadline:
+                break
+            await self.loop.sleep(0.1)
+            await self.refresh()
+        return found, faults
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], *, committed: bool = True, timeout_seconds: float = 30.0
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        """Blocking: last stable offsets (or high watermarks) of partitions, and faults."""
+        return self._listed(list(partitions), LATEST, committed, timeout_seconds)
+
+    def start_offsets(
+        self, partitions: Iterable[TopicPartition], *, timeout_seconds: float = 30.0
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        """Blocking: log start offsets of partitions, and faults."""
+        return self._listed(list(partitions), EARLIEST, True, timeout_seconds)
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int, *, timeout_seconds: float = 30.0
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        """Blocking: the first offsets at or after a timestamp (-1 where there is none), and faults."""
+        return self._listed(list(partitions), timestamp_ms, False, timeout_seconds)
+
+    def _listed(
+        self, partitions: list[TopicPartition], at: int, committed: bool, timeout_seconds: float
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        async def work() -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+            await self.open(timeout_seconds=min(timeout_seconds, 15.0))
+            await self.track({topic for topic, _ in partitions})
+            return await self.offsets(partitions, at, committed=committed, timeout_seconds=timeout_seconds)
+
+        return self.run(work)
+
+
+__all__ = ["ClusterLink", "LogOffset", "RetriableFault"]

@@ -1,0 +1,346 @@
+"""Offsets and consumer groups of one cluster by kafka-python, as librdkafka's admin client has them (link_admin.py)."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeVar
+
+from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, Client, ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import ClusterError, UnreachableCluster
+from srm_common.kafka.client.library import (
+    Errors,
+    FindCoordinatorRequest,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault, list_offsets_request
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
+
+T = TypeVar("T")
+
+_REACH_SECONDS = 20.0
+#: How long leaders on their move are asked again.
+_SETTLING_SECONDS = 5.0
+_PAUSE_SECONDS = 0.1
+#: The newest that name topics, as all brokers here do; version 10 has their ids instead.
+_OFFSET_COMMIT_VERSION, _OFFSET_FETCH_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 8, 7
+_FIND_COORDINATOR_VERSION, _OLD_FIND_COORDINATOR_VERSION, _GROUP = 4, 3, 0
+_LIST_GROUPS_VERSION = 4
+#: Connect's workers, share groups and the like are no consumer groups.
+_PROTOCOL_TYPES = ("consumer", "")
+
+
+#: Kafka's words for the states of groups that librdkafka has others for.
+_STATES = {"PreparingRebalance": "preparing_rebalancing", "CompletingRebalance": "completing_rebalancing"}
+
+
+class LinkGroups:
+    """The part of :class:`~srm_common.kafka.client.links.link_admin.LinkAdmin` about offsets and groups, and its
+    connections.
+
+    Each call takes connections from ``pool``, or makes its own, and gives them back: threads may share it, and none
+    waits for another.
+    """
+
+    def __init__(self, cluster: ClusterSettings, *, pool: LinkPool | None = None) -> None:
+        self._pool, self._owns_pool = pool or LinkPool(), pool is None
+        self._cluster = cluster.of_client(Client.ADMIN)
+        self._coordinators: dict[str, int] = {}
+
+    def list_offsets(
+        self, places: Mapping[TopicPartition, int], *, committed: bool, request_timeout: float = -1
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """By partition: the offset, or why there is none. What a leader on its move refuses is asked again.
+
+        Args:
+            places: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
+        """
+
+        async def work(link: ClusterLink) -> dict[TopicPartition, int | KafkaError]:
+            found: dict[TopicPartition, int | KafkaError] = {}
+            deadline = time.monotonic() + min(_SETTLING_SECONDS, _seconds(request_timeout))
+            left = dict(places)
+            while True:
+                answers = await _list_offsets(link, left, committed)
+                found.update({one: answer.result for one, answer in answers.items()})
+                left = {one: places[one] for one, answer in answers.items() if answer.passing}
+                if not left or time.monotonic() > deadline:
+                    return found
+                await link.loop.sleep(_PAUSE_SECONDS)
+
+        return self.ask(work, request_timeout) if places else {}
+
+    def list_consumer_groups(self, *, request_timeout: float = -1) -> Future[Any]:
+        """``valid`` are groups, ``errors`` what a broker could not list."""
+
+        async def work(link: ClusterLink) -> Any:
+            newest = min(link.newest_version(ApiKey.LIST_GROUPS), _LIST_GROUPS_VERSION + 1)
+
+            def request() -> Any:
+                return ListGroupsRequest(version=max(newest, _LIST_GROUPS_VERSION), states_filter=[], types_filter=[])
+
+            groups, errors = [], []
+            for answer in (await link.ask_each(request)).values():
+                if isinstance(answer, (RetriableFault, ClusterError)):
+                    errors.append(KafkaException(KafkaError(KafkaError._TRANSPORT, str(answer))))
+                elif answer.error_code:
+                    errors.append(_exception(answer.error_code, None))
+                else:
+                    groups += [_listing(one) for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES]
+            return SimpleNamespace(valid=groups, errors=errors)
+
+        return done(self.ask(work, request_timeout))
+
+    def list_consumer_group_offsets(
+        self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
+    ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
+        """All offsets of each group, by its name; none waits for another."""
+        return self._of_groups({one.group_id: one.group_id for one in requests}, self._group_offsets, request_timeout)
+
+    def alter_consumer_group_offsets(
+        self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
+    ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
+        """By group: its partitions, each with what was wrong with it."""
+        return self._of_groups({one.group_id: one for one in requests}, self._commit, request_timeout)
+
+    async def _group_offsets(self, link: ClusterLink, node: int, group: str) -> tuple[int, Any]:
+        kind = OffsetFetchRequest
+        if link.newest_version(ApiKey.OFFSET_FETCH) >= _OFFSET_FETCH_VERSION:
+            groups = [kind.OffsetFetchRequestGroup(group_id=group, topics=None)]
+            answer = await link.send(
+                node, OffsetFetchRequest(version=_OFFSET_FETCH_VERSION, groups=groups, require_stable=False)
+            )
+            found = answer.groups[0]
+        else:
+            request = OffsetFetchRequest(
+                version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False
+            )
+            found = await link.send(node, request)
+        places = [
+            _place(topic.name, one.partition_index, one.committed_offset, one.metadata or "", one.error_code)
+            for topic in found.topics
+            for one in topic.partitions
+        ]
+        return found.error_code, SimpleNamespace(group_id=group, topic_partitions=places)
+
+    async def _commit(self, link: ClusterLink, node: int, wanted: ConsumerGroupTopicPartitions) -> tuple[int, Any]:
+        topic = OffsetCommitRequest.OffsetCommitRequestTopic
+        by_topic: dict[str, list[Any]] = defaultdict(list)
+        for place in wanted.topic_partitions or ():
+            part = topic.OffsetCommitRequestPartition(
+                partition_index=place.partition,
+                committed_offset=place.offset,
+                committed_leader_epoch=-1,
+                committed_metadata=place.metadata or "",
+            )
+            by_topic[place.topic].append(part)
+        answer = await link.send(
+            node,
+            OffsetCommitRequest(
+                version=_OFFSET_COMMIT_VERSION,
+                group_id=wanted.group_id,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[topic(name=name, partitions=ones) for name, ones in by_topic.items()],
+            ),
+        )
+        results = [
+            (topic.name, one.partition_index, one.error_code) for topic in answer.topics for one in topic.partitions
+        ]
+        moved = next((code for _, _, code in results if code in codes.COORDINATOR_MOVES), codes.NONE)
+        places = [_place(topic, partition, -1, "", code) for topic, partition, code in results]
+        return moved, SimpleNamespace(group_id=wanted.group_id, topic_partitions=places)
+
+    def _of_groups(
+        self,
+        wanted: Mapping[str, Any],
+        ask: Callable[[ClusterLink, int, Any], Awaitable[tuple[int, Any]]],
+        seconds: float,
+    ) -> dict[str, Future[Any]]:
+        async def of_group(link: ClusterLink, group: str, what: Any) -> Future[Any]:
+            try:
+                node = self._coordinators.get(group)
+                if node is None:
+                    code, node = await _coordinator(link, group)
+                    if code:
+                        return answered(code, None)
+                    self._coordinators[group] = node
+                code, found = await ask(link, node, what)
+            except RetriableFault as error:
+                self._coordinators.pop(group, None)
+                return _not_answered(error)
+            if code in codes.COORDINATOR_MOVES:
+                self._coordinators.pop(group, None)
+            return answered(code, None, lambda: found)
+
+        async def work(link: ClusterLink) -> dict[str, Future[Any]]:
+            asked = {
+                group: link.loop.call_soon_with_future(of_group, link, group, what) for group, what in wanted.items()
+            }
+            return {group: await one for group, one in asked.items()}
+
+        try:
+            return self.ask(work, seconds)
+        except KafkaException as error:
+            self._coordinators.clear()
+            return {group: _not_answered(error) for group in wanted}
+
+    # ---- inside
+
+    def ask(self, work: Callable[[ClusterLink], Awaitable[T]], seconds: float) -> T:
+        """Each request of ``work`` may take ``seconds``; not above 0: the default."""
+        wait = _seconds(seconds)
+
+        async def opened() -> T:
+            await link.open(timeout_seconds=min(wait, _REACH_SECONDS))
+            return await work(link)
+
+        limit_ms = round(wait * 1000)
+        with ClusterLink(
+            self._cluster, part="admin", request_timeout_ms=limit_ms, at_most_ms=limit_ms, pool=self._pool
+        ) as link:
+            try:
+                return link.run(opened)
+            except RetriableFault as error:
+                raise KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))) from error
+
+    def __del__(self) -> None:
+        # As librdkafka's: its connections end with the last reference.
+        if self._owns_pool:
+            self._pool.close()
+
+
+def _seconds(limit: float) -> float:
+    """Of a request, as callers say it of librdkafka's: not above 0 means the default."""
+    return REQUEST_TIMEOUT_MS / 1000 if limit <= 0 else limit
+
+
+class _Offset(NamedTuple):
+    """``passing``: the same question may be answered a moment later."""
+
+    result: int | KafkaError
+    passing: bool = False
+
+
+async def _list_offsets(
+    link: ClusterLink, places: Mapping[TopicPartition, int], committed: bool
+) -> dict[TopicPartition, _Offset]:
+    """One request to each leader, side by side."""
+    try:
+        await link.know({topic for topic, _ in places})
+    except UnreachableCluster as error:
+        # All brokers may be restarting: callers ask again then, within their patience.
+        raise RetriableFault(str(error)) from error
+    found: dict[TopicPartition, _Offset] = {}
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+    for one in places:
+        leader = link.leader(*one)
+        if leader is None:
+            code = _leaderless(link, one)
+            electing = code == Errors.LeaderNotAvailableError.errno
+            found[one] = _Offset(error_of(code, str(link.leaderless(*one))), electing)
+        else:
+            by_leader[leader].append(one)
+    asked = [
+        (
+            ones,
+            link.loop.call_soon_with_future(
+                link.send, leader, list_offsets_request({one: places[one] for one in ones}, committed)
+            ),
+        )
+        for leader, ones in by_leader.items()
+    ]
+    for ones, future in asked:
+        try:
+            answer = await future
+        except RetriableFault as error:
+            silent = _Offset(KafkaError(KafkaError._TRANSPORT, str(error)), passing=True)
+            found.update(dict.fromkeys(ones, silent))
+            continue
+        for topic in answer.topics:
+            for part in topic.partitions:
+                code = part.error_code
+                result = error_of(code, None) if code else part.offset
+                found[TopicPartition(topic.name, part.partition_index)] = _Offset(result, codes.retriable(code))
+    return found
+
+
+async def _coordinator(link: ClusterLink, group: str) -> tuple[int, int]:
+    """Error code and node id."""
+    batched = link.newest_version(ApiKey.FIND_COORDINATOR) >= _FIND_COORDINATOR_VERSION
+    answer = await link.ask_any(
+        lambda: FindCoordinatorRequest(
+            version=_FIND_COORDINATOR_VERSION if batched else _OLD_FIND_COORDINATOR_VERSION,
+            key=group,
+            key_type=_GROUP,
+            coordinator_keys=[group] if batched else [],
+        )
+    )
+    found = answer.coordinators[0] if batched else answer
+    return found.error_code, found.node_id
+
+
+def _leaderless(link: ClusterLink, one: TopicPartition) -> int:
+    cluster = link.manager.cluster
+    if one.topic in cluster.unauthorized_topics:
+        return codes.TOPIC_AUTHORIZATION_FAILED
+    known = cluster.partitions_for_topic(one.topic)
+    if known is None or one.partition not in known:
+        return codes.UNKNOWN_TOPIC_OR_PARTITION
+    return Errors.LeaderNotAvailableError.errno  # type: ignore[no-any-return]
+
+
+def _listing(answer: Any) -> Any:
+    kind = getattr(answer, "group_type", None)
+    return SimpleNamespace(
+        group_id=answer.group_id,
+        state=SimpleNamespace(name=_STATES.get(answer.group_state, answer.group_state or "unknown")),
+        type=SimpleNamespace(name=kind) if kind else None,
+    )
+
+
+def _place(topic: str, partition: int, offset: int, metadata: str, code: int) -> Any:
+    error = error_of(code, None) if code else None
+    return SimpleNamespace(topic=topic, partition=partition, offset=offset, metadata=metadata, error=error)
+
+
+def error_of(code: int, message: str | None) -> KafkaError:
+    return KafkaError(code, message or codes.name(code))
+
+
+def _exception(code: int, message: str | None) -> KafkaException:
+    return KafkaException(error_of(code, message))
+
+
+def done(value: T) -> Future[T]:
+    future: Future[T] = Future()
+    future.set_result(value)
+    return future
+
+
+def _not_answered(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    if not isinstance(error, KafkaException):
+        error = KafkaException(KafkaError(KafkaError._TRANSPORT, str(error)))
+    future.set_exception(error)
+    return future
+
+
+def _failed(code: int, message: str | None) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(_exception(code, message))
+    return future
+
+
+def answered(code: int, message: str | None, value: Callable[[], Any] = lambda: None) -> Future[Any]:
+    return _failed(code, message) if code else done(value())

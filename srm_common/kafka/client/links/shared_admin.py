@@ -1,0 +1,74 @@
+"""The admin clients of one cluster, as all adapters of a task share them: one reads, one changes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import cast
+
+from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.kafka.client.librdkafka import AdminClient, KafkaError, KafkaException, admin_client
+from srm_common.kafka.client.links.link_admin import LinkAdmin
+from srm_common.kafka.client.links.link_pool import LinkPool
+
+#: What a request ends with when no connection is made, and what the callback says when the login or TLS is why.
+_SILENCE = frozenset(
+    {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
+)
+_NOT_LET_IN = frozenset(
+    {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED,
+     KafkaError.UNSUPPORTED_SASL_MECHANISM}
+)  # fmt: skip
+#: So long a fault of a connection explains silence: each attempt repeats it.
+_REMEMBERED_SECONDS = 60.0
+
+
+class SharedAdmin:
+    """``links`` reads a cluster, ``client`` changes it: topics, settings and bindings. Threads may share both.
+
+    What loops of a task ask goes over links, since librdkafka can end the process when brokers restart meanwhile
+    (docs/adr/0002). librdkafka's client is made by the first change; for a cluster with a login that it lacks, changes
+    go over links, too.
+
+    A refused login, or a failed TLS handshake, shows as silence in an answer of librdkafka; :meth:`explained` knows
+    better.
+    """
+
+    def __init__(self, cluster: ClusterSettings, *, pool: LinkPool | None = None) -> None:
+        self.links = LinkAdmin(cluster, pool=pool)
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._client: AdminClient | None = None
+        self._last_fault: tuple[KafkaError, float] | None = None
+
+    @property
+    def last_fault(self) -> KafkaError | None:
+        """What was wrong with the connections of ``client`` last, within the last minute; None where nothing was."""
+        poll = getattr(self._client, "poll", None)
+        if poll is not None:  # errors of connections are called back from here alone
+            poll(0)
+        fault = self._last_fault
+        return None if fault is None or time.monotonic() - fault[1] > _REMEMBERED_SECONDS else fault[0]
+
+    def explained(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
+        """Why no connection was made, where the error of a change says no more than that nobody answered."""
+        found = error if isinstance(error, KafkaError) else next(iter(error.args), None)
+        silent = not isinstance(found, KafkaError) or found.code() in _SILENCE
+        fault = self.last_fault if silent else None
+        return error if fault is None or fault.code() not in _NOT_LET_IN else fault
+
+    @property
+    def client(self) -> AdminClient:
+        with self._lock:
+            if self._client is None:
+                if self._cluster.of_client(Client.ADMIN).kafka_python_alone:
+                    self._client = cast(AdminClient, self.links)
+                else:
+                    self._client = admin_client(self._cluster, error_cb=self._remember)
+            return self._client
+
+    def _remember(self, error: KafkaError) -> None:
+        # One broker that is away says nothing about a login; the refusal is what has to be told.
+        known = self._last_fault
+        if known is None or error.code() in _NOT_LET_IN or known[0].code() not in _NOT_LET_IN:
+            self._last_fault = error, time.monotonic()

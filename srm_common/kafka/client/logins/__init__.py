@@ -1,0 +1,1 @@
+"""Logins: SASL by password, token, Kerberos and SCRAM, and what TLS needs."""

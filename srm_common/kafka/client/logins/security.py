@@ -1,0 +1,165 @@
+"""The last step of security settings for kafka-python: objects that must be live, from values that can be pickled."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import ssl
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from srm_common.domain.cluster import Client, ClusterSettings, JavaStore, KerberosLogin, OauthClient, PemTexts
+from srm_common.errors import ConfigError
+from srm_common.kafka.client.logins.client_credentials import ClientCredentials
+from srm_common.kafka.client.logins.kerberos import KerberosTickets, require_gssapi
+
+if TYPE_CHECKING:
+    from srm_common.wire.keystores.java_stores import JavaStoreTexts
+
+
+def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
+    """Keyword arguments for ``kafka.net.manager.KafkaConnectionManager``.
+
+    Raises:
+        ConfigError: a certificate or key cannot be read, or a library for the login is missing.
+    """
+    arguments = dict(cluster.kafka_python)
+    texts = arguments.get("ssl_context")
+    if isinstance(texts, PemTexts):
+        trusted, own = _stores(cluster)
+        if trusted is not None:
+            texts = replace(texts, certificate_authority=trusted.trusted)
+        if own is not None:
+            texts = replace(texts, chain=own.chain, key=own.key)
+        try:
+            arguments["ssl_context"] = tls_context(texts)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"the certificates of cluster '{cluster.alias}' cannot be used: {error}") from error
+    login = arguments.get("sasl_oauth_token_provider")
+    if isinstance(login, OauthClient):
+        arguments["sasl_oauth_token_provider"] = ClientCredentials(login)
+    elif isinstance(login, KerberosLogin):
+        require_gssapi(cluster.alias)
+        arguments["sasl_oauth_token_provider"] = KerberosTickets(login, cluster.alias)
+    return arguments
+
+
+def own_chain(cluster: ClusterSettings) -> str:
+    """The client certificate for a cluster with those that come with it, as PEM; empty where there is none.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    own = cluster.own_certificate
+    if own is None:
+        return ""
+    try:
+        return own.chain()
+    except OSError as error:
+        raise ConfigError(f"{own.place} of cluster '{cluster.alias}' cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{own.place} of cluster '{cluster.alias}' cannot be used: {error}") from error
+
+
+def registry_tls(cluster: ClusterSettings) -> ssl.SSLContext:
+    """The TLS context for the cluster's schema registry.
+
+    Raises:
+        ConfigError: a certificate or key cannot be read.
+    """
+    registry = cluster.schema_registry
+    texts = (registry and registry.tls) or PemTexts()
+    if registry is not None:
+        trusted, own = _read_stores(cluster.alias, registry.truststore, registry.keystore)
+        if trusted is not None:
+            texts = replace(texts, certificate_authority=trusted.trusted)
+        if own is not None:
+            texts = replace(texts, chain=own.chain, key=own.key)
+    try:
+        return tls_context(texts)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"the certificates for the schema registry of cluster '{cluster.alias}' cannot be used: {error}"
+        ) from error
+
+
+def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, str]:
+    """Settings for one kind of librdkafka's clients.
+
+    Raises:
+        ConfigError: a certificate or key cannot be read.
+    """
+    settings = cluster.of_client(client)
+    trusted, own = _stores(settings)
+    found = dict(settings.confluent)
+    if trusted is not None:
+        found["ssl.ca.pem"] = trusted.trusted
+    if own is not None and own.chain is not None and own.key is not None:
+        found |= {"ssl.certificate.pem": own.chain, "ssl.key.pem": own.key}
+    return found
+
+
+def _stores(cluster: ClusterSettings) -> tuple[JavaStoreTexts | None, JavaStoreTexts | None]:
+    return _read_stores(cluster.alias, cluster.truststore, cluster.keystore)
+
+
+def _read_stores(
+    alias: str, truststore: JavaStore | None, keystore: JavaStore | None
+) -> tuple[JavaStoreTexts | None, JavaStoreTexts | None]:
+    """What Java's truststore and keystore hold; their keys stay in memory."""
+    trusted, own = _store(alias, truststore), _store(alias, keystore)
+    for store, found, what in (
+        (truststore, trusted is None or trusted.trusted, "trusted certificate"),
+        (keystore, own is None or own.key, "private key"),
+    ):
+        if store is not None and not found:
+            raise ConfigError(f"{store.location} of cluster '{alias}' holds no {what}")
+    return trusted, own
+
+
+def _store(alias: str, store: JavaStore | None) -> JavaStoreTexts | None:
+    if store is None:
+        return None
+    from srm_common.wire.keystores.java_stores import read_java_store  # few links need its library, which takes a while
+
+    try:
+        return read_java_store(Path(store.location).read_bytes(), store.password, store.key_password)
+    except OSError as error:
+        raise ConfigError(f"{store.location} of cluster '{alias}' cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{store.location} of cluster '{alias}' cannot be used: {error}") from None
+
+
+def tls_context(texts: PemTexts) -> ssl.SSLContext:
+    """A client context as kafka-python makes it, from text or files."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = texts.check_hostname
+    if texts.ciphers:
+        context.set_ciphers(texts.ciphers)
+    if texts.certificate_authority:
+        context.load_verify_locations(cadata=texts.certificate_authority)
+    elif texts.certificate_authority_file:
+        context.load_verify_locations(texts.certificate_authority_file)
+    else:
+        context.load_default_certs()
+    if texts.revoked_file:
+        context.load_verify_locations(texts.revoked_file)
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    if texts.chain and texts.key:
+        # OpenSSL takes a chain and a key from files only; these are readable by us alone, and gone at once, and the
+        # key in them has a password that only this process knows.
+        from srm_common.wire.keystores.java_stores import with_password
+
+        password = secrets.token_hex(32)
+        hidden = with_password(texts.key, texts.key_password, password)
+        with tempfile.TemporaryDirectory(prefix="srm-tls-") as folder:
+            both = Path(folder) / "both.pem"
+            with os.fdopen(os.open(both, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
+                file.write(f"{hidden}\n{texts.chain}\n")
+            context.load_cert_chain(both, password=password)
+    elif texts.chain_file:
+        context.load_cert_chain(texts.chain_file, texts.key_file, texts.key_password)
+    return context

@@ -1,0 +1,1 @@
+"""Requests and responses: frames, receive buffers, error codes, API versions."""

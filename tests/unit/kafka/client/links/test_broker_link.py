@@ -1,0 +1,58 @@
+"""What a link knows of topics while a request for metadata is under way already."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.testing import FakeCluster
+
+T = TypeVar("T")
+
+
+def beside_a_refresh(kafka: FakeCluster, work: Callable[[ClusterLink], Awaitable[T]]) -> T:
+    """Begins when a request for metadata, without the topics of ``work``, waits for its answer."""
+
+    async def run(link: ClusterLink) -> T:
+        await link.open()
+        kafka.forget_requests()
+        with kafka.delay(0.3, "Metadata", times=1):
+            refresh = link.loop.call_soon_with_future(link.refresh)
+            while not kafka.asked("Metadata"):
+                await link.loop.sleep(0.01)
+            found = await work(link)
+            await refresh
+        return found
+
+    with ClusterLink(ClusterSettings.plaintext("a", kafka.bootstrap_servers)) as link:
+        return link.run(lambda: run(link))
+
+
+def test_a_topic_is_known_though_an_older_request_does_not_name_it() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("orders", 6)
+        known = beside_a_refresh(kafka, lambda link: link.know(["orders"]))
+    assert known == {"orders": frozenset(range(6))}
+
+
+def test_a_leader_is_known_though_an_older_request_does_not_name_the_topic() -> None:
+    async def tracked(link: ClusterLink) -> int | None:
+        await link.track(["orders"])
+        return link.leader("orders", 0)
+
+    with FakeCluster() as kafka:
+        kafka.create_topic("orders")
+        assert beside_a_refresh(kafka, tracked) == 1
+
+
+def test_a_refresh_that_fails_is_followed_by_one_of_its_own() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("orders", 2)
+
+        async def lost(link: ClusterLink) -> dict[str, frozenset[int]]:
+            link.disconnect(1)
+            return await link.know(["orders"])
+
+        assert beside_a_refresh(kafka, lost) == {"orders": frozenset(range(2))}

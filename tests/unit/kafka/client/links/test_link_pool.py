@@ -1,0 +1,176 @@
+"""Connections that one link leaves to the next."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.library import MetadataRequest
+from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.testing import FakeCluster
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def kafka() -> Iterator[FakeCluster]:
+    with FakeCluster() as kafka:
+        kafka.create_topic("orders")
+        yield kafka
+
+
+@pytest.fixture
+def cluster(kafka: FakeCluster) -> ClusterSettings:
+    return ClusterSettings.plaintext("a", kafka.bootstrap_servers)
+
+
+@pytest.fixture
+def pool() -> Iterator[LinkPool]:
+    with LinkPool() as pool:
+        yield pool
+
+
+def end(cluster: ClusterSettings, pool: LinkPool, part: str = "one", place: TopicPartition = ORDERS) -> int:
+    with ClusterLink(cluster, part=part, pool=pool) as link:
+        found, faults = link.end_offsets([place], timeout_seconds=5.0)
+    assert faults == {}
+    return found[place]
+
+
+def test_links_that_follow_each_other_connect_once(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    assert [end(cluster, pool, part) for part in ("one", "two")] == [0, 0]
+    assert kafka.connections == {1: 1}
+    names = [call.client_id for call in kafka.requests if call.api == "ListOffsets"]
+    assert names == ["srm.one", "srm.two"]
+
+
+def test_what_has_changed_meanwhile_is_seen(kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool) -> None:
+    new = TopicPartition("new", 0)
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(lambda: link.open(["new"]))
+        assert link.leader(*new) is None
+    kafka.create_topic("new")
+    assert end(cluster, pool, place=new) == 0
+    kafka.delete_topic("new")
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(lambda: link.open(["new"]))
+        assert link.leader(*new) is None
+    assert kafka.connections == {1: 1}
+
+
+def test_a_link_asks_for_its_own_topics_only(kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool) -> None:
+    kafka.create_topic("others")
+    end(cluster, pool)
+    kafka.forget_requests()
+    end(cluster, pool, place=TopicPartition("others", 0))
+    asked = {topic.name for request in kafka.asked("Metadata") for topic in request.topics}
+    assert asked == {"others"}
+
+
+def test_links_at_the_same_time_have_connections_of_their_own(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(link.open)
+        ended: list[int] = []
+        other = threading.Thread(target=lambda: ended.append(end(cluster, pool)))
+        other.start()
+        other.join(60)
+        assert ended == [0]
+        assert link.start_offsets([ORDERS]) == ({ORDERS: 0}, {})
+    assert kafka.connections == {1: 2}
+
+
+def test_a_cluster_that_came_back_is_connected_to_again(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    end(cluster, pool)
+    kafka.go_away()
+    kafka.come_back()
+    assert end(cluster, pool) == 0
+
+
+def test_a_cluster_that_is_gone_is_an_error_of_the_next_link(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    end(cluster, pool)
+    kafka.go_away()
+    with ClusterLink(cluster, pool=pool) as link, pytest.raises(UnreachableCluster, match="not reachable"):
+        link.run(lambda: link.open(timeout_seconds=0.5))
+
+
+def test_a_cluster_that_is_silent_is_waited_for_as_long_as_by_a_new_link(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    end(cluster, pool)
+    with (
+        kafka.silence(),
+        ClusterLink(cluster, pool=pool) as link,
+        pytest.raises(UnreachableCluster, match=r"within 2 s"),
+    ):
+        link.run(lambda: link.open(timeout_seconds=2.0))
+    assert end(cluster, pool) == 0
+
+
+def test_a_link_with_a_fault_leaves_nothing(kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool) -> None:
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(link.open)
+
+        async def fail() -> None:
+            raise RetriableFault("on purpose")
+
+        with pytest.raises(RetriableFault):
+            link.run(fail)
+    assert pool.take(cluster) is None
+
+
+def test_a_link_that_owes_an_answer_leaves_nothing(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(lambda: link.open(["orders"]))
+        request = MetadataRequest(version=10, topics=[], allow_auto_topic_creation=False)
+
+        async def send() -> None:
+            await link.post(1, request)
+
+        link.run(send)
+    assert pool.take(cluster) is None
+
+
+def test_a_link_is_closed_once(cluster: ClusterSettings, pool: LinkPool) -> None:
+    first = ClusterLink(cluster, pool=pool)
+    first.run(first.open)
+    first.close()
+    with ClusterLink(cluster, pool=pool) as second:
+        second.run(second.open)
+        first.close()
+        assert second.start_offsets([ORDERS]) == ({ORDERS: 0}, {})
+        with pytest.raises(RuntimeError, match="closed"):
+            first.run(first.open)
+
+
+def test_other_settings_have_other_connections(kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool) -> None:
+    end(cluster, pool)
+    end(replace(cluster, kafka_python={**cluster.kafka_python, "reconnect_backoff_ms": 70}), pool)
+    assert kafka.connections == {1: 2}
+
+
+def test_a_pool_that_was_closed_takes_nothing_from_before(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(link.open)
+        pool.close()
+    assert pool.take(cluster) is None
+    end(cluster, pool)
+    assert pool.take(cluster) is not None
