@@ -21,38 +21,20 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 from srm_common.errors import LocalKafkaError
 from srm_common.kafka.client.librdkafka import AdminClient, KafkaException
-from srm_common.testing import tiered_storage
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
-from srm_common.testing.formatting import format_storage, random_id
+from srm_common.testing.brokers.formatting import format_storage, random_id
+from srm_common.testing.brokers.logging_settings import logging_options
+from srm_common.testing.brokers.node import JVM_OPTIONS, Node
+from srm_common.testing.brokers.node_settings import QUICK_SETTINGS, ClusterLayout, TunedFor, node_settings
+from srm_common.testing.brokers.topics import create_topic, made_on_demand
+from srm_common.testing.brokers.zookeeper import LocalZooKeeper
 from srm_common.testing.java import JavaProcess
-from srm_common.testing.kafka_node import JVM_OPTIONS, Node
-from srm_common.testing.kafka_topics import create_topic, made_on_demand
 from srm_common.testing.local_server import ADMIN_SETTINGS, LocalServer
-from srm_common.testing.logging_settings import logging_options
 from srm_common.testing.logins import broker_settings
-from srm_common.testing.zookeeper import SESSION_MS, LocalZooKeeper
-
-TunedFor = Literal["tests", "throughput"]
-
-QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
-    # A node that was killed may register again, and its leaders move, only after its session has ended (default 9 s).
-    # Compaction comes soon, but not twice a second: each time the cleaner looks through all compacted logs, which are
-    # thousands after some dozen flows. Its buffer (default 128 MB) does not fill the small heap. The controller writes
-    # no record twice a second only to have written one, which is a quarter of what an idle node does. Threads that
-    # wait for requests wake up three times a second each: of three and eight for each listener, a test needs one and
-    # two.
-    "tests": {
-        "broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "400",
-        "log.cleaner.backoff.ms": "2000", "log.cleaner.dedupe.buffer.size": "4194304",
-        "metadata.max.idle.interval.ms": "0",
-        "num.network.threads": "1", "num.io.threads": "2",
-    },
-    "throughput": {},
-}  # fmt: skip
 
 START_TIMEOUT_SECONDS = 180.0
 
@@ -312,7 +294,7 @@ class LocalKafka(LocalServer):
         folder = self.directory / f"node-{node.number}"
         folder.mkdir(parents=True, exist_ok=True)
         properties = folder / "server.properties"
-        lines = [f"{key}={value}" for key, value in self._node_settings(node, folder).items()]
+        lines = [f"{key}={value}" for key, value in self._settings_of(node, folder).items()]
         properties.write_text("\n".join(lines) + "\n")
         if self._zookeeper:
             return  # the broker makes its folder itself
@@ -320,58 +302,15 @@ class LocalKafka(LocalServer):
             folder / "data", self.cluster_id, node.number, version=self.version, jars=jars, features=self._features
         )
 
-    def _consensus_settings(self, node: Node, listeners: str, protocols: str) -> dict[str, str]:
-        if self._zookeeper:
-            return {
-                "broker.id": str(node.number),
-                "zookeeper.connect": self._zookeeper.address,
-                "zookeeper.session.timeout.ms": str(SESSION_MS),
-                "listeners": listeners,
-                "listener.security.protocol.map": protocols,
-            }
-        return {
-            "process.roles": "broker,controller",
-            "node.id": str(node.number),
-            "controller.quorum.voters": ",".join(f"{one.number}@{one.controller.address}" for one in self._nodes),
-            "controller.listener.names": "CONTROLLER",
-            "listeners": f"{listeners},CONTROLLER://{node.controller.address}",
-            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
-        }
-
-    def _node_settings(self, node: Node, folder: Path) -> dict[str, str]:
-        listeners = {"CLIENT": (node.client, self._client_protocol)}
-        if node.internal:
-            listeners["INTERNAL"] = (node.internal, "PLAINTEXT")
-        advertised = ",".join(f"{name}://{port.address}" for name, (port, _) in listeners.items())
-        protocols = ",".join(f"{name}:{protocol}" for name, (_, protocol) in listeners.items())
-        copies = str(min(3, len(self._nodes)))
-        quorum = str(2 if len(self._nodes) >= 3 else 1)
-        settings = {
-            **self._consensus_settings(node, advertised, protocols),
-            "advertised.listeners": advertised,
-            "inter.broker.listener.name": "INTERNAL" if node.internal else "CLIENT",
-            "log.dirs": str(folder / "data"),
-            # As Kafka ships brokers, they create what they are asked about; see made_on_demand(). Not with its one
-            # partition, so that nothing comes to depend on that.
-            "num.partitions": "3",
-            "offsets.topic.replication.factor": copies,
-            "offsets.topic.num.partitions": "5",
-            "transaction.state.log.replication.factor": copies,
-            "transaction.state.log.min.isr": quorum,
-            "transaction.state.log.num.partitions": "5",
-            "share.coordinator.state.topic.replication.factor": copies,
-            "share.coordinator.state.topic.min.isr": quorum,
-            "group.initial.rebalance.delay.ms": "0",
-        }
-        if len(self._nodes) >= 3:
-            settings |= {"default.replication.factor": copies, "min.insync.replicas": quorum}
-        if self._racks:
-            settings["broker.rack"] = self._racks[node.number - 1]
-            settings["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-        if self._tiered:
-            store, listener = self.directory / "remote", settings["inter.broker.listener.name"]
-            settings |= tiered_storage.broker_settings(store, listener, version=self.version, copies=int(copies))
-        return settings | QUICK_SETTINGS[self._tuned_for] | self._settings
+    def _settings_of(self, node: Node, folder: Path) -> dict[str, str]:
+        layout = ClusterLayout(
+            self._nodes,
+            self._client_protocol,
+            zookeeper=self._zookeeper.address if self._zookeeper else None,
+            racks=self._racks,
+            remote_store=self.directory / "remote" if self._tiered else None,
+        )
+        return node_settings(layout, node, folder, self.version) | QUICK_SETTINGS[self._tuned_for] | self._settings
 
     def _launch(self, node: Node, jars: Path) -> None:
         folder = self.directory / f"node-{node.number}"

@@ -13,10 +13,10 @@ from typing import Self
 
 from srm_common.errors import LocalKafkaError
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, mirror_maker_jars
+from srm_common.testing.brokers.logging_settings import logging_options
+from srm_common.testing.brokers.node_settings import TunedFor
 from srm_common.testing.java import JavaProcess
-from srm_common.testing.local_kafka import TunedFor
 from srm_common.testing.local_server import LocalServer
-from srm_common.testing.logging_settings import logging_options
 
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 JVM_OPTIONS: Mapping[TunedFor, tuple[str, ...]] = {

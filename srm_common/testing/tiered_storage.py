@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from srm_common.errors import LocalKafkaError
-from srm_common.testing.artifacts import tiered_storage_jars
-
-if TYPE_CHECKING:
-    from srm_common.testing.local_kafka import LocalKafka
+from srm_common.testing.local_kafka import LocalKafka
 
 TIERED_TOPIC = {
     "remote.storage.enable": "true",
@@ -19,25 +14,6 @@ TIERED_TOPIC = {
     "retention.ms": "-1",
 }
 """Settings of a topic whose closed segments of 1 MiB go to the remote store and leave the brokers at once."""
-
-
-def broker_settings(store: Path, listener: str, *, version: str, copies: int) -> dict[str, str]:
-    """What a broker needs to keep closed segments in the folder ``store``, and to move them twice a second.
-
-    Limits are the caller's: ``remote.log.manager.fetch.max.bytes.per.second`` (KIP-956), ``remote.fetch.max.wait.ms``.
-    """
-    return {
-        "remote.log.storage.system.enable": "true",
-        "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
-        "remote.log.storage.manager.class.path": f"{tiered_storage_jars(version)}/*",
-        "rsm.config.dir": str(store),
-        "remote.log.metadata.manager.listener.name": listener,
-        "rlmm.config.remote.log.metadata.topic.replication.factor": str(copies),
-        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
-        "remote.log.manager.task.interval.ms": "500",
-        "log.retention.check.interval.ms": "500",
-        "log.initial.task.delay.ms": "500",
-    }
 
 
 def local_start(kafka: LocalKafka, topic: str, partition: int = 0) -> int:

@@ -24,7 +24,7 @@ from srm_common.errors import AccessDenied
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.testing.formatting import random_id
+from srm_common.testing.brokers.formatting import random_id
 from srm_common.wire.batches.batch import HEADER_SIZE
 from tests.kafka.bit_flips import BitFlips
 from tests.kafka.engine import Engine, Outcome

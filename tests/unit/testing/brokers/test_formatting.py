@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.testing.formatting import bootstrap_checkpoint, random_id
+from srm_common.testing.brokers.formatting import bootstrap_checkpoint, random_id
 
 
 @pytest.mark.parametrize("version", ["3.3.2", "3.9.1", "4.3.1", "4.3"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srm_common.testing.kafka_topics import made_on_demand
+from srm_common.testing.brokers.topics import made_on_demand
 
 BROKER = """\
 [2026-11-22 20:00:02,000] INFO Sent auto-creation request for Set(asked, made) to the active controller. (kafka.server)

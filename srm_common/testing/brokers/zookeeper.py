@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from srm_common.errors import LocalKafkaError
+from srm_common.testing.brokers.logging_settings import logging_options
 from srm_common.testing.java import JavaProcess
-from srm_common.testing.logging_settings import logging_options
 from srm_common.testing.ports import ReservedPort
 
 #: A broker that was killed counts as gone after so long (Kafka's default: 18 s).
