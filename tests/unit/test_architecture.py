@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from srm_common.replication.spark.worker_archive import NEEDED
 
 ROOT = Path(__file__).parents[2]
+PRODUCT = sorted((ROOT / "srm_common").rglob("*.py"))
 HEAVY = {
     *("confluent_kafka", "kafka", "pyspark", "pandas", "pyarrow", "numpy", "cramjam", "crc32c", "cryptography"),
     "sqlalchemy",
@@ -56,6 +58,18 @@ def test_the_drawings_are_those_of_the_code() -> None:
     command = [sys.executable, "scripts/architecture.py", "--check"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_two_modules_import_each_other() -> None:
+    """Neither within functions nor for the type checker alone, which import contracts and the interpreter let pass."""
+    product = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in PRODUCT}
+    named = {name.removesuffix(".__init__"): path for name, path in product.items()}
+    arrows = {
+        name: {found if found in named else found.rpartition(".")[0] for found in imports(path)} & named.keys()
+        for name, path in named.items()
+    }
+    assert sum(map(len, arrows.values())) > 1000
+    TopologicalSorter(arrows).prepare()  # raises CycleError, which names the circle
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "srm_common/domain").rglob("*.py")), ids=lambda path: path.stem)

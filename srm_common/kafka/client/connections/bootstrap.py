@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from srm_common.kafka.client.connections.connection import FrameConnection
 from srm_common.kafka.client.connections.connection_faults import fault_text, is_refusal, silence
 from srm_common.kafka.client.connections.dialing import (
     LONGEST_PAUSE_SECONDS,
@@ -17,12 +19,10 @@ from srm_common.kafka.client.connections.dialing import (
     resolve,
     silent_last,
 )
+from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.link_metadata import LinkMetadata
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.library import Errors
-
-if TYPE_CHECKING:
-    from srm_common.kafka.client.connections.connection import FrameConnection
-    from srm_common.kafka.client.connections.connections import FrameConnectionManager
 
 _BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.05, 1.0
 #: A refused login ends the search when no other server has answered after so long.
@@ -50,6 +50,33 @@ class _Server:
         return self.fault or silence(self.name, next(filter(None, steps), None))
 
 
+class Connections(Protocol):
+    """The connections of a cluster, as far as the first of them is looked for.
+
+    ``broker_version_data``, the library's, is what all of them may assume of the brokers' API versions.
+    """
+
+    broker_version_data: Any
+
+    @property
+    def loop(self) -> EventLoop: ...
+
+    @property
+    def cluster(self) -> LinkMetadata: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def setup_seconds(self) -> float: ...
+
+    def new_connection(self, node_id: Any) -> FrameConnection: ...
+
+    async def establish(self, conn: FrameConnection, host: str, addresses: Sequence[Address], limit: float) -> None: ...
+
+    def adopt(self, conn: FrameConnection, server: Any) -> bool: ...
+
+
 class Bootstrap:
     """Asks the servers of a cluster for its brokers, one after another without waiting for those that are silent.
 
@@ -59,7 +86,7 @@ class Bootstrap:
     of its own.
     """
 
-    def __init__(self, manager: FrameConnectionManager, deadline: float) -> None:
+    def __init__(self, manager: Connections, deadline: float) -> None:
         self._manager = manager
         self._loop = manager.loop
         self._deadline = deadline
