@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 
 from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, spark_settings
-from srm_common.settings_files.secret_variables import hand_over
+from srm_common.settings_files.sources.secret_variables import hand_over
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

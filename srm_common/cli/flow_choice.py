@@ -48,7 +48,7 @@ class ClientOverrides:
         servers = self.bootstrap_servers or cluster.bootstrap_servers
         if not written:
             return cluster.at(servers)
-        from srm_common.settings_files.client_keys import cluster_settings, is_connection_key
+        from srm_common.settings_files.connections.client_keys import cluster_settings, is_connection_key
 
         entries = {"bootstrap.servers": Entry("--bootstrap-servers", servers, _COMMAND_LINE, 0)}
         for text in written:
@@ -79,7 +79,7 @@ def client_options(command: F) -> F:
 
 
 def _properties(text: str) -> list[tuple[str, Entry]]:
-    from srm_common.settings_files.properties import read_properties
+    from srm_common.settings_files.sources.properties import read_properties
 
     if "=" not in text:
         path = Path(text)

@@ -25,8 +25,8 @@ from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.settings_files.client_keys import cluster_settings, is_connection_key
 from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.connections.client_keys import cluster_settings, is_connection_key
 from srm_common.settings_files.user_classes import policy_of
 
 #: The name in messages of a cluster without an alias.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.settings_files.configuration import CONNECTION, TARGETS, Configuration
-from srm_common.settings_files.connection_layers import ADDRESS
+from srm_common.settings_files.connections.connection_layers import ADDRESS
 from srm_common.settings_files.findings import Finding, FindingCode, Severity, common_addresses
 from srm_common.settings_files.key_findings import key_findings
 

@@ -21,13 +21,18 @@ from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.statements import KEY as SQL
 from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError, UnknownFlow
-from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
-from srm_common.settings_files.client_keys import cluster_settings
-from srm_common.settings_files.configuration_files import configuration_files, listed_aliases, read_entries
-from srm_common.settings_files.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
+from srm_common.settings_files.connections.airflow_connections import (
+    AirflowConnection,
+    Lookup,
+    from_airflow,
+    variable_name,
+)
+from srm_common.settings_files.connections.client_keys import cluster_settings
+from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
 from srm_common.settings_files.findings import at_entry, pair_faults, registry_faults
-from srm_common.settings_files.providers import Providers
-from srm_common.settings_files.secret_variables import refer, referred
+from srm_common.settings_files.sources.configuration_files import configuration_files, listed_aliases, read_entries
+from srm_common.settings_files.sources.providers import Providers
+from srm_common.settings_files.sources.secret_variables import refer, referred
 from srm_common.settings_files.user_classes import filter_class, policy_of
 
 CONNECTION = "connection"
@@ -86,7 +91,7 @@ class Configuration:
 
     def secret_variables(self, name: FlowName) -> dict[str, str]:
         """Variables by which another process finds the flow's Airflow connections and what the files refer to in this
-        one's environment, for :func:`~srm_common.settings_files.secret_variables.hand_over`. Raises
+        one's environment, for :func:`~srm_common.settings_files.sources.secret_variables.hand_over`. Raises
         :class:`ConfigError`."""
         found = (self.connections.get(alias) for alias in (name.source, name.target))
         connections = {one.variable: one.to_json() for one in found if one is not None}

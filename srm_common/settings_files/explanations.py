@@ -15,11 +15,11 @@ from srm_common.domain.settings.layers import Entry
 from srm_common.domain.settings.table import BY_NAME, CLIENT_SETTINGS, KEYS, known_key
 from srm_common.domain.transforms.chain import CHAIN_KEYS
 from srm_common.errors import ConfigError
-from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.configuration import Configuration
-from srm_common.settings_files.connection_layers import DATA_CLIENT, Candidates, Side, connection_candidates
+from srm_common.settings_files.connections.client_keys import is_connection_key
+from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Candidates, Side, connection_candidates
 from srm_common.settings_files.key_findings import client_setting, nearest_key
-from srm_common.settings_files.providers import Providers
+from srm_common.settings_files.sources.providers import Providers
 
 MASK = "***"
 _SECRET = re.compile(

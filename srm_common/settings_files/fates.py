@@ -18,7 +18,7 @@ from srm_common.domain.settings.other_tools import (
     WORKER,
 )
 from srm_common.domain.settings.table import ALSO, CLIENT_SETTINGS, known_key
-from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, REFUSED
+from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS, NO_EFFECT, REFUSED
 
 _JAVA = "It configures TLS or authentication in Java."
 _CLIENTS = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}

@@ -19,8 +19,8 @@ from srm_common.domain.transforms.chain import makes_headers
 from srm_common.domain.transforms.field_steps import class_of_fields
 from srm_common.domain.transforms.formats import FORMAT_KEYS, HEADER_CONVERTER
 from srm_common.domain.transforms.statements import KEY as SQL
-from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
-from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
+from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
+from srm_common.settings_files.connections.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
 from srm_common.settings_files.findings import Finding, FindingCode, Severity
 
 _JAVA_ONLY = "has no effect here: it is about TLS or logins inside Java"

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from srm_common.domain.settings.key import Key, Kind, Level
 from srm_common.domain.settings.table import KEYS
+from srm_common.settings_files.connections.registry_keys import REGISTRY_KEYS
 from srm_common.settings_files.fates import Fate, KeyFate, fates
-from srm_common.settings_files.registry_keys import REGISTRY_KEYS
 
 _INTRODUCTION = """\
 # Configuration

@@ -13,7 +13,7 @@ from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.findings import at_entry
-from srm_common.settings_files.providers import Providers
+from srm_common.settings_files.sources.providers import Providers
 
 # Keys that describe no flow but the installation: they stand in the file without a prefix.
 

@@ -16,7 +16,7 @@ from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.explanations import has_login, is_secret
-from srm_common.settings_files.providers import Providers
+from srm_common.settings_files.sources.providers import Providers
 
 _PARSED = (
     "transforms.python",

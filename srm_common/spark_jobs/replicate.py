@@ -21,8 +21,8 @@ from srm_common.errors import RunFailed, SrmError
 from srm_common.replication.spark.driver_pass import DriverPassRunner
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
-from srm_common.settings_files.airflow_connections import from_environment
 from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.settings_files.connections.airflow_connections import from_environment
 from srm_common.spark_jobs.stop_signals import STOPPED, StopSignals
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summary
 

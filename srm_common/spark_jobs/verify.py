@@ -20,8 +20,8 @@ from srm_common.errors import SrmError
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.replication.spark.spark_pass import spark_context
 from srm_common.replication.spark.spark_verification import SparkVerification
-from srm_common.settings_files.airflow_connections import from_environment
 from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.connections.airflow_connections import from_environment
 from srm_common.spark_jobs.stop_signals import STOPPED, StopSignals
 from srm_common.usecases.verification.kept_verification import verify_and_keep
 from srm_common.usecases.verification.shared_verification import SharedVerification, verify_task

@@ -21,10 +21,10 @@ from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError, SrmError
-from srm_common.settings_files.airflow_connections import AirflowConnection
-from srm_common.settings_files.client_keys import parse_jaas
-from srm_common.settings_files.connectors import connectors_of
-from srm_common.settings_files.properties import parse_properties
+from srm_common.settings_files.connections.airflow_connections import AirflowConnection
+from srm_common.settings_files.connections.client_keys import parse_jaas
+from srm_common.settings_files.conversion.connectors import connectors_of
+from srm_common.settings_files.sources.properties import parse_properties
 from srm_common.wire.keystores.certificates import java_name, java_subject, of_der, of_pem
 from srm_common.wire.keystores.java_stores import read_java_store
 from tests.fuzz.target import Target

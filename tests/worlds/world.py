@@ -13,7 +13,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.settings.layers import Entry
-from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from tests.faults.scenario import KEEPS_ITS_MARKERS
 from tests.kafka.flows import flow_between

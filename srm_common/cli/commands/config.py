@@ -17,9 +17,9 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.settings.table import KEYS
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.checks import findings
-from srm_common.settings_files.client_keys import CONNECTION_KEYS
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.settings_files.conversion import Tool, convert
+from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS
+from srm_common.settings_files.conversion.conversion import Tool, convert
 from srm_common.settings_files.explanations import Explainer, texts
 from srm_common.settings_files.findings import Finding, Severity
 

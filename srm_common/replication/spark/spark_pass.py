@@ -25,7 +25,7 @@ from srm_common.replication.spark.installed_pyspark import prefer_installed_pysp
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
 from srm_common.replication.spark.sql_pass import SqlPasses
-from srm_common.settings_files.secret_variables import none_inherited
+from srm_common.settings_files.sources.secret_variables import none_inherited
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

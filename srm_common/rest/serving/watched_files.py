@@ -11,7 +11,7 @@ from pathlib import Path
 
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.settings_files.configuration_files import configuration_files
+from srm_common.settings_files.sources.configuration_files import configuration_files
 
 #: Inode, time of change (ns) and size.
 Stamp = tuple[int, int, int]

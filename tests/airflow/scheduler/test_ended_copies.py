@@ -16,7 +16,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.kafka.state import driver_presence
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.run_folder import PREFIX
-from srm_common.settings_files.secret_variables import FILE
+from srm_common.settings_files.sources.secret_variables import FILE
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.java import temporary_folder

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.settings.layers import Entry
-from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from tests.kafka.flows import flow_between, prepare
 from tests.kafka.records import eventually, read_all

@@ -27,7 +27,7 @@ from srm_common.errors import AccessDenied
 from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
 from srm_common.usecases.flows.flow_clusters import FlowClusters

@@ -18,7 +18,7 @@ from srm_common.domain.settings.layers import Entry
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.links.certificates import certificate_end
 from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from tests.kafka.authority import Authority
 from tests.kafka.records import eventually

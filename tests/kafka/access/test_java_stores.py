@@ -22,7 +22,7 @@ from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.client.logins.security import connection_arguments
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
-from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import broker_settings
 from srm_common.wire.keystores.certificates import java_name

@@ -279,7 +279,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[LocalKafka]:
 
 def _logged_in(kafka: LocalKafka, kind: str) -> ClusterSettings:
     from srm_common.domain.settings.layers import Entry
-    from srm_common.settings_files.client_keys import cluster_settings
+    from srm_common.settings_files.connections.client_keys import cluster_settings
 
     written = {"bootstrap.servers": kafka.bootstrap_servers, **client_properties("srm", "srm-pw")}
     entries = {key: Entry(key, value, "here", 1) for key, value in written.items()}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.settings.table import KEYS
-from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT
 from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS, NO_EFFECT
 from srm_common.settings_files.reference import SAMPLE, configuration_reference
 
 #: Read for the sake of existing files; the page names what to write instead.

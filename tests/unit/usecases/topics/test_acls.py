@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
-from srm_common.settings_files.own_certificate import ConfiguredCertificate
+from srm_common.settings_files.connections.own_certificate import ConfiguredCertificate
 from srm_common.usecases.topics.acls import (
     OPEN_UNTIL_FIRST,
     AclPlan,

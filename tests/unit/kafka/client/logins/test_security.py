@@ -16,7 +16,7 @@ from srm_common.errors import ConfigError
 from srm_common.kafka.client.library import KafkaConnectionManager, KafkaSSLTransport, NetworkSelector
 from srm_common.kafka.client.librdkafka import silent_logger
 from srm_common.kafka.client.logins.security import connection_arguments, tls_context
-from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.settings_files.connections.client_keys import cluster_settings
 
 
 def handshake(client: ssl.SSLContext, certificate: Path, host: str) -> dict[str, object] | None:

@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 
 from srm_common.errors import ConfigError
-from srm_common.settings_files.client_keys import is_connection_key
-from srm_common.settings_files.connection_layers import ADDRESS, EVERY_CLIENT
-from srm_common.settings_files.properties import Draft, read_properties
-from srm_common.settings_files.strimzi import referenced
+from srm_common.settings_files.connections.client_keys import is_connection_key
+from srm_common.settings_files.connections.connection_layers import ADDRESS, EVERY_CLIENT
+from srm_common.settings_files.conversion.strimzi import referenced
+from srm_common.settings_files.sources.properties import Draft, read_properties
 
 KIND = "KafkaConnector"
 _CLASS = "connector.class"

@@ -8,7 +8,7 @@ from srm_common.domain.cluster import NO_AUTO_CREATION, ClusterSettings, Kerbero
 from srm_common.domain.flow.principals import login_principal
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
-from srm_common.settings_files.client_keys import cluster_settings, parse_jaas
+from srm_common.settings_files.connections.client_keys import cluster_settings, parse_jaas
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='u' password='hush';"
 

@@ -12,8 +12,8 @@ import yaml
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.settings_files.connectors import connectors_in
-from srm_common.settings_files.conversion import Conversion, Tool, convert
+from srm_common.settings_files.conversion.connectors import connectors_in
+from srm_common.settings_files.conversion.conversion import Conversion, Tool, convert
 
 _CLASSES = "org.apache.kafka.connect.mirror."
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

@@ -12,9 +12,16 @@ import pytest
 from srm_common.domain.flow import FlowName
 from srm_common.errors import ConfigError
 from srm_common.replication.driver.run_folder import run_folder
-from srm_common.settings_files import secret_variables
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.settings_files.secret_variables import FILE, WITHHELD, hand_over, none_inherited, variable, withheld
+from srm_common.settings_files.sources import secret_variables
+from srm_common.settings_files.sources.secret_variables import (
+    FILE,
+    WITHHELD,
+    hand_over,
+    none_inherited,
+    variable,
+    withheld,
+)
 
 BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 

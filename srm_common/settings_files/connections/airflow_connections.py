@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from srm_common.account import home_folder
 from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
-from srm_common.settings_files.secret_variables import variable
+from srm_common.settings_files.sources.secret_variables import variable
 
 VARIABLE_PREFIX = "AIRFLOW_CONN_"
 _DEFAULT_PORT = 9092

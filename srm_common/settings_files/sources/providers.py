@@ -13,8 +13,8 @@ from pathlib import Path
 
 from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
-from srm_common.settings_files.properties import read_properties
-from srm_common.settings_files.secret_variables import variable
+from srm_common.settings_files.sources.properties import read_properties
+from srm_common.settings_files.sources.secret_variables import variable
 
 _REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # ConfigTransformer.DEFAULT_PATTERN
 _CLASSES = {

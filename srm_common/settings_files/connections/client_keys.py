@@ -20,9 +20,9 @@ from srm_common.domain.cluster import (
 )
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
-from srm_common.settings_files.own_certificate import ConfiguredCertificate
-from srm_common.settings_files.registry_keys import REGISTRY_KEYS, registry_settings
-from srm_common.settings_files.tls_keys import Connection, tls_settings
+from srm_common.settings_files.connections.own_certificate import ConfiguredCertificate
+from srm_common.settings_files.connections.registry_keys import REGISTRY_KEYS, registry_settings
+from srm_common.settings_files.connections.tls_keys import Connection, tls_settings
 
 _TOKEN = re.compile(r"""\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s"';=]+)|([;=]))""")
 _ESCAPED = re.compile(r"\\(.)")

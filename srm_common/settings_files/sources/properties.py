@@ -204,7 +204,7 @@ _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "
 
 
 def property_line(key: str, value: str) -> str:
-    """``key = value`` as :func:`srm_common.settings_files.properties.parse_properties` reads it back."""
+    """``key = value`` as :func:`srm_common.settings_files.sources.properties.parse_properties` reads it back."""
     name = re.sub(r"([:=#! ])", r"\\\1", key.translate(_ESCAPED))
     text = value.translate(_ESCAPED)
     return f"{name} = \\{text}" if text.startswith(" ") else f"{name} = {text}" if text else f"{name} ="

@@ -11,12 +11,12 @@ import pytest
 
 from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.domain.flow import FlowName
-from srm_common.settings_files.airflow_connections import AirflowConnection, from_environment, variable_name
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.settings_files.secret_variables import hand_over
+from srm_common.settings_files.connections.airflow_connections import AirflowConnection, from_environment, variable_name
+from srm_common.settings_files.sources.secret_variables import hand_over
 
 BASE = "clusters = A, B\nA.connection = kafka_east\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 SECRET = {
     "conn_type": "kafka",
     "host": "east-1,east-2:9099",
@@ -127,7 +127,7 @@ def test_another_process_finds_it(tmp_path: Path, by_file: bool) -> None:
     assert ("hush" in str(handed_over)) is not by_file
     code = (
         "import sys; from pathlib import Path; from srm_common.settings_files.configuration import load_configuration; "
-        "from srm_common.settings_files.airflow_connections import from_environment; "
+        "from srm_common.settings_files.connections.airflow_connections import from_environment; "
         "flows = [load_configuration(Path(sys.argv[1]), from_environment).flow('A->B') for _ in range(2)]; "
         "print(*[flow.source.confluent['sasl.password'] for flow in flows], 'airflow' in sys.modules)"
     )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from srm_common.domain.cluster import Client
 from srm_common.domain.settings.layers import Entry, Layers, Scope
-from srm_common.settings_files.client_keys import is_connection_key
+from srm_common.settings_files.connections.client_keys import is_connection_key
 
 Side = Literal["source", "target"]
 #: Prefix of the form a connection setting has at a level -> entry; strongest first.

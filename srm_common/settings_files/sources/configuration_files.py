@@ -11,7 +11,7 @@ from srm_common.domain.flow import ARROW
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
-from srm_common.settings_files.properties import Property, read_properties
+from srm_common.settings_files.sources.properties import Property, read_properties
 
 # Kafka's Topic.LEGAL_CHARS: an alias is a part of topic names.
 _NOT_IN_TOPIC_NAMES = re.compile(r"[^a-zA-Z0-9._-]")

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from srm_common.errors import ConfigError
-from srm_common.settings_files.properties import Draft
+from srm_common.settings_files.sources.properties import Draft
 
 KIND = "KafkaMirrorMaker2"
 _SASL = {"plain": "PLAIN", "scram-sha-256": "SCRAM-SHA-256", "scram-sha-512": "SCRAM-SHA-512"}

@@ -14,8 +14,8 @@ from srm_common.domain.transforms.formats import Format, FormatKind
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.settings_files.conversion import Conversion, Tool, convert
-from srm_common.settings_files.properties import parse_properties, property_line
+from srm_common.settings_files.conversion.conversion import Conversion, Tool, convert
+from srm_common.settings_files.sources.properties import parse_properties, property_line
 
 JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 

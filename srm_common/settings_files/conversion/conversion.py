@@ -21,7 +21,7 @@ from srm_common.settings_files.configuration import CONNECTION, TARGETS
 from srm_common.settings_files.explanations import has_login, is_secret
 from srm_common.settings_files.findings import Finding, FindingCode
 from srm_common.settings_files.key_findings import key_findings
-from srm_common.settings_files.properties import (
+from srm_common.settings_files.sources.properties import (
     Draft,
     DraftEntry,
     comment,
@@ -61,11 +61,11 @@ def convert(path: Path, tool: Tool | None = None) -> Conversion:
     """Read another tool's configuration. Raises :class:`ConfigError`."""
     tool = tool or _tool_of(path)
     if tool is Tool.STRIMZI:
-        from srm_common.settings_files.strimzi import strimzi_draft
+        from srm_common.settings_files.conversion.strimzi import strimzi_draft
 
         draft = strimzi_draft(path)
     elif tool is Tool.CONNECT:
-        from srm_common.settings_files.connectors import connectors_draft
+        from srm_common.settings_files.conversion.connectors import connectors_draft
 
         draft = connectors_draft(path)
     else:
@@ -76,7 +76,7 @@ def convert(path: Path, tool: Tool | None = None) -> Conversion:
 
 
 def _tool_of(path: Path) -> Tool:
-    from srm_common.settings_files.connectors import connectors_in
+    from srm_common.settings_files.conversion.connectors import connectors_in
 
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
         return Tool.CONNECT if connectors_in(path) else Tool.STRIMZI

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.cluster import PemTexts, RegistrySettings
-from srm_common.settings_files.tls_keys import Connection, tls_settings
+from srm_common.settings_files.connections.tls_keys import Connection, tls_settings
 
 _PREFIX = "schema.registry."
 _URL = f"{_PREFIX}url"

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from srm_common.errors import ConfigError
-from srm_common.settings_files.properties import parse_properties, read_properties
+from srm_common.settings_files.sources.properties import parse_properties, read_properties
 
 
 def pairs(text: str) -> list[tuple[str, str]]:

@@ -1,0 +1,1 @@
+"""Connection settings of clusters and registries, translated from the words of the Java clients."""

@@ -1,0 +1,1 @@
+"""The configurations of other tools, converted to one properties file."""

@@ -1,0 +1,1 @@
+"""Where settings are read: properties files, config providers, variables of the environment."""
