@@ -43,7 +43,7 @@ def move_dags(config: str | Path | None = None) -> dict[str, DAG]:
     """``srm.failover``, ``srm.failback`` and ``srm.switch_direction``, for the flows of the configuration file, which
     is found, and refused, as by :func:`flow_dags`. A file without flows has none of them."""
     _drop_outdated()
-    from srm_common.airflow_bridge.move_dag_factory import build_move_dags
+    from srm_common.airflow_bridge.moves.move_dag_factory import build_move_dags
 
     return build_move_dags(config)
 
@@ -52,7 +52,7 @@ def verify_dags(config: str | Path | None = None) -> dict[str, DAG]:
     """``srm.verify``, for the flows of the configuration file, which is found, and refused, as by :func:`flow_dags`. A
     file without flows has none."""
     _drop_outdated()
-    from srm_common.airflow_bridge.verify_dag import build_verify_dags
+    from srm_common.airflow_bridge.verification.verify_dag import build_verify_dags
 
     return build_verify_dags(config)
 

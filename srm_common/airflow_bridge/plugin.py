@@ -44,7 +44,7 @@ class LazyApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if self._app is None:
-            from srm_common.airflow_bridge.web_app import airflow_app
+            from srm_common.airflow_bridge.web.web_app import airflow_app
 
             self._app, self._advertiser = airflow_app()
         await self._app(scope, receive, send)

@@ -24,8 +24,8 @@ VARIABLE = "SRM_PRELOAD"
 _PACKAGE = "srm_common"
 _DAG_MODULES = (
     "srm_common.airflow_bridge.dag_factory",
-    "srm_common.airflow_bridge.move_dag_factory",
-    "srm_common.airflow_bridge.verify_dag",
+    "srm_common.airflow_bridge.moves.move_dag_factory",
+    "srm_common.airflow_bridge.verification.verify_dag",
 )
 #: What tasks import when they run.
 _TASK_MODULES = (

@@ -14,7 +14,7 @@ from srm_common.errors import AirflowError
 from srm_common.rest.ports import Right
 
 if TYPE_CHECKING:
-    from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
+    from srm_common.airflow_bridge.web.airflow_scheduler import AirflowScheduler
 
 pytestmark = pytest.mark.airflow
 
@@ -54,7 +54,7 @@ def _database(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path, airfl
 
 @pytest.fixture
 def scheduler() -> AirflowScheduler:
-    from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
+    from srm_common.airflow_bridge.web.airflow_scheduler import AirflowScheduler
 
     return AirflowScheduler()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from srm_common.airflow_bridge.move_tasks import MODE_TITLES, move_specs
+from srm_common.airflow_bridge.moves.move_tasks import MODE_TITLES, move_specs
 from srm_common.airflow_bridge.params import MoveParams, RunParams, VerifyParams
 from srm_common.domain.flow import FlowName
 from srm_common.domain.moving.moves import MoveKind, MoveMode, StepName

@@ -181,7 +181,7 @@ def test_a_move_of_somebody_elses_flow_is_not_told(stage: Stage) -> None:
 
 
 def test_the_steps_are_those_of_the_dags() -> None:
-    from srm_common.airflow_bridge.move_tasks import move_specs
+    from srm_common.airflow_bridge.moves.move_tasks import move_specs
     from srm_common.rest.v2.moves import TASKS, Kind
 
     for spec in move_specs():

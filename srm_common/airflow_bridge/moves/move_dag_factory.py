@@ -1,5 +1,5 @@
-"""From the moves of :mod:`srm_common.airflow_bridge.move_tasks` to DAGs. Parsing reads one properties file, as for the
-DAGs of flows."""
+"""From the moves of :mod:`srm_common.airflow_bridge.moves.move_tasks` to DAGs. Parsing reads one properties file, as
+for the DAGs of flows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
 from srm_common.airflow_bridge.dag_factory import START_DATE
-from srm_common.airflow_bridge.move_operators import (
+from srm_common.airflow_bridge.moves.move_operators import (
     ConfirmOperator,
     LastPassOperator,
     MoveReportOperator,
     MoveStepOperator,
     ResumeOperator,
 )
-from srm_common.airflow_bridge.move_tasks import (
+from srm_common.airflow_bridge.moves.move_tasks import (
     MODE_TITLES,
     RETRY_DELAY,
     STEP_TIMEOUT,

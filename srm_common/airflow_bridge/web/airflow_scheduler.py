@@ -1,6 +1,6 @@
 """The scheduler, seen from inside Airflow's API server: DAGs, runs and variables of its own database.
 
-Airflow keeps these modules to itself and may change them; this file and :mod:`srm_common.airflow_bridge.web_app`
+Airflow keeps these modules to itself and may change them; this file and :mod:`srm_common.airflow_bridge.web.web_app`
 are the only ones that know them.
 """
 

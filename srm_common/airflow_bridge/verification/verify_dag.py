@@ -12,7 +12,7 @@ from airflow.sdk import DAG, Param, get_parsing_context
 from srm_common.airflow_bridge.configuration_path import configuration_path
 from srm_common.airflow_bridge.dag_factory import START_DATE
 from srm_common.airflow_bridge.flow_tasks import pool_of
-from srm_common.airflow_bridge.verify_operator import VerifyOperator
+from srm_common.airflow_bridge.verification.verify_operator import VerifyOperator
 from srm_common.domain.verification.verification import Against
 from srm_common.settings_files.configuration import load_configuration
 

@@ -1,7 +1,7 @@
 """The caller, by Airflow's authentication, and the caller's permissions in Airflow.
 
 Airflow mounts apps of plugins without a login of their own, and keeps the modules that know about logins to itself:
-they may change. This file and :mod:`srm_common.airflow_bridge.airflow_scheduler` are the only ones that know them.
+they may change. This file and :mod:`srm_common.airflow_bridge.web.airflow_scheduler` are the only ones that know them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials
 from fastapi.security.utils import get_authorization_scheme_param
 
-from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
 from srm_common.airflow_bridge.configuration_path import configuration_path
+from srm_common.airflow_bridge.web.airflow_scheduler import AirflowScheduler
 from srm_common.domain.filters.flow_filters import variable_name
 from srm_common.domain.flow import FlowName
 from srm_common.errors import ConfigError, StoreError

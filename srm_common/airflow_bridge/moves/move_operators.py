@@ -14,7 +14,7 @@ from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
 from srm_common.airflow_bridge.failures import translate_errors
-from srm_common.airflow_bridge.flow_schedule import FlowSchedule
+from srm_common.airflow_bridge.moves.flow_schedule import FlowSchedule
 from srm_common.airflow_bridge.params import MoveParams
 from srm_common.airflow_bridge.variables import flow_now
 from srm_common.domain.flow import FlowName

@@ -1,0 +1,1 @@
+"""The DAGs that move consumer groups: failover, failback, change of direction."""

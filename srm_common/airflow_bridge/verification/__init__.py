@@ -1,0 +1,1 @@
+"""The DAG ``srm.verify``, which proves the copies of a flow."""
