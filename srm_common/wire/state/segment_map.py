@@ -13,7 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import overload
 
-from srm_common.domain.offsets.segments import LEAST_SEGMENTS, MOST_BODY_BYTES, Candidate, Segment, groups, joined
+from srm_common.domain.offsets.joined_segments import LEAST_SEGMENTS, MOST_BODY_BYTES, Candidate, groups, joined
+from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation, Unmapped, translate
 from srm_common.errors import CorruptRecord
 from srm_common.wire.state.plain_records import Headers

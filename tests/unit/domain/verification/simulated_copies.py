@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import batch_term, fingerprint_of, offset_factor
+from srm_common.domain.offsets.joined_segments import joined
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, in_a_row, joined
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, in_a_row
 from srm_common.domain.verification.copy_batch import CopyBatch
 from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
 from srm_common.domain.verification.differences import DifferenceKind, Findings

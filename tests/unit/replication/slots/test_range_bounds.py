@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from srm_common.domain.offsets.segments import Candidate, groups, joined
+from srm_common.domain.offsets.joined_segments import Candidate, groups, joined
 from srm_common.domain.offsets.translation import translate
 from srm_common.testing import FakeCluster
 from srm_common.wire.batches.batch import CONTROL

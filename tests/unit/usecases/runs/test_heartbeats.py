@@ -9,7 +9,8 @@ from confluent_kafka import Producer
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.names import segments_topic
-from srm_common.domain.offsets.segments import OffsetSpan, Segment, joined
+from srm_common.domain.offsets.joined_segments import joined
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.kafka.state.heartbeat_log import arrival_ms
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
