@@ -11,7 +11,7 @@ from srm_common.domain.health.health import Alarm, Health, Help
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.rest import schemas
+from srm_common.rest import schemas, topic_schemas
 from srm_common.store.rows import GroupRow, PartitionRow, RunRow, TopicRow
 
 #: A run takes its time, so reports come later than the schedule says.
@@ -89,8 +89,8 @@ def run(row: RunRow, url: str | None = None) -> schemas.Run:
     return schemas.Run(**{**asdict(row), **lag(row.lag)}, state="done" if row.ok else "failed", url=url)
 
 
-def topic(row: TopicRow) -> schemas.Topic:
-    return schemas.Topic(
+def topic(row: TopicRow) -> topic_schemas.Topic:
+    return topic_schemas.Topic(
         topic=row.topic,
         remote_topic=row.remote_topic,
         partitions=row.partitions,
@@ -109,8 +109,10 @@ def topic(row: TopicRow) -> schemas.Topic:
     )
 
 
-def partition(row: PartitionRow, verified: schemas.PartitionVerification | None = None) -> schemas.Partition:
-    shown = schemas.Partition.model_validate(row, from_attributes=True)
+def partition(
+    row: PartitionRow, verified: topic_schemas.PartitionVerification | None = None
+) -> topic_schemas.Partition:
+    shown = topic_schemas.Partition.model_validate(row, from_attributes=True)
     percentiles = {f"latency_ms_{name}": value for name, value in row.latency_percentiles.items()}
     lag_ms = row.reported_ms if row.lag_ms is None else row.lag_ms
     return shown.model_copy(update={**percentiles, "lag_ms": lag_ms, "verified": verified})
@@ -118,7 +120,7 @@ def partition(row: PartitionRow, verified: schemas.PartitionVerification | None 
 
 def verified(
     table: Mapping[str, Any], wanted: Collection[TopicPartition]
-) -> dict[TopicPartition, schemas.PartitionVerification]:
+) -> dict[TopicPartition, topic_schemas.PartitionVerification]:
     """Of ``results_table()``, the rows of the partitions that are ``wanted``."""
     out = {}
     for row in table.get("rows", ()):
@@ -127,7 +129,7 @@ def verified(
         if place not in wanted:
             continue
         first = one["difference"]
-        out[place] = schemas.PartitionVerification(
+        out[place] = topic_schemas.PartitionVerification(
             verdict=one["verdict"],
             checked_ms=one["checked_ms"],
             against=one["against"],
@@ -142,9 +144,9 @@ def verified(
     return out
 
 
-def _difference(found: Mapping[str, Any]) -> schemas.Difference:
+def _difference(found: Mapping[str, Any]) -> topic_schemas.Difference:
     offsets = ("downstream_first", "downstream_last", "upstream_first", "upstream_last")
-    return schemas.Difference(
+    return topic_schemas.Difference(
         kind=found["kind"], sentence=found["sentence"], **{name: _offset(found[name]) for name in offsets}
     )
 

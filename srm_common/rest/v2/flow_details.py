@@ -13,17 +13,8 @@ from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import responses
 from srm_common.rest.flow_dependency import ExistingFlow
 from srm_common.rest.query_parameters import Limit, Offset, RangeDep, Search, now_ms, shown, topic_row
-from srm_common.rest.schemas import (
-    Decision,
-    DecisionList,
-    GroupList,
-    PartitionList,
-    PlanAnswer,
-    PlannedAction,
-    RunList,
-    TopicDetail,
-    TopicList,
-)
+from srm_common.rest.schemas import Decision, DecisionList, GroupList, PlanAnswer, PlannedAction, RunList
+from srm_common.rest.topic_schemas import PartitionList, TopicDetail, TopicList
 from srm_common.store.metrics_store import TopicOrder
 from srm_common.store.rows import Document
 

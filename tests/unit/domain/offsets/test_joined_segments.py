@@ -25,8 +25,6 @@ from tests.examples import examples
 from tests.unit.domain.offsets.current_map import current_map
 from tests.unit.domain.offsets.test_translation import Copy, copies, offset_of
 
-UNLIMITED = 1 << 40
-
 
 def chosen(segments: Sequence[Segment], least: int = 4) -> list[list[int]]:
     candidates = (
