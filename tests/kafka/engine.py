@@ -18,8 +18,9 @@ from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
 from srm_common.domain.topic_partition import TopicPartition as Place
-from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import DifferenceKind
+from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.committed_log import read_committed
 from srm_common.kafka.state.segment_log import SegmentLog

@@ -22,37 +22,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, offset_factor
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_offsets
 from srm_common.domain.verification.copy_batch import BatchRow, CopyBatch
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.map_gaps import GapKind, MapGap, gap_behind
+from srm_common.domain.verification.unmapped_batches import CopyTraits, UnmappedBatches
 
-#: So many batches at least, and twice as many at most, are remembered to tell one that is there twice from others that
-#: the flow did not write.
-_REMEMBERED = 10_000
 _ABORTED = "their transaction was aborted, though the map was committed with it"
-
-
-@dataclass(frozen=True, slots=True)
-class CopyTraits:
-    """What is known of the copy besides its log.
-
-    ``compacted``: by its ``cleanup.policy``. ``recompressed``: its ``compression.type`` is not ``producer``.
-    ``both_ways``: a flow in the other direction copies what is written to it (start position ``opposite``).
-    ``shared``: other flows write to it, too. ``exactly_once``: chunks are transactions. ``position``: next upstream
-    offset to copy, and ``copied_to`` what was copied, as committed, None where that is not known.
-    """
-
-    compacted: bool = False
-    recompressed: bool = False
-    shared: bool = False
-    both_ways: bool = False
-    exactly_once: bool = True
-    position: int | None = None
-    copied_to: CopiedTo | None = None
 
 
 @dataclass(slots=True)
@@ -72,18 +50,6 @@ class _Open:
     holes: list[tuple[int, int]] = field(default_factory=list)
     #: Digest and content by producer: of one only, unless others wrote in between.
     sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Others:
-    """Records that others wrote between two segments, where the map tells nothing of so many upstream offsets either
-    (``untold``, from ``upstream`` on)."""
-
-    upstream: int
-    untold: int
-    first: int
-    last: int = -1
-    records: int = 0
 
 
 class CopyComparison:
@@ -116,13 +82,7 @@ class CopyComparison:
         self._gap = MapGap(GapKind.UNKNOWN)
         self._lost: Difference | None = None
         self._of_lost = 0
-        #: Offsets of batches by their terms: of the newest, and of those before.
-        self._recent: dict[int, int] = {}
-        self._older: dict[int, int] = {}
-        self._stray: Difference | None = None
-        self._others: _Others | None = None
-        #: Producers of the segment before, with their epochs: whatever else has both is the flow's, too.
-        self._writers: frozenset[tuple[int, int]] = frozenset()
+        self._unmapped = UnmappedBatches(self.findings, traits)
         #: Everything before this offset of the copy was shown.
         self._shown = -1
         self._advance()
@@ -158,7 +118,7 @@ class CopyComparison:
         """Batches from ``first`` on that follow one another without a hole, and end here at the latest, may be taken by
         :meth:`take_row`; 0 where they have to be taken one by one."""
         now = self._segment_at(first)
-        if now is None or first != now.at or self._stray or self._others or self._lost:
+        if now is None or first != now.at or self._unmapped.waiting or self._lost:
             return 0
         run = self._run_at(now, first)
         return 0 if run.foreign or first < run.downstream else min(run.downstream_end, now.end, self._log.end)
@@ -171,9 +131,7 @@ class CopyComparison:
         now.at = row.next_offset
         digest, content = now.sums.get(row.producer, (0, 0))
         now.sums[row.producer] = digest + row.digest, content + row.content
-        self._recent.update(row.terms)
-        if len(self._recent) > _REMEMBERED:
-            self._older, self._recent = self._recent, {}
+        self._unmapped.remember(row.terms)
         self._shown = max(self._shown, row.next_offset)
 
     def finish(self) -> Findings:
@@ -181,17 +139,17 @@ class CopyComparison:
         while self._open is not None:
             self._close(self._open)
         self._tell_lost()
-        self._tell_stray()
-        self._tell_others()
+        self._unmapped.end_stray()
+        self._unmapped.end_others()
         return self.findings
 
     # ---- batches
 
     def _inside(self, now: _Open, batch: CopyBatch) -> None:
-        self._tell_stray()
+        self._unmapped.end_stray()
         if batch.base_offset >= now.start:
             self._tell_lost()
-            self._tell_others()
+            self._unmapped.end_others()
         first, end = batch.base_offset, batch.next_offset
         run = self._run_at(now, first)
         if batch.term is None:
@@ -219,7 +177,7 @@ class CopyComparison:
         now.thinned = now.thinned or batch.thinned or batch.records != end - batch.base_offset
         digest, content = now.sums.get(batch.producer, (0, 0))
         now.sums[batch.producer] = digest + batch.term * offset_factor(first), content + batch.term
-        self._remember(batch.term, first)
+        self._unmapped.remember({batch.term: first})
 
     def _goes_on(self, now: _Open, end: int) -> bool:
         """Whether a batch that reaches beyond its run fills the ones behind it, as merged batches with holes do."""
@@ -253,62 +211,8 @@ class CopyComparison:
             return
         if self._open is None and not self._traits.exactly_once:
             return  # a chunk may be on its way without a transaction
-        first, last = batch.base_offset, batch.next_offset - 1
-        following, before = self._open, self._before
-        until = self._traits.position if following is None else following.segment.upstream_start
-        # A flow that is turned round begins behind what was written at its target meanwhile.
-        left_out = gap.kind is GapKind.UNKNOWN or (self._traits.both_ways and gap.kind is GapKind.NOTHING)
-        untold = until - before.upstream_end if left_out and until is not None else 0
-        if untold > 0 and batch.producer not in self._writers:
-            self._count_others(batch, before.upstream_end, untold)
-            return
-        if untold > 0 and gap.kind is GapKind.UNKNOWN:
-            stray = Difference(
-                DifferenceKind.UNMAPPED, first, last, before.upstream_end, before.upstream_end + untold - 1
-            )
-        elif batch.term is not None and (first_at := self._seen(batch.term)) is not None:
-            detail = f"it was committed at offset {first_at}"
-            stray = Difference(DifferenceKind.DOUBLED, first, last, detail=detail)
-        elif self._traits.shared:
-            self.findings.foreign += batch.records
-            return
-        else:
-            stray = Difference(DifferenceKind.FOREIGN, first, last)
-        waiting = self._stray
-        if waiting is not None and waiting.kind is stray.kind and stray.kind is not DifferenceKind.DOUBLED:
-            self._stray = replace(waiting, downstream_last=last)
-        else:
-            self._tell_stray()
-            self._stray = stray
-
-    def _count_others(self, batch: CopyBatch, upstream: int, untold: int) -> None:
-        others = self._others
-        if others is None:
-            others = self._others = _Others(upstream, untold, batch.base_offset)
-        others.last = batch.next_offset - 1
-        others.records += batch.records
-
-    def _tell_others(self) -> None:
-        """The next segment begins, or the log ends: whether all that others wrote can be of that stretch."""
-        others, self._others = self._others, None
-        if others is None:
-            return
-        if others.records <= others.untold:
-            self.findings.leave(NotProved.NOT_COPIED, others.records)
-        elif self._traits.shared:
-            self.findings.foreign += others.records
-        else:
-            detail = f"{others.records} records, of a stretch of {others.untold} offsets at the most"
-            last = others.upstream + others.untold - 1
-            self.findings.add(
-                Difference(DifferenceKind.FOREIGN, others.first, others.last, others.upstream, last, detail)
-            )
-
-    def _tell_stray(self) -> None:
-        """What lies between two segments is one difference."""
-        if self._stray is not None:
-            self.findings.add(self._stray)
-            self._stray = None
+        until = self._traits.position if self._open is None else self._open.segment.upstream_start
+        self._unmapped.take(batch, gap.kind, self._before.upstream_end, until)
 
     def _foreign(self, batch: CopyBatch) -> None:
         """A batch between the runs of a segment: while the chunk was written, so was it."""
@@ -316,15 +220,6 @@ class CopyComparison:
             self.findings.foreign += batch.records
         else:
             self.findings.add(Difference(DifferenceKind.FOREIGN, batch.base_offset, batch.next_offset - 1))
-
-    def _remember(self, term: int, offset: int) -> None:
-        self._recent[term] = offset
-        if len(self._recent) > _REMEMBERED:
-            self._older, self._recent = self._recent, {}
-
-    def _seen(self, term: int) -> int | None:
-        found = self._recent.get(term)
-        return self._older.get(term) if found is None else found
 
     # ---- segments
 
@@ -386,8 +281,8 @@ class CopyComparison:
     def _close(self, now: _Open) -> None:
         """All batches of a segment were seen."""
         self._tell_lost()
-        self._tell_stray()
-        self._tell_others()
+        self._unmapped.end_stray()
+        self._unmapped.end_others()
         segment, findings, log = now.segment, self.findings, self._log
         records = sum(run.length for run in segment.runs if not run.foreign)
         if segment.downstream_end > log.start:
@@ -405,7 +300,7 @@ class CopyComparison:
             self._report_holes(now)
             self._compare_sums(now, records)
         self._before = segment
-        self._writers = frozenset(now.sums) if segment.fingerprint is not None else frozenset()
+        self._unmapped.writers = frozenset(now.sums) if segment.fingerprint is not None else frozenset()
         self._advance()
 
     def _report_holes(self, now: _Open) -> None:

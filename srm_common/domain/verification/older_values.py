@@ -18,11 +18,11 @@ from typing import NamedTuple
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
-from srm_common.domain.verification.copy_comparison import CopyTraits
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.verification.map_gaps import GapKind, gap_behind
 from srm_common.domain.verification.named_keys import NamedKeys
 from srm_common.domain.verification.source_comparison import ComparedBatch, LogRecord
+from srm_common.domain.verification.unmapped_batches import CopyTraits
 
 #: With so many differences the rest is not looked at.
 _MOST = 10_000

@@ -13,7 +13,6 @@ from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import PredicateKind, Step
 from srm_common.domain.transforms.statements import statement_for
-from srm_common.domain.verification.copy_comparison import CopyTraits
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.named_keys import NamedKeys
 from srm_common.domain.verification.newest_values import NewestValues, compare_newest
@@ -28,6 +27,7 @@ from srm_common.domain.verification.source_comparison import (
     shared_stretches,
     stretches,
 )
+from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.errors import ClusterError, CorruptBatch, UnreachableCluster
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.client.protocol.buffers import Lease

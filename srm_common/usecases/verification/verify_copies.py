@@ -15,9 +15,10 @@ from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
-from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.verification.tasks import WHOLE, MapStretch
+from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.domain.verification.verification import (
     Against,
     Evidence,

@@ -13,8 +13,9 @@ from srm_common.domain.offsets.joined_segments import joined
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, in_a_row
 from srm_common.domain.verification.copy_batch import CopyBatch
-from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import DifferenceKind, Findings
+from srm_common.domain.verification.unmapped_batches import CopyTraits
 
 FLOW, OTHER = (1000, 0), (7, 3)
 

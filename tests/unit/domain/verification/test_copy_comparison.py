@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, build_segment
-from srm_common.domain.verification.copy_comparison import CopyComparison, CopyTraits
+from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
+from srm_common.domain.verification.unmapped_batches import CopyTraits
 from tests.unit.domain.verification.simulated_copies import (
     FAULTS,
     FLOW,
