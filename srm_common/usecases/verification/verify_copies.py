@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from srm_common import __version__
-from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicState
 from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.verification.tasks import WHOLE, MapStretch
@@ -26,17 +24,16 @@ from srm_common.domain.verification.verification import (
     Verification,
     VerificationScope,
 )
-from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.links.link import LATEST, ClusterLink
+from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, UnreachableCluster
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.mapped_log import read_mapped
-from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.source_offsets import SourceOffsets, next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.verification.committed_offsets import CommittedOffsets
 from srm_common.usecases.verification.compare_with_source import CopyToCompare, SourceOfCopies
+from srm_common.usecases.verification.existing_copies import ExistingCopy, existing_copies
 from srm_common.wire.batches.batch import SourceBatch
 from srm_common.wire.batches.batch_terms import batch_row, copy_batch
 from srm_common.wire.state.segment_map import SegmentMap
-from srm_common.wire.state.segments import segment_partition
 
 _LISTING_SECONDS = 30.0
 _SETTLING_SECONDS = 10.0
@@ -63,18 +60,6 @@ class CopiesToShare:
 
 #: Whether it had all of them compared; if not, this process does so.
 Share = Callable[[CopiesToShare], bool]
-
-
-@dataclass(frozen=True)
-class _Copy:
-    """A copy that can be compared; ``upstream`` is the name at the source."""
-
-    upstream: str
-    name: str
-    partitions: int
-    traits: CopyTraits
-    expires: bool
-    same_times: bool
 
 
 def verify_copies(
@@ -142,10 +127,7 @@ class _Verifying:
         self._show_keys = show_keys
         self._results: list[PartitionVerified] = []
         self._faults: list[str] = []
-        #: Next upstream offsets to copy, as committed.
-        self._positions = SourceOffsets()
-        #: Partitions of the segments topic that were read once more; None where a transaction is open.
-        self._settled: dict[int, SegmentLog | None] = {}
+        self._committed = CommittedOffsets(clusters)
 
     def go(self) -> Verification:
         clusters, flow = self._clusters, self._clusters.flow
@@ -156,7 +138,10 @@ class _Verifying:
             for topic, record in known.of_flow(flow.name).items()
             if record.state is not TopicState.CLAIMED and self._chosen(topic)
         }
-        copies, topic_ids = self._copies(known, records)
+        existing = existing_copies(clusters, known, records)
+        for topic, (name, kind) in existing.gone.items():
+            self._gone(topic, name, kind)
+        copies = existing.copies
         places = {
             TopicPartition(one.name, number): TopicPartition(one.upstream, number)
             for one in copies.values()
@@ -175,7 +160,7 @@ class _Verifying:
             flow.digest,
             next((one.upstream_cluster_id for one in records.values()), ""),
             clusters.target.admin.cluster_id(),
-            topic_ids,
+            existing.topic_ids,
             {topic: one.upstream_topic_id for topic, one in records.items() if one.upstream_topic_id != NO_TOPIC_ID},
         )
         self._results.sort(key=lambda one: (one.topic, one.partition))
@@ -190,43 +175,13 @@ class _Verifying:
             tuple(self._faults),
         )
 
-    def _copies(
-        self, known: TopicRecords, records: Mapping[str, TopicRecord]
-    ) -> tuple[dict[str, _Copy], dict[str, str]]:
-        """By upstream name; and the ids of the copies by theirs. What is gone or another topic is a result at once."""
-        flow, admin = self._clusters.flow, self._clusters.target.admin
-        wanted = sorted({one.downstream_topic for one in records.values()} & admin.topics().partitions.keys())
-        facts, settings = admin.describe_topics(wanted), admin.topic_settings(wanted)
-        rules = StartRules(flow.start_positions, flow.auto_offset_reset)
-        out: dict[str, _Copy] = {}
-        for topic, record in sorted(records.items()):
-            name = record.downstream_topic
-            if name not in facts or name not in settings:
-                self._gone(topic, name, DifferenceKind.DELETED)
-                continue
-            if record.downstream_topic_id not in (NO_TOPIC_ID, facts[name].topic_id):
-                self._gone(topic, name, DifferenceKind.RECREATED)
-                continue
-            own = {key: one.value or "" for key, one in settings[name].items()}
-            policy = own.get("cleanup.policy", "")
-            traits = CopyTraits(
-                compacted="compact" in policy,
-                recompressed=own.get("compression.type", "producer") != "producer",
-                shared=len(known.feeding(name)) > 1,
-                both_ways=rules.of(topic)[0].kind is StartKind.OPPOSITE,
-                exactly_once=flow.exactly_once,
-            )
-            same_times = own.get("message.timestamp.type") != "LogAppendTime"
-            out[topic] = _Copy(topic, name, facts[name].partitions, traits, "delete" in policy, same_times)
-        return out, {name: one.topic_id for name, one in facts.items()}
-
     def _gone(self, topic: str, name: str, kind: DifferenceKind) -> None:
         findings = Findings()
         findings.add(Difference(kind, -1, -1))
         self._done(PartitionVerified(topic, 0, name, findings, checked_ms=self._clusters.now_ms()))
 
     def _compare_all(
-        self, link: ClusterLink, copies: Mapping[str, _Copy], places: Mapping[TopicPartition, TopicPartition]
+        self, link: ClusterLink, copies: Mapping[str, ExistingCopy], places: Mapping[TopicPartition, TopicPartition]
     ) -> None:
         # The logs first: what is committed between the two looks is in the map then, or MirrorMaker 2 has stored it.
         starts, faults = link.start_offsets(places, timeout_seconds=_LISTING_SECONDS)
@@ -235,7 +190,7 @@ class _Verifying:
         if self._scope.since_ms is not None:
             since, yet = link.offsets_at(places, self._scope.since_ms, timeout_seconds=_LISTING_SECONDS)
             more |= yet
-        self._positions = next_offsets(self._clusters.target.reader, self._clusters.flow.name)
+        self._committed.read()
         unseen = {upstream: place for place, upstream in places.items()}
         for place, fault in (faults | more).items():
             self._without_log(copies, unseen.pop(places[place]), places[place], fault)
@@ -255,14 +210,14 @@ class _Verifying:
             self._done(self._result(upstream, copy, log, self._unmapped(upstream, log), None))
 
     def _without_log(
-        self, copies: Mapping[str, _Copy], copy: TopicPartition, upstream: TopicPartition, fault: str
+        self, copies: Mapping[str, ExistingCopy], copy: TopicPartition, upstream: TopicPartition, fault: str
     ) -> None:
         self._done(self._result(upstream, copy, LogRange(-1, -1), Findings(), fault))
 
     def _compare(
         self,
         link: ClusterLink,
-        copy: _Copy,
+        copy: ExistingCopy,
         upstream: TopicPartition,
         place: TopicPartition,
         found: SegmentMap,
@@ -276,8 +231,8 @@ class _Verifying:
         findings = Findings()
         fault = None
         try:
-            copied_to = self._copied_to(upstream, found)
-            traits = replace(copy.traits, position=self._positions.get(upstream), copied_to=copied_to)
+            copied_to = self._committed.copied_to(upstream, found)
+            traits = replace(copy.traits, position=self._committed.position(upstream), copied_to=copied_to)
             highs, unlisted = link.end_offsets([place], committed=False, timeout_seconds=_LISTING_SECONDS)
             if place not in highs:
                 raise UnreachableCluster(unlisted[place])
@@ -305,30 +260,10 @@ class _Verifying:
             fault = str(error)
         self._done(self._result(upstream, place, log, findings, fault))
 
-    def _copied_to(self, upstream: TopicPartition, found: SegmentMap | None) -> CopiedTo | None:
-        """What the flow has committed; None where that is not known, or the map may be about to tell more: the markers
-        of a transaction do not reach all state topics at once."""
-        known = self._positions.copied_to.get(upstream)
-        if known is None or _reaches(found, known):
-            return known
-        reader, topic = self._clusters.target.reader, names.segments_topic(self._clusters.flow.name.source)
-        partitions = range(reader.partitions(topic))
-        home = segment_partition(*upstream, len(partitions))
-        if home not in self._settled:
-            try:
-                reader.stable_ends(topic, [home], _SETTLING_SECONDS)
-            except StateUnavailable:
-                self._settled[home] = None
-            else:
-                again = self._settled[home] = self._clusters.target.segment_log(topic)
-                again.read_new(reader.offsets(topic, partitions, LATEST))
-        settled = self._settled[home]
-        return None if settled is None or _reaches(settled.complete_map(*upstream), known) else known
-
     def _unmapped(self, upstream: TopicPartition, log: LogRange) -> Findings:
         """Of a partition that the map does not tell of."""
         findings = Findings()
-        known = self._copied_to(upstream, None)
+        known = self._committed.copied_to(upstream, None)
         if known is not None and log.start < known.downstream_end <= log.end:
             findings.add(Difference(DifferenceKind.UNMAPPED, log.start, known.downstream_end - 1))
         return findings
@@ -433,14 +368,6 @@ class _Shown:
         if row.size:
             self._comparison.take_row(row)
         return row.size, row.next_offset
-
-
-def _reaches(found: SegmentMap | None, copied_to: CopiedTo) -> bool:
-    """Whether a map tells of all that was committed, or cannot be read there."""
-    try:
-        return found is not None and found[-1].downstream_end >= copied_to.downstream_end
-    except CorruptRecord:
-        return True
 
 
 def _end(found: SegmentMap, number: int) -> int:
