@@ -28,24 +28,26 @@ from srm_common.rest.prometheus.exposition import (
 from srm_common.rest.prometheus.series import (
     ALARM,
     BUILD_INFO,
-    BYTES,
     FLOW_LATENCY,
     FLOW_SERIES,
     GROUP_SERIES,
     HEALTH,
     HEARTBEAT_LATENCY,
     HEARTBEAT_WRITTEN,
+    SCHEDULER_UP,
+    STORE_UP,
+    FlowFigures,
+    average,
+)
+from srm_common.rest.prometheus.topic_series import (
+    BYTES,
     LAG,
     LATENCY_AVG,
     LATENCY_MAX,
     LATENCY_MIN,
     PARTITION_SERIES,
     RECORDS,
-    SCHEDULER_UP,
-    STORE_UP,
     TOPIC_SERIES,
-    FlowFigures,
-    average,
 )
 from srm_common.store.rows import GroupRow, PartitionRow, TopicRow
 

@@ -25,7 +25,8 @@ from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.ports import Caller, Right
 from srm_common.rest.prometheus.exposition import CONTENT_TYPE
 from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
-from srm_common.rest.prometheus.series import TOPIC_METRICS, FlowFigures
+from srm_common.rest.prometheus.series import FlowFigures
+from srm_common.rest.prometheus.topic_series import TOPIC_METRICS
 from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.service_settings import ServiceSettings, service_settings
 

@@ -1,4 +1,4 @@
-"""The series that Prometheus can have of a flow: one table for flows, groups, topics and partitions each.
+"""The series that Prometheus can have of a flow and its groups.
 
 Times and durations are in seconds, as Prometheus wants them; those named as MirrorMaker 2 names them in milliseconds.
 """
@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import Alarm, Health
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import PERCENTILES, Stats
+from srm_common.domain.metrics.stats import Stats
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.rest.prometheus.exposition import LatencySeries, Series
 from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, TopicRow
@@ -35,7 +34,7 @@ class FlowFigures:
     names_formats: Collection[str] = ("legacy",)
 
 
-def _seconds(ms: float | None) -> float | None:
+def seconds(ms: float | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
@@ -47,25 +46,12 @@ def _history(value: Callable[[FlowHistory], float | None]) -> Callable[[FlowFigu
     return lambda flow: None if flow.row is None else value(flow.row.history)
 
 
-def _most(lag: Amount | None) -> int | None:
+def most(lag: Amount | None) -> int | None:
     return None if lag is None else lag.most
 
 
 def average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]:
     return lambda one: None if metric not in one.stats else one.stats[metric].avg
-
-
-def _longest(topic: TopicRow) -> float | None:
-    found = topic.stats.get(Metric.REPLICATION_LATENCY)
-    return None if found is None else _seconds(found.max)
-
-
-def _percentile(share: float) -> Callable[[TopicRow], float | None]:
-    def value(topic: TopicRow) -> float | None:
-        found = topic.stats.get(Metric.REPLICATION_LATENCY)
-        return None if found is None else _seconds(found.percentile(share))
-
-    return value
 
 
 def _duration(row: FlowRow) -> float | None:
@@ -74,7 +60,7 @@ def _duration(row: FlowRow) -> float | None:
 
 
 def _skew(cluster: str) -> Callable[[FlowRow], float | None]:
-    return lambda row: _seconds((row.clock or {}).get(f"{cluster}_ms"))
+    return lambda row: seconds((row.clock or {}).get(f"{cluster}_ms"))
 
 
 BUILD_INFO: Series[int] = Series("srm_build_info", "The version of the service; always 1.", int)
@@ -85,27 +71,27 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
         "srm_flow_health_since_timestamp_seconds",
         "Since when the flow is in its state of health.",
-        lambda flow: _seconds(flow.health.since_ms),
+        lambda flow: seconds(flow.health.since_ms),
     ),
     Series(
         "srm_flow_reported_timestamp_seconds",
         "When the flow reported last; its figures other than lag are as old as that.",
-        _row(lambda row: _seconds(row.reported_ms)),
+        _row(lambda row: seconds(row.reported_ms)),
     ),
     Series(
         "srm_flow_good_run_timestamp_seconds",
         "When the last run without an error ended.",
-        _history(lambda known: _seconds(known.good_run_ended_ms)),
+        _history(lambda known: seconds(known.good_run_ended_ms)),
     ),
     Series(
         "srm_flow_failing_since_timestamp_seconds",
         "When the first of the failed runs since the last good one was; absent while runs are good.",
-        _history(lambda known: _seconds(known.failing_since_ms)),
+        _history(lambda known: seconds(known.failing_since_ms)),
     ),
     Series(
         "srm_flow_lag_records",
         "Source offsets that are not copied yet; absent while the lag of a partition is unknown.",
-        _row(lambda row: _most(row.lag_now)),
+        _row(lambda row: most(row.lag_now)),
     ),
     Series(
         "srm_flow_lag_unknown_partitions",
@@ -115,12 +101,12 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
         "srm_flow_lag_seconds",
         "How old the oldest record is that is not copied; 0 when all are, absent while that is unknown.",
-        _row(lambda row: _seconds(row.behind_ms)),
+        _row(lambda row: seconds(row.behind_ms)),
     ),
     Series(
         "srm_flow_lag_timestamp_seconds",
         "When the lag was queried from both clusters.",
-        _row(lambda row: None if row.lag_now is None else _seconds(row.lag_ms)),
+        _row(lambda row: None if row.lag_now is None else seconds(row.lag_ms)),
     ),
     Series(
         "srm_flow_lag_objective_records",
@@ -195,7 +181,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
             (
                 "verified_timestamp_seconds",
                 "Since when all copies were verified.",
-                lambda known: _seconds(known.verified_ms),
+                lambda known: seconds(known.verified_ms),
             ),
             ("schedule_interval_seconds", "Time between two runs.", lambda known: known.schedule_interval_seconds),
         )
@@ -249,12 +235,12 @@ ALARM: Series[int] = Series("srm_flow_alarm", "0: no such alarm; 1: a warning; 2
 HEARTBEAT_WRITTEN: Series[Mapping[str, float | None]] = Series(
     "srm_flow_heartbeat_timestamp_seconds",
     "When the newest heartbeat that the flow copied was written, by the clock of its writer.",
-    lambda beat: _seconds(beat["written_ms"]),
+    lambda beat: seconds(beat["written_ms"]),
 )
 HEARTBEAT_LATENCY: Series[Mapping[str, float | None]] = Series(
     "srm_flow_heartbeat_latency_seconds",
     "How long that heartbeat was on its way.",
-    lambda beat: _seconds(beat["latency_ms"]),
+    lambda beat: seconds(beat["latency_ms"]),
 )
 
 GROUP_SERIES: tuple[Series[GroupRow], ...] = (
@@ -271,133 +257,6 @@ GROUP_SERIES: tuple[Series[GroupRow], ...] = (
     Series(
         "srm_group_checkpoint_timestamp_seconds",
         "When the group's last checkpoint was written.",
-        lambda row: _seconds(row.sample.checkpoint_ms),
-    ),
-)
-
-#: What TOPIC_SERIES, and MirrorMaker 2's series of topics, need the statistics of.
-TOPIC_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY)
-TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
-    Series(
-        "srm_topic_lag_records",
-        "Source offsets of the topic that are not copied yet; absent while the lag of a partition is unknown.",
-        lambda topic: _most(topic.lag),
-    ),
-    Series(
-        "srm_topic_lag_unknown_partitions",
-        "Partitions of the topic whose lag is unknown.",
-        lambda topic: None if topic.lag is None else topic.lag.unknown,
-    ),
-    Series(
-        "srm_topic_lag_seconds",
-        "How old the oldest record of the topic is that is not copied; 0 when all are.",
-        lambda topic: _seconds(topic.behind_ms),
-    ),
-    Series("srm_topic_partitions", "Partitions of the topic.", lambda topic: topic.partitions),
-    Series(
-        "srm_topic_failed_partitions",
-        "Partitions of the topic that the last run could not copy.",
-        lambda topic: topic.failed_partitions,
-    ),
-    Series(
-        "srm_topic_newest_record_timestamp_seconds",
-        "Time of the newest record that was copied.",
-        lambda topic: _seconds(topic.newest_record_ms),
-    ),
-    Series(
-        "srm_topic_copied_bytes_per_second",
-        "Bytes copied per second, averaged over the last minutes.",
-        average(Metric.BYTE_RATE),
-    ),
-    Series(
-        "srm_topic_copied_records_per_second",
-        "Records copied per second, averaged over the last minutes.",
-        average(Metric.RECORD_RATE),
-    ),
-    Series(
-        "srm_topic_copied_records_total",
-        "Records of the topic copied by all runs.",
-        lambda topic: topic.records_total,
-        kind="counter",
-    ),
-    Series(
-        "srm_topic_copied_bytes_total",
-        "Bytes of the topic copied by all runs.",
-        lambda topic: topic.bytes_total,
-        kind="counter",
-    ),
-    Series(
-        "srm_topic_skipped_records_total",
-        "Records of the topic that transforms could not take and all runs left out.",
-        lambda topic: topic.skipped_records_total,
-        kind="counter",
-    ),
-    Series(
-        "srm_topic_dead_letters_total",
-        "Those of them that are in the dead letter topic.",
-        lambda topic: topic.dead_letters_total,
-        kind="counter",
-    ),
-    Series(
-        "srm_topic_replication_latency_max_seconds",
-        "Longest time from a record at the source to its commit on the target, in the last minutes.",
-        _longest,
-    ),
-    *(
-        Series(
-            f"srm_topic_replication_latency_{name}_seconds",
-            f"What {share:.0%} of the topic's records did not exceed on their way, in the last minutes.",
-            _percentile(share),
-        )
-        for name, share in PERCENTILES.items()
-    ),
-)
-
-# One function for each figure, as its text is made once for all the series that have it.
-LAG, RECORDS, BYTES = (attrgetter(name) for name in ("lag", "records_total", "bytes_total"))
-LATENCY_MIN, LATENCY_AVG, LATENCY_MAX = (attrgetter(f"latency_ms_{name}") for name in ("min", "avg", "max"))
-
-PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
-    Series("srm_partition_lag_records", "Source offsets that are not copied yet.", LAG),
-    Series(
-        "srm_partition_lag_seconds",
-        "How old the oldest record is that is not copied; 0 when all are.",
-        lambda row: _seconds(row.behind_ms),
-    ),
-    Series(
-        "srm_partition_position", "The next source offset to copy; everything before it is.", lambda row: row.position
-    ),
-    Series("srm_partition_source_end", "The source's last stable offset.", lambda row: row.end),
-    Series("srm_partition_copied_records_total", "Records copied by all runs.", RECORDS, kind="counter"),
-    Series("srm_partition_copied_bytes_total", "Bytes copied by all runs.", BYTES, kind="counter"),
-    Series(
-        "srm_partition_skipped_records_total",
-        "Records that transforms could not take and all runs left out.",
-        lambda row: row.skipped_records_total,
-        kind="counter",
-    ),
-    Series(
-        "srm_partition_dead_letters_total",
-        "Those of them that are in the dead letter topic.",
-        lambda row: row.dead_letters_total,
-        kind="counter",
-    ),
-    Series("srm_partition_failed", "1 when the last run could not copy it.", lambda row: int(row.error is not None)),
-    Series(
-        "srm_partition_newest_record_timestamp_seconds",
-        "Time of the newest record that was copied.",
-        lambda row: _seconds(row.newest_record_ms),
-    ),
-    *(
-        Series(
-            f"srm_partition_replication_latency_{name}_seconds",
-            f"From a record at the source to its commit on the target, {text} in the last run that copied.",
-            value,
-        )
-        for name, text, value in (
-            ("min", "the shortest", lambda row: _seconds(row.latency_ms_min)),
-            ("avg", "on average", lambda row: _seconds(row.latency_ms_avg)),
-            ("max", "the longest", lambda row: _seconds(row.latency_ms_max)),
-        )
+        lambda row: seconds(row.sample.checkpoint_ms),
     ),
 )

@@ -26,11 +26,10 @@ from srm_common.rest.prometheus.series import (
     HEALTH,
     HEARTBEAT_LATENCY,
     HEARTBEAT_WRITTEN,
-    PARTITION_SERIES,
     SCHEDULER_UP,
     STORE_UP,
-    TOPIC_SERIES,
 )
+from srm_common.rest.prometheus.topic_series import PARTITION_SERIES, TOPIC_SERIES
 from tests.unit.rest.figures import figures
 
 HERE = Path(__file__).parent
