@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -100,6 +101,7 @@ __all__ = [
     "Task",
     "TaskState",
     "messages",
+    "quiet_library",
     "register_sasl_mechanism",
 ]
 
@@ -117,3 +119,14 @@ def messages() -> dict[str, tuple[Any, Any]]:
         for name, kind in classes.items()
         if name.endswith("Request")
     }
+
+
+def quiet_library() -> None:
+    """Silence kafka-python: its debug log prints passwords, and each lost connection comes with a trace.
+
+    What matters comes back to the caller as an error.
+    """
+    library = logging.getLogger("kafka")
+    # Each change has every logger of the process forget for which levels it is enabled.
+    if library.level != logging.CRITICAL:
+        library.setLevel(logging.CRITICAL)

@@ -6,7 +6,6 @@ coroutines run inside :meth:`BrokerLink.run`.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
@@ -28,7 +27,7 @@ from srm_common.kafka.client.connections.connection_faults import fault_text
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
-from srm_common.kafka.client.library import Errors, FindCoordinatorRequest
+from srm_common.kafka.client.library import Errors, FindCoordinatorRequest, quiet_library
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.logins.security import connection_arguments
 from srm_common.kafka.client.protocol import codes
@@ -44,17 +43,6 @@ _RECONNECT_BACKOFF_MS, _RECONNECT_BACKOFF_MAX_MS = 50, 1000  # Kafka's clients h
 
 class RetriableFault(Exception):
     """A request that may succeed when it is sent again; the text says what happened."""
-
-
-def quiet_library() -> None:
-    """Silence kafka-python: its debug log prints passwords, and each lost connection comes with a trace.
-
-    What matters comes back to the caller as an error.
-    """
-    library = logging.getLogger("kafka")
-    # Each change has every logger of the process forget for which levels it is enabled.
-    if library.level != logging.CRITICAL:
-        library.setLevel(logging.CRITICAL)
 
 
 class BrokerLink(Closing):
