@@ -18,14 +18,11 @@ from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
 from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog, decide, find_loss
-from srm_common.domain.runs.partition_track import PartitionTrack, explicit_offset, listed_end, offset_behind_copied
+from srm_common.domain.runs.partition_track import PartitionTrack, listed_end
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
 from srm_common.replication.driver.log_identity import LogIdentity, Position, Source, source_log
-
-OppositeEnds = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int | str]]
-"""Ends of what the flow in the other direction copied into these partitions; a sentence where that is not known. A
-partition that it never wrote to is absent."""
+from srm_common.replication.driver.start_offsets import OppositeEnds, first_offsets, override_offsets
 
 _EARLIEST = StartPosition(StartKind.EARLIEST)
 
@@ -128,7 +125,8 @@ class StartingPoints:
         if self._finds_loss_on_the_way(tracks, logs):
             # A pin stands in for the offset that is committed now, not for that of the run's start.
             self._read()
-        wanted = self._overrides([track for track in tracks if track.place in self.overridden], starts)
+        overridden = [track for track in tracks if track.place in self.overridden]
+        wanted = override_offsets(self.source, self.override, overridden, starts)
         firsts = self._firsts(tracks, starts)
         backward = self._backward(tracks)
         pins: dict[TopicPartition, Pin] = {}
@@ -244,22 +242,6 @@ class StartingPoints:
         known = self.memory.topic_id(log.topic)
         return known is not None and log.topic_id is not None and known != log.topic_id
 
-    def _overrides(
-        self, tracks: list[PartitionTrack], starts: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
-        if self.override.kind is StartKind.COMMITTED or not tracks:
-            return {}
-        if self.override.kind is StartKind.EARLIEST:
-            return {track.place: starts[track.place] for track in tracks if track.place in starts}
-        if self.override.kind is StartKind.LATEST:
-            return {track.place: listed_end(track) for track in tracks}
-        return self._at(tracks, self.override.timestamp_ms or 0)
-
-    def _at(self, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[TopicPartition, int]:
-        ends = {track.place: listed_end(track) for track in tracks}
-        found, _ = self.source.at(list(ends), timestamp_ms)
-        return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
-
     def _begins_at_start(self, track: PartitionTrack) -> bool:
         """Whether it is settled that a partition without progress starts at its beginning; needs no pin."""
         chosen = self.memory.start(track.upstream_topic)
@@ -317,31 +299,7 @@ class StartingPoints:
             if track.place in starts and self._known(track) is None and track.place not in self._corrupt
         }
         by_place = {track.place: track for track in tracks if track.place in rules}
-        found: dict[TopicPartition, int | str] = {}
-        times: dict[int, list[PartitionTrack]] = defaultdict(list)
-        opposite = []
-        for place, (where, why) in rules.items():
-            track = by_place[place]
-            if where.kind is StartKind.OFFSETS and where.offset(track.partition) is None:
-                where = self.rules.otherwise
-            if where.kind is StartKind.LATEST:
-                found[place] = listed_end(track)
-            elif where.kind is StartKind.TIMESTAMP:
-                times[where.timestamp_ms or 0].append(track)
-            elif where.kind is StartKind.OPPOSITE:
-                opposite.append(place)
-            elif where.kind is StartKind.OFFSETS:
-                found[place] = explicit_offset(track, where, starts[place], why)
-            else:
-                found[place] = starts[place]
-        for moment, some in times.items():
-            found |= self._at(some, moment)
-        if opposite:
-            ends = self.opposite_ends(opposite)
-            found |= {
-                place: offset_behind_copied(ends.get(place, starts[place]), by_place[place], starts)
-                for place in opposite
-            }
+        found = first_offsets(self.source, rules, self.rules.otherwise, by_place, starts, self.opposite_ends)
         self._tell(rules, found)
         return found
 

@@ -1,0 +1,75 @@
+"""The offsets that start positions come to in the logs of the source, as they are now."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from srm_common.domain.flow.start_position import StartKind, StartPosition
+from srm_common.domain.runs.partition_track import PartitionTrack, explicit_offset, listed_end, offset_behind_copied
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.replication.driver.log_identity import Source
+
+OppositeEnds = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int | str]]
+"""Ends of what the flow in the other direction copied into these partitions; a sentence where that is not known. A
+partition that it never wrote to is absent."""
+
+
+def override_offsets(
+    source: Source, override: StartPosition, tracks: list[PartitionTrack], starts: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Where a run's own start position begins in partitions with these log ``starts``; none for ``committed``."""
+    if override.kind is StartKind.COMMITTED or not tracks:
+        return {}
+    if override.kind is StartKind.EARLIEST:
+        return {track.place: starts[track.place] for track in tracks if track.place in starts}
+    if override.kind is StartKind.LATEST:
+        return {track.place: listed_end(track) for track in tracks}
+    return _at(source, tracks, override.timestamp_ms or 0)
+
+
+def first_offsets(
+    source: Source,
+    rules: Mapping[TopicPartition, tuple[StartPosition, str]],
+    otherwise: StartPosition,
+    tracks: Mapping[TopicPartition, PartitionTrack],
+    starts: Mapping[TopicPartition, int],
+    opposite_ends: OppositeEnds,
+) -> dict[TopicPartition, int | str]:
+    """First offsets of partitions without progress; a sentence where the rule cannot be carried out.
+
+    Args:
+        rules: where each starts, and why.
+        otherwise: for a partition that a rule with offsets does not name.
+    """
+    found: dict[TopicPartition, int | str] = {}
+    times: dict[int, list[PartitionTrack]] = defaultdict(list)
+    opposite = []
+    for place, (where, why) in rules.items():
+        track = tracks[place]
+        if where.kind is StartKind.OFFSETS and where.offset(track.partition) is None:
+            where = otherwise
+        if where.kind is StartKind.LATEST:
+            found[place] = listed_end(track)
+        elif where.kind is StartKind.TIMESTAMP:
+            times[where.timestamp_ms or 0].append(track)
+        elif where.kind is StartKind.OPPOSITE:
+            opposite.append(place)
+        elif where.kind is StartKind.OFFSETS:
+            found[place] = explicit_offset(track, where, starts[place], why)
+        else:
+            found[place] = starts[place]
+    for moment, some in times.items():
+        found |= _at(source, some, moment)
+    if opposite:
+        ends = opposite_ends(opposite)
+        found |= {
+            place: offset_behind_copied(ends.get(place, starts[place]), tracks[place], starts) for place in opposite
+        }
+    return found
+
+
+def _at(source: Source, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[TopicPartition, int]:
+    ends = {track.place: listed_end(track) for track in tracks}
+    found, _ = source.at(list(ends), timestamp_ms)
+    return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
