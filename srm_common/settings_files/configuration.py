@@ -29,7 +29,7 @@ from srm_common.settings_files.connections.airflow_connections import (
 )
 from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
-from srm_common.settings_files.findings import at_entry, pair_faults, registry_faults
+from srm_common.settings_files.findings import at_entry, one_fault, pair_faults, registry_faults
 from srm_common.settings_files.sources.configuration_files import configuration_files, listed_aliases, read_entries
 from srm_common.settings_files.sources.providers import Providers
 from srm_common.settings_files.sources.secret_variables import refer, referred
@@ -321,7 +321,7 @@ class _Loader:
         faults += pair_faults(self.layers, name, source, target, policy)
         faults += registry_faults(self.layers, name, source, target, values, transforms.get("transforms", ()))
         if faults:
-            raise _together(faults)
+            raise one_fault(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
         fields |= {**filter_classes, "alarm_notifiers": notifiers, **transforms}
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
@@ -395,16 +395,3 @@ class _Loader:
             return filter_class(self.providers.resolve(entry).strip(), key.default)
         except ConfigError as error:
             raise at_entry(entry, error.reason) from error
-
-
-def _together(faults: list[ConfigError]) -> ConfigError:
-    first, *rest = {str(fault): fault for fault in faults}.values()
-    if not rest:
-        return first
-    others = [
-        f"line {fault.line}: {fault.reason}" if fault.line and fault.file == first.file else str(fault)
-        for fault in rest
-    ]
-    together = ConfigError(f"{first.reason} (and {'; '.join(others)})", file=first.file, line=first.line)
-    together.parts = (first, *rest)
-    return together

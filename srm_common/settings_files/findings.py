@@ -179,3 +179,17 @@ def _one_cluster(
     reason = f"flow {name} leads from a cluster to itself: '{name.source}' and '{name.target}' both have {common[0]}"
     entry = layers.clusters[name.target].get("bootstrap.servers")
     return ConfigError(reason, file=entry.file, line=entry.line) if entry else ConfigError(reason)
+
+
+def one_fault(faults: list[ConfigError]) -> ConfigError:
+    """The first fault, which says the others, too; each once."""
+    first, *rest = {str(fault): fault for fault in faults}.values()
+    if not rest:
+        return first
+    others = [
+        f"line {fault.line}: {fault.reason}" if fault.line and fault.file == first.file else str(fault)
+        for fault in rest
+    ]
+    together = ConfigError(f"{first.reason} (and {'; '.join(others)})", file=first.file, line=first.line)
+    together.parts = (first, *rest)
+    return together
