@@ -28,7 +28,7 @@ from srm_common.testing.fake_cluster.faults import After, Fault, When
 from srm_common.testing.fake_cluster.groups import Committed, Groups
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.member_requests import MemberRequests
-from srm_common.testing.fake_cluster.members import Member, assignment, subscription
+from srm_common.testing.fake_cluster.members import placed_member
 from srm_common.testing.fake_cluster.messages import CHANGES, Answer, Call, Protocol, Refused
 from srm_common.testing.fake_cluster.record_requests import RecordRequests
 from srm_common.testing.fake_cluster.records import Record, batch_of
@@ -340,16 +340,7 @@ class FakeCluster:
             )
             found = self._groups.group(group)
             found.protocol_type = "consumer"
-            found.membership.place(
-                Member(
-                    member,
-                    member,
-                    metadata=subscription(assigned),
-                    assignment=assignment(assigned),
-                    topics=tuple(assigned),
-                    placed=True,
-                )
-            )
+            found.membership.place(placed_member(member, assigned))
 
     def leave(self, group: str, member: str) -> None:
         with self._lock:

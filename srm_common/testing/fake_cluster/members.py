@@ -143,3 +143,15 @@ def assignment(partitions: dict[str, list[int]]) -> bytes:
         text = name.encode()
         out += struct.pack(">h", len(text)) + text + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
     return out + struct.pack(">i", -1)
+
+
+def placed_member(name: str, partitions: dict[str, list[int]]) -> Member:
+    """A member that a test places in a group, with these partitions."""
+    return Member(
+        name,
+        name,
+        metadata=subscription(partitions),
+        assignment=assignment(partitions),
+        topics=tuple(partitions),
+        placed=True,
+    )

@@ -34,3 +34,12 @@ class Transaction:
     def ending(self) -> bool:
         """Whether its markers are being written."""
         return self.state in PREPARED.values()
+
+    def was_ended(self, producer_id: int, epoch: int) -> bool:
+        """Whether an end under this epoch is being carried out, or was, so that the request repeats itself. A
+        coordinator that has moved knows it by the epoch after (``retryOnEpochBump``)."""
+        repeated = (producer_id, epoch) in (
+            (self.last_producer_id, self.last_epoch),
+            (self.producer_id, self.epoch - 1),
+        )
+        return repeated and (self.ending or self.state in (COMMITTED, ABORTED))

@@ -326,7 +326,7 @@ class Transactions:
         bumps = call.version >= 5 and self.version >= _V2
         wanted = COMMITTED if body.committed else ABORTED
         known = self.known.get(body.transactional_id)
-        if bumps and known is not None and self._ended_before(known, body.producer_id, body.producer_epoch):
+        if bumps and known is not None and known.was_ended(body.producer_id, body.producer_epoch):
             self._checked(call, body.transactional_id)
             if known.state not in (wanted, PREPARED[wanted]):
                 raise Refused(INVALID_TXN_STATE)
@@ -351,13 +351,6 @@ class Transactions:
         elif one.state != wanted:
             raise Refused(INVALID_TXN_STATE)
         return one
-
-    @staticmethod
-    def _ended_before(one: Transaction, producer_id: int, epoch: int) -> bool:
-        """Whether an end under this epoch is being carried out, or was, so that the request repeats itself. A
-        coordinator that has moved knows it by the epoch after (``retryOnEpochBump``)."""
-        repeated = (producer_id, epoch) in ((one.last_producer_id, one.last_epoch), (one.producer_id, one.epoch - 1))
-        return repeated and (one.ending or one.state in (COMMITTED, ABORTED))
 
     def _describe(self, call: Call) -> Answer:
         return {"transaction_states": [self._described(call, name) for name in call.body.transactional_ids]}
