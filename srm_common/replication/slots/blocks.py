@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from srm_common.domain.flow import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.kafka.client.protocol.buffers import Lease
-from srm_common.replication.slots.ranges import RangeState, Share
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.share import Share
 from srm_common.replication.slots.slot_registries import SchemasPending
 from srm_common.wire.batches.batch import Packed, SourceBatch
 from srm_common.wire.reencoding.repack import recompress, repack

@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from srm_common.domain.offsets.segments import Segment, build_segment, copied_before, exact_segments, in_a_row
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
-from srm_common.replication.slots.ranges import RangeState, Share
+from srm_common.replication.slots.map_records import map_records
+from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
 from srm_common.wire.batches.batch import HEADER_SIZE, TRANSACTIONAL, stamp
-from srm_common.wire.batches.records import MAP_LEAST_BYTES, MAP_SHARE
 from srm_common.wire.state.mm2 import (
     copied_to_headers,
     epoch_headers,
@@ -31,13 +30,8 @@ from srm_common.wire.state.mm2 import (
 )
 from srm_common.wire.state.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.state.segments import (
-    encode_segment,
-    headers_of,
-    segment_headers,
-    segment_key,
     segment_partition,
 )
-from srm_common.wire.state.stored_runs import encode_stored
 
 #: So many runs are committed with what was put in by then. Only transforms leave as many: none of theirs is merged.
 _MOST_RUNS = 100_000
@@ -295,7 +289,7 @@ class Chunk:
             headers = (*epoch_headers(state.epochs.at(last)), *copied_to_headers(state.copied_with(share), last + 1))
             records[place].append((key, source_offset_value(last), headers))
             owners[place].append(state)
-            segments = _segments(state, share)
+            segments = map_records(state, share)
             if segments:
                 place = TopicPartition(job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
                 records[place] += segments
@@ -366,30 +360,6 @@ class Chunk:
         self._runs = 0
         self._dead_letters.clear()
         self.opened_at = 0.0
-
-
-def _segments(state: RangeState, share: Share) -> list[Entry]:
-    """What the chunk adds to the offset map of one partition, as records."""
-    if not share.stored:
-        return []
-    (topic, partition), start, end, generation = state.upstream, state.mapped, share.upstream_end, state.spec.generation
-    before = state.copied_to
-    if state.transform is not None:
-        return _records(
-            in_a_row(exact_segments(topic, partition, start, end, share.runs, generation, share.fingerprint), before)
-        )
-    most = max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES)
-    value = encode_stored(start, end, generation, share.stored, most)
-    if value is None:
-        merged = build_segment(topic, partition, start, end, share.runs, most, generation, share.fingerprint)
-        return _records(in_a_row([merged], before))
-    place = share.stored[0][0]
-    headers = headers_of(share.fingerprint, copied_before(before, start, place), start, place)
-    return [(segment_key(topic, partition, start), value, headers)]
-
-
-def _records(segments: Iterable[Segment]) -> list[Entry]:
-    return [(*encode_segment(one), segment_headers(one)) for one in segments]
 
 
 def _with_more(waiting: Mapping[int, Sequence[Turn]]) -> dict[int, list[Turn]]:

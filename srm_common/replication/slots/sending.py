@@ -31,6 +31,7 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block
+from srm_common.replication.slots.leader_route import LeaderRoute
 from srm_common.replication.slots.ranges import RangeState, SentBatch
 from srm_common.wire.batches.batch import Packed
 from srm_common.wire.protocol.produce import ProduceAnswer
@@ -38,10 +39,6 @@ from srm_common.wire.varints import Buffer
 
 #: The broker remembers five batches of a producer and partition (KIP-98), and the library refuses a sixth request.
 _IN_FLIGHT = 5
-#: Bytes in flight to one leader: at first, at least and at most.
-_FIRST_WINDOW, _SMALLEST_WINDOW, _LARGEST_WINDOW = 1 << 20, 64 << 10, 64 << 20
-#: An answer within the first lets the window grow by what it acknowledges; one after the second makes it smaller.
-_QUICK_SECONDS, _SLOW_SECONDS = 1.0, 3.0
 #: Pauses before a batch is sent again while the coordinator completes the transaction before.
 _FIRST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 0.003, 0.1
 
@@ -64,40 +61,6 @@ class Outgoing(NamedTuple):
     packed: Packed | None
     header: Buffer
     body: Buffer
-
-
-@dataclass(slots=True)
-class _Route:
-    """What is under way to one leader. ``window``: bytes that its link carries in a second or two, as far as answers
-    have shown."""
-
-    requests: int = 0
-    bytes: int = 0
-    window: float = _FIRST_WINDOW
-    heard_at: float = 0.0
-
-    def sent(self, size: int, now: float) -> None:
-        if not self.requests:
-            self.heard_at = now
-        self.requests += 1
-        self.bytes += size
-
-    def answered(self, size: int, sent_at: float, now: float) -> None:
-        self.heard_at = now
-        seconds = now - sent_at
-        if seconds < _QUICK_SECONDS:
-            self.window = min(self.window + size, _LARGEST_WINDOW)
-        elif seconds > _SLOW_SECONDS:
-            self.window = max(self.window * 0.7, _SMALLEST_WINDOW)
-
-    def timed_out(self) -> None:
-        self.window = max(self.window / 2, _SMALLEST_WINDOW)
-
-    def abandon(self, now: float) -> None:
-        if self.requests and now - self.heard_at > _SLOW_SECONDS:
-            # The transaction ran out of time before the link had carried it.
-            self.timed_out()
-        self.requests = self.bytes = 0
 
 
 @dataclass(slots=True)
@@ -140,7 +103,7 @@ class Sending:
         self._target = target
         self._producer = producer
         self._signal = signal
-        self._routes: dict[int, _Route] = defaultdict(_Route)
+        self._routes: dict[int, LeaderRoute] = defaultdict(LeaderRoute)
         self._under_way = 0
         self._epoch = 0
         self._failure: ChunkFailed | SrmError | Exception | None = None

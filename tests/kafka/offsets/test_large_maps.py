@@ -8,7 +8,8 @@ from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.chunk import Chunk
-from srm_common.replication.slots.ranges import RangeState, Share
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.share import Share
 from srm_common.testing import LocalKafka
 from srm_common.wire.batches.batch import Packed
 from srm_common.wire.state.segments import segment_partition

@@ -19,7 +19,8 @@ from srm_common.errors import (
     RecordTooLarge,
     SrmError,
 )
-from srm_common.replication.slots.ranges import RangeState, SentBatch, Share
+from srm_common.replication.slots.ranges import RangeState, SentBatch
+from srm_common.replication.slots.share import Share
 from srm_common.wire.batches.batch import Packed, UpstreamRun
 from srm_common.wire.batches.batch_terms import packed_term
 

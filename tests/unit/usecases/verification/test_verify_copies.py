@@ -229,7 +229,7 @@ def test_a_map_that_is_lost_as_a_whole_is_told(copied: Sides) -> None:
 
 def former_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that did not write down where the copy ended."""
-    monkeypatch.setattr("srm_common.replication.slots.chunk.in_a_row", lambda segments, copied_to: segments)
+    monkeypatch.setattr("srm_common.replication.slots.map_records.in_a_row", lambda segments, copied_to: segments)
     monkeypatch.setattr("srm_common.replication.slots.chunk.copied_to_headers", lambda copied_to, position: ())
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.offsets.segments import OffsetSpan, build_segment
-from srm_common.replication.slots.ranges import Share
+from srm_common.replication.slots.share import Share
 from srm_common.wire.batches.batch import Packed, UpstreamRun
 from srm_common.wire.state.segments import encode_segment
 from srm_common.wire.state.stored_runs import DenseRuns, StoredRuns, encode_stored
