@@ -92,12 +92,11 @@ def rooms() -> str:
                     if name.split("/")[0] == floor:
                         lines += drawn(f"  {name}", inside[name])
     lines += ["```", "", "| room | what it is |", "|---|---|"]
-    for floor, layers in inside.items():
-        for layer in layers:
-            for room in layer:
-                folder = ROOT / PACKAGE / floor / room
-                if (folder / "__init__.py").exists():
-                    lines.append(f"| `{floor}/{room}` | {said(folder / '__init__.py')} |")
+    ordered = [f"{floor}/{room}" for floor, layers in inside.items() for layer in layers for room in layer]
+    packages = {found.parent for found in (ROOT / PACKAGE).glob("*/**/__init__.py")}
+    nested = {path.relative_to(ROOT / PACKAGE).as_posix() for path in packages if path.parent != ROOT / PACKAGE}
+    for room in [*(room for room in ordered if room in nested), *sorted(nested.difference(ordered))]:
+        lines.append(f"| `{room}` | {said(ROOT / PACKAGE / room / '__init__.py')} |")
     return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -16,6 +17,10 @@ from srm_common.replication.spark.worker_archive import NEEDED
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = sorted((ROOT / "srm_common").rglob("*.py"))
+#: Longer files are searched, not read.
+MOST_LINES = 400
+#: The fake cluster has most: one file for each kind of request that a broker answers.
+MOST_FILES = 20
 HEAVY = {
     *("confluent_kafka", "kafka", "pyspark", "pandas", "pyarrow", "numpy", "cramjam", "crc32c", "cryptography"),
     "sqlalchemy",
@@ -29,6 +34,10 @@ def imports(path: Path) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports are absolute here"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def line_count(path: Path) -> int:
+    return len(path.read_text().splitlines())
 
 
 def modules(package: str) -> list[str]:
@@ -123,6 +132,23 @@ def test_slots_need_only_what_the_worker_archive_brings() -> None:
     loaded = loaded_after(statements) & HEAVY
     assert not loaded - shipped
     assert "cryptography" not in loaded, "it takes longer than all others, and only keys need it"
+
+
+def test_no_file_is_too_long_to_be_read_at_once() -> None:
+    long = {path.relative_to(ROOT).as_posix(): lines for path in PRODUCT if (lines := line_count(path)) > MOST_LINES}
+    assert not long, "take a noun out of it, into a file of its own"
+
+
+def test_no_folder_is_a_drawer() -> None:
+    files = Counter(path.parent.relative_to(ROOT).as_posix() for path in PRODUCT if path.name != "__init__.py")
+    full = {folder: count for folder, count in files.items() if count > MOST_FILES}
+    assert not full, "split it into rooms, by what they are about, and write their order down in pyproject.toml"
+
+
+def test_every_folder_is_in_the_architecture() -> None:
+    named = set(re.findall(r"`(?:srm_common[./])?([a-z_0-9./]+)`", (ROOT / "ARCHITECTURE.md").read_text()))
+    folders = {path.parent.relative_to(ROOT / "srm_common").as_posix() for path in PRODUCT} - {"."}
+    assert not folders - named
 
 
 @pytest.mark.parametrize("package", ["srm_common.cli", "srm_common.airflow_bridge", "srm_common.usecases"])
