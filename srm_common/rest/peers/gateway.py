@@ -129,7 +129,7 @@ class Peers:
         """GET ``path`` of one of them. ``held_against``: a service that exceeds the time limit is skipped for a while.
 
         Raises:
-            PeerError: as :func:`srm_common.rest.peer_client.ask`, or this is no longer a gateway.
+            PeerError: as :func:`srm_common.rest.peers.client.ask`, or this is no longer a gateway.
         """
         setting = self._setting()
         if setting is None:

@@ -12,7 +12,7 @@ import sys
 from srm_common.records.loading import load
 assert "pyarrow" not in sys.modules
 load()
-from srm_common.wire import record_walk
+from srm_common.wire.reencoding import record_walk
 loops = (record_walk.walk, record_walk.gather, record_walk.sizes, record_walk.write, record_walk.walk_headers)
 print("pyarrow" in sys.modules, [len(loop.signatures) for loop in loops])
 """
