@@ -28,8 +28,7 @@ from srm_common.kafka.client.librdkafka import AdminClient, KafkaException
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.brokers.formatting import format_storage, random_id
 from srm_common.testing.brokers.logging_settings import logging_options
-from srm_common.testing.brokers.node import JVM_OPTIONS, Node
-from srm_common.testing.brokers.node_settings import QUICK_SETTINGS, ClusterLayout, TunedFor, node_settings
+from srm_common.testing.brokers.node import JVM_OPTIONS, QUICK_SETTINGS, ClusterLayout, Node, TunedFor, node_settings
 from srm_common.testing.brokers.topics import create_topic, made_on_demand
 from srm_common.testing.brokers.zookeeper import LocalZooKeeper
 from srm_common.testing.java import JavaProcess

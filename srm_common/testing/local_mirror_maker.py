@@ -14,7 +14,7 @@ from typing import Self
 from srm_common.errors import LocalKafkaError
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, mirror_maker_jars
 from srm_common.testing.brokers.logging_settings import logging_options
-from srm_common.testing.brokers.node_settings import TunedFor
+from srm_common.testing.brokers.node import TunedFor
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.local_server import LocalServer
 

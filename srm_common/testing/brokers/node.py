@@ -1,11 +1,35 @@
-"""One node of a local cluster: its ports and its processes."""
+"""One node of a local cluster: its ports and processes, and its settings: its listeners, its part in the cluster, and
+how many replicas the cluster's own topics have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
+from srm_common.testing.artifacts import tiered_storage_jars
+from srm_common.testing.brokers.zookeeper import SESSION_MS
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.ports import ReservedPort
+
+TunedFor = Literal["tests", "throughput"]
+
+QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
+    # A node that was killed may register again, and its leaders move, only after its session has ended (default 9 s).
+    # Compaction comes soon, but not twice a second: each time the cleaner looks through all compacted logs, which are
+    # thousands after some dozen flows. Its buffer (default 128 MB) does not fill the small heap. The controller writes
+    # no record twice a second only to have written one, which is a quarter of what an idle node does. Threads that
+    # wait for requests wake up three times a second each: of three and eight for each listener, a test needs one and
+    # two.
+    "tests": {
+        "broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "400",
+        "log.cleaner.backoff.ms": "2000", "log.cleaner.dedupe.buffer.size": "4194304",
+        "metadata.max.idle.interval.ms": "0",
+        "num.network.threads": "1", "num.io.threads": "2",
+    },
+    "throughput": {},
+}  # fmt: skip
 
 JVM_OPTIONS: Mapping[str, tuple[str, ...]] = {
     # Quick start and a small footprint: many brokers live for seconds only.
@@ -44,3 +68,92 @@ class Node:
         for port in (self.client, self.controller, self.internal):
             if port:
                 port.release()
+
+
+@dataclass(frozen=True)
+class ClusterLayout:
+    """What the settings of all nodes depend on.
+
+    ``zookeeper`` is its address, None for KRaft. ``racks`` are those of the nodes, in order, or none. Closed segments
+    of topics that ask for it go to the folder ``remote_store``, where there is one.
+    """
+
+    nodes: Sequence[Node]
+    client_protocol: str
+    zookeeper: str | None
+    racks: Sequence[str]
+    remote_store: Path | None
+
+
+def node_settings(layout: ClusterLayout, node: Node, folder: Path, version: str) -> dict[str, str]:
+    """The node's ``server.properties``; its data are in ``folder``."""
+    listeners = {"CLIENT": (node.client, layout.client_protocol)}
+    if node.internal:
+        listeners["INTERNAL"] = (node.internal, "PLAINTEXT")
+    advertised = ",".join(f"{name}://{port.address}" for name, (port, _) in listeners.items())
+    protocols = ",".join(f"{name}:{protocol}" for name, (_, protocol) in listeners.items())
+    copies = str(min(3, len(layout.nodes)))
+    quorum = str(2 if len(layout.nodes) >= 3 else 1)
+    settings = {
+        **_consensus_settings(layout, node, advertised, protocols),
+        "advertised.listeners": advertised,
+        "inter.broker.listener.name": "INTERNAL" if node.internal else "CLIENT",
+        "log.dirs": str(folder / "data"),
+        # As Kafka ships brokers, they create what they are asked about; see made_on_demand(). Not with its one
+        # partition, so that nothing comes to depend on that.
+        "num.partitions": "3",
+        "offsets.topic.replication.factor": copies,
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": quorum,
+        "transaction.state.log.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": copies,
+        "share.coordinator.state.topic.min.isr": quorum,
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    if len(layout.nodes) >= 3:
+        settings |= {"default.replication.factor": copies, "min.insync.replicas": quorum}
+    if layout.racks:
+        settings["broker.rack"] = layout.racks[node.number - 1]
+        settings["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+    if layout.remote_store:
+        settings |= _remote_storage(layout.remote_store, settings["inter.broker.listener.name"], version, copies)
+    return settings
+
+
+def _consensus_settings(layout: ClusterLayout, node: Node, listeners: str, protocols: str) -> dict[str, str]:
+    if layout.zookeeper:
+        return {
+            "broker.id": str(node.number),
+            "zookeeper.connect": layout.zookeeper,
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "listeners": listeners,
+            "listener.security.protocol.map": protocols,
+        }
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node.number),
+        "controller.quorum.voters": ",".join(f"{one.number}@{one.controller.address}" for one in layout.nodes),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{listeners},CONTROLLER://{node.controller.address}",
+        "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+    }
+
+
+def _remote_storage(store: Path, listener: str, version: str, copies: str) -> dict[str, str]:
+    """What a broker needs to keep closed segments in the folder ``store``, and to move them twice a second.
+
+    Limits are the caller's: ``remote.log.manager.fetch.max.bytes.per.second`` (KIP-956), ``remote.fetch.max.wait.ms``.
+    """
+    return {
+        "remote.log.storage.system.enable": "true",
+        "remote.log.storage.manager.class.name": "org.apache.kafka.server.log.remote.storage.LocalTieredStorage",
+        "remote.log.storage.manager.class.path": f"{tiered_storage_jars(version)}/*",
+        "rsm.config.dir": str(store),
+        "remote.log.metadata.manager.listener.name": listener,
+        "rlmm.config.remote.log.metadata.topic.replication.factor": copies,
+        "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+        "remote.log.manager.task.interval.ms": "500",
+        "log.retention.check.interval.ms": "500",
+        "log.initial.task.delay.ms": "500",
+    }
