@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import random
+from array import array
 from collections.abc import Callable, Mapping
 from selectors import SelectorKey
 from typing import Any
@@ -155,7 +156,9 @@ class World:
         self._events: list[tuple[float, int, Event]] = []
         self._number = 0
         self._order = self.chance("order")
-        self._facts: list[tuple[float, tuple[object, ...]]] = []
+        self._facts: list[tuple[object, ...]] = []
+        #: When each was noted.
+        self._times = array("d")
 
     def chance(self, name: str) -> random.Random:
         """A stream of numbers of its own: what one part draws changes nothing of the others."""
@@ -163,12 +166,13 @@ class World:
 
     def note(self, *facts: object) -> None:
         """Make something that happened part of :attr:`digest`."""
-        self._facts.append((self.now, facts))
+        self._facts.append(facts)
+        self._times.append(self.now)
 
     @property
     def digest(self) -> str:
         """Equal for two runs of a seed in which the same happened."""
-        return hashlib.sha256(repr(self._facts).encode()).hexdigest()[:16]
+        return hashlib.sha256(self._times.tobytes() + repr(self._facts).encode()).hexdigest()[:16]
 
     def unix_seconds(self) -> float:
         return BEGIN_UNIX_SECONDS + self.now - BEGIN_SECONDS
