@@ -14,8 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from srm_common.kafka.client.connections.dialing import SILENT
-from srm_common.kafka.client.connections.event_loop import EventLoop, Kernel
-from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.library import Task
 from tests.simulation.network import Network
 from tests.simulation.world import World

@@ -17,11 +17,10 @@ from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ClusterError, Fenced, LostProcess, SrmError
-from srm_common.kafka.client.connections.event_loop import EventLoop, tell
+from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
-from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.connections.threads import tell
 from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.kafka.client.threads import tell
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed

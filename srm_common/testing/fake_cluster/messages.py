@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from srm_common.kafka.client.library import messages
-from srm_common.kafka.client.library_messages import body_decoder
+from srm_common.kafka.client.protocol.messages import body_decoder
 from srm_common.testing.fake_cluster.encoding import Encoder, response_encoder
 
 Answer = dict[str, Any]

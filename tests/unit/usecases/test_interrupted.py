@@ -28,7 +28,7 @@ from srm_common.domain.groups.group_offsets import GroupOffset
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import ClusterBinding
 from srm_common.errors import SrmError
-from srm_common.kafka.client.codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from srm_common.kafka.client.protocol.codes import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.faults import Fault

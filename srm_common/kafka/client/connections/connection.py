@@ -8,14 +8,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from srm_common.errors import AccessDenied, SrmError
 from srm_common.kafka.client.connections.connection_faults import explained
-from srm_common.kafka.client.connections.event_loop import EventLoop, in_thread
-from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.threads import in_thread
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
 from srm_common.kafka.client.logins.client_credentials import ClientCredentials, FetchedToken
 from srm_common.kafka.client.logins.kerberos import KerberosTickets, Ticket
 from srm_common.kafka.client.logins.scram import Scram  # noqa: F401 - takes the place of the library's
 from srm_common.kafka.client.protocol.frames import FrameProtocol
-from srm_common.kafka.client.threads import in_thread
 
 T = TypeVar("T")
 

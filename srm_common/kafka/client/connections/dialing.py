@@ -20,11 +20,10 @@ from itertools import zip_longest
 from typing import Any, Generic, Protocol, TypeVar
 
 from srm_common.kafka.client.connections.connection_faults import fault_text
-from srm_common.kafka.client.connections.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
-from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.connections.threads import in_thread
 from srm_common.kafka.client.library import Errors
-from srm_common.kafka.client.threads import in_thread
 
 Place = tuple[str, int]
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.library import ApiVersionsRequest, ListOffsetsRequest
-from srm_common.kafka.client.library_messages import request_part
 from srm_common.kafka.client.links.broker_link import BrokerLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.messages import request_part
 
 EARLIEST, LATEST = -2, -1
 #: Of ListOffsets: the one that all brokers here know. Version 8 knows local log starts (KIP-405).

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from srm_common.kafka.client.library import FetchRequest
-from srm_common.kafka.client.library_messages import request_part
+from srm_common.kafka.client.protocol.messages import request_part
 from srm_common.wire.protocol import fetch
 
 

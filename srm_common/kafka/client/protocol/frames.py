@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from srm_common.kafka.client.library import Errors, KafkaProtocol
-from srm_common.kafka.client.library_messages import Decoder, answer_decoder, encoded
 from srm_common.kafka.client.protocol.buffers import Lease
+from srm_common.kafka.client.protocol.messages import Decoder, answer_decoder, encoded
 from srm_common.wire.protocol import fetch, produce
 from srm_common.wire.varints import Buffer
 

@@ -13,11 +13,10 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 
 from srm_common.kafka.client.connections.connection import FrameConnection
-from srm_common.kafka.client.connections.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.threads import in_thread
 from srm_common.kafka.client.connections.transport import FrameTransport
-from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.protocol.frames import RawProduce
-from srm_common.kafka.client.threads import in_thread
 
 LIMIT_MS = 3_000
 #: Of a Metadata request below: length, api, version, number, client id "srm", no topics.

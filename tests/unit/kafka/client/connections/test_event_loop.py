@@ -14,9 +14,8 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 
-from srm_common.kafka.client.connections.event_loop import EventLoop, in_thread, interrupt
-from srm_common.kafka.client.event_loop import EventLoop, interrupt
-from srm_common.kafka.client.threads import in_thread
+from srm_common.kafka.client.connections.event_loop import EventLoop, interrupt
+from srm_common.kafka.client.connections.threads import in_thread
 
 
 @pytest.fixture

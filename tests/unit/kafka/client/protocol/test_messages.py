@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest, SaslHandshakeRequest
 
 from srm_common.kafka.client.library import ApiVersionsRequest, messages
-from srm_common.kafka.client.library_messages import answer_decoder, body_decoder, encoded, request_part
+from srm_common.kafka.client.protocol.messages import answer_decoder, body_decoder, encoded, request_part
 from srm_common.testing.fake_cluster.encoding import response_encoder
 
 
