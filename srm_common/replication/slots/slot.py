@@ -391,7 +391,7 @@ def _peak_rss_bytes() -> int:
     """
     status = Path("/proc/self/status")
     if status.exists():
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+        _, _, rest = status.read_bytes().partition(b"VmHWM:")
+        if rest:
+            return int(rest.split(maxsplit=1)[0]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
