@@ -56,6 +56,20 @@ def test_the_mutants_of_plans_are_there() -> None:
     assert {plan.without for plan in PLANS} <= {mutant.name for mutant in MUTANTS} | {""}
 
 
+def test_plans_show_the_mutants_that_they_name() -> None:
+    """A plan whose mutant goes well with it, too, tells nothing any more: what the scenario draws has changed."""
+    numbers = [number for number, one in enumerate(MUTANTS) if one.name in {plan.without for plan in PLANS}]
+    only = [word for number in numbers for word in ("--only", str(number))]
+    played = subprocess.run(
+        [sys.executable, "-m", "tests.simulation.mutations", "--seeds", "0", *only],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert played.returncode == 0, f"{played.stdout}{played.stderr}"
+    assert played.stdout.count(": its plan, ") == len(numbers)
+
+
 def test_processes_side_by_side_play_the_same_and_report_each_seed_once(tmp_path: Path) -> None:
     report = tmp_path / "seeds.jsonl"
     assert _play("--seeds", "0:2", "--report", str(report)).returncode == 0
