@@ -8,7 +8,6 @@ Airflow's providers (``airflow.sdk.BaseNotifier``). The context has ``alarm`` be
 from __future__ import annotations
 
 import logging
-import pkgutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from srm_common.domain.health.judge import Verdict, judge, observe
 from srm_common.domain.health.watched_flow import WATCHED
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.settings_files.explanations import MASK, is_secret
+from srm_common.settings_files.user_classes import resolved
 
 _LOG = logging.getLogger(__name__)
 #: Keys of the flow's asset state.
@@ -107,7 +107,7 @@ class AlarmSender:
         def tell() -> None:
             try:
                 # Notifiers put their own fields into the context.
-                _made(notifier)({**self._context, "alarm": dict(alarm)})
+                resolved(notifier.path)(**notifier.arguments)({**self._context, "alarm": dict(alarm)})
             except Exception as error:  # a third-party class may raise anything
                 faults.append(f"{type(error).__name__}: {error}")
 
@@ -177,8 +177,3 @@ def _over(kind: str, text: str, flow: str) -> dict[str, Any]:
         "help": "",
         "command": "",
     }
-
-
-def _made(notifier: AlarmNotifier) -> Any:
-    module, _, name = notifier.path.rpartition(".")
-    return pkgutil.resolve_name(f"{module}:{name}")(**notifier.arguments)

@@ -8,6 +8,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.settings import FilterClass
@@ -129,11 +130,17 @@ def code_digest(written: str) -> str | None:
         return None
 
 
+def resolved(path: str) -> Any:
+    """What a dotted path leads to; importing it raises whatever the code there raises."""
+    module, _, name = path.rpartition(".")
+    return pkgutil.resolve_name(f"{module}:{name}")
+
+
 def _load(written: str, otherwise: str) -> object:
     """What the dotted path leads to. ``otherwise``: what to write where it leads nowhere."""
     module, _, name = written.rpartition(".")
     try:
-        return pkgutil.resolve_name(f"{module}:{name}")
+        return resolved(written)
     except Exception as error:  # an import runs the user's code
         if isinstance(error, AttributeError) and error.name == name and error.obj is sys.modules.get(module):
             raise ConfigError(f"module '{module}' has no '{name}'") from None
