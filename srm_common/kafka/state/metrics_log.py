@@ -48,25 +48,24 @@ class MetricsLog:
         #: Unreadable records, so far.
         self.unreadable = 0
 
-    def new_reports(self) -> Iterator[RunReport]:
-        """Reports that are complete since the last call; none where there is no topic.
+    def new_reports(self, reader: StateReader) -> Iterator[RunReport]:
+        """Reports that are complete since the last call; none where there is no topic. ``reader`` is the target's.
 
         Raises:
             UnreachableCluster, AccessDenied, ClusterError: as the target answers; ask again later.
         """
-        with StateReader(self._flow.target, timeout_seconds=self._flow.request_seconds) as reader:
-            if not reader.partitions(self._topic):
-                self._next = None
-                return
-            end = reader.offsets(self._topic, [0], LATEST)[0]
-            start = self._start(reader, end)
-            while start < end:
-                until = min(start + _WINDOW, end)
-                for record in reader.read(self._topic, {0: start}, {0: until}):
-                    report = self._taken(record.value)
-                    if report is not None:
-                        yield report
-                self._next = start = until
+        if not reader.partitions(self._topic):
+            self._next = None
+            return
+        end = reader.offsets(self._topic, [0], LATEST)[0]
+        start = self._start(reader, end)
+        while start < end:
+            until = min(start + _WINDOW, end)
+            for record in reader.read(self._topic, {0: start}, {0: until}):
+                report = self._taken(record.value)
+                if report is not None:
+                    yield report
+            self._next = start = until
 
     def _start(self, reader: StateReader, end: int) -> int:
         """Where to continue. Records may have been deleted by retention, or the topic re-created."""

@@ -19,6 +19,7 @@ from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
 from srm_common.kafka.admin.cluster_admin import ClusterTopics
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.open_cluster import OpenCluster
 
 #: A third cluster is asked for a single decision; the flow's own two are what a run depends on.
 _OTHERS_SECONDS = 5.0
@@ -140,8 +141,8 @@ def _others(cluster: ClusterSettings | None) -> TopicRecords | str:
     if cluster is None:
         return "the file has no flow of it"
     try:
-        with TopicRegistry(cluster, timeout_seconds=_OTHERS_SECONDS) as registry:
-            return registry.read()
+        with OpenCluster(cluster, request_seconds=_OTHERS_SECONDS) as opened:
+            return opened.registry.read()
     except SrmError as error:
         return str(error)
 

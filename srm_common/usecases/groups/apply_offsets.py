@@ -18,10 +18,9 @@ from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.links.link import EARLIEST, LATEST
-from srm_common.kafka.groups.group_commits import Committed, GroupCommitter, other_groups
-from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.groups.group_commits import Committed
+from srm_common.usecases.flows.open_cluster import OpenCluster
 
 
 def apply_offsets(
@@ -35,6 +34,11 @@ def apply_offsets(
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers before anything was written.
     """
+    with OpenCluster(cluster) as opened:
+        return _apply(opened, wanted, dry_run=dry_run, rewind=rewind)
+
+
+def _apply(cluster: OpenCluster, wanted: Sequence[GroupOffset], *, dry_run: bool, rewind: bool) -> list[AppliedOffset]:
     names = sorted({one.group for one in wanted})
     judged = judge_application(wanted, _groups(cluster, names), _logs(cluster, wanted), rewind=rewind)
     changing: dict[str, list[Checkpoint]] = {}
@@ -46,7 +50,7 @@ def apply_offsets(
             changing.setdefault(place.group, []).append(offset)
     if dry_run or not changing or any(one.problem is not None for one in judged):
         return judged
-    outcomes = GroupCommitter(cluster).commit_all(changing)
+    outcomes = cluster.group_offsets.commit_all(changing)
     faults = {group: fault for group, outcome in outcomes.items() if (fault := _fault(outcome)) is not None}
     after = _groups_after(cluster, names)
     return [compared(one, after.get(one.wanted.group, TargetGroup()), faults.get(one.wanted.group)) for one in judged]
@@ -58,7 +62,7 @@ def _fault(outcome: Committed) -> str | None:
     return outcome.faults[0].reason if outcome.faults else None
 
 
-def _groups_after(cluster: ClusterSettings, names: Sequence[str]) -> Mapping[str, TargetGroup | str]:
+def _groups_after(cluster: OpenCluster, names: Sequence[str]) -> Mapping[str, TargetGroup | str]:
     """As :func:`_groups`; offsets may have been written, so that an error must not hide which."""
     try:
         return _groups(cluster, names)
@@ -66,11 +70,11 @@ def _groups_after(cluster: ClusterSettings, names: Sequence[str]) -> Mapping[str
         return dict.fromkeys(names, str(error))
 
 
-def _groups(cluster: ClusterSettings, names: Sequence[str]) -> dict[str, TargetGroup | str]:
-    reader = GroupReader(cluster)
+def _groups(cluster: OpenCluster, names: Sequence[str]) -> dict[str, TargetGroup | str]:
+    reader = cluster.groups()
     listed, unlisted = reader.groups()
     states = {group.name: group.state for group in listed}
-    others, _ = other_groups(cluster)
+    others, _ = cluster.other_groups()
     kinds = {group.name: group.protocol for group in others}
     # Also those that are not listed: without the right to see a group it is left out of the list, and refused here.
     found, unread = reader.offsets(name for name in names if name not in kinds)
@@ -89,8 +93,8 @@ def _groups(cluster: ClusterSettings, names: Sequence[str]) -> dict[str, TargetG
     return out | {fault.group: fault.reason for fault in unread}
 
 
-def _logs(cluster: ClusterSettings, wanted: Iterable[GroupOffset]) -> dict[TopicPartition, LogRange | str]:
-    admin = ClusterAdmin(cluster)
+def _logs(cluster: OpenCluster, wanted: Iterable[GroupOffset]) -> dict[TopicPartition, LogRange | str]:
+    admin = cluster.admin
     partitions = admin.topics().partitions
     places = sorted(
         {TopicPartition(one.topic, one.partition) for one in wanted if one.partition < partitions.get(one.topic, 0)}

@@ -60,7 +60,7 @@ def handover_positions(
     found = []
     with (
         # As the flow reads the source, which may be otherwise than state is read.
-        StateReader(flow.source, timeout_seconds=flow.request_seconds, committed=flow.read_committed) as source,
+        clusters.source.log_reader(committed=flow.read_committed) as source,
         clusters.source_view() as view,
     ):
         ends = _Ends(source, clusters.target.reader, view, compared)

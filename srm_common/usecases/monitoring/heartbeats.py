@@ -10,8 +10,8 @@ from srm_common.domain.flow.heartbeats import Heartbeat, ancestry
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
 from srm_common.errors import SrmError
 from srm_common.kafka.state.heartbeat_log import LoggedHeartbeat, arrival_ms, find_heartbeat, newest_heartbeat
-from srm_common.kafka.state.state_reader import StateReader
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.open_cluster import OpenCluster
 
 #: For a cluster upstream, which the report can do without.
 _UPSTREAM_SECONDS = 10.0
@@ -105,7 +105,8 @@ def _arrival(
         return f"is unknown: '{alias}' is not in the configuration"
     assert upstream is not None
     try:
-        with StateReader(cluster, timeout_seconds=_UPSTREAM_SECONDS) as reader:
+        with OpenCluster(cluster, request_seconds=_UPSTREAM_SECONDS) as opened:
+            reader = opened.reader
             found = find_heartbeat(reader, topic, beat) if reader.partitions(topic) else None
             if found is None:
                 return f"is unknown: {topic} on '{alias}' no longer has the heartbeat"

@@ -66,8 +66,9 @@ class _Followed:
     def catch_up(self) -> None:
         try:
             log = self._log = self._log or MetricsLog(self._flow, self._newest_ms())
-            for report in log.new_reports():
-                self._store.write(report)
+            with FlowClusters(self._flow) as clusters:
+                for report in log.new_reports(clusters.target.reader):
+                    self._store.write(report)
         except SrmError as error:
             if isinstance(error, StoreError):
                 # What was read and not written is to be read again.

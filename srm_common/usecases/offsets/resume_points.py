@@ -20,7 +20,8 @@ from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import CommittedOffset
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
-from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.source_offsets import committed_now
 
@@ -96,7 +97,7 @@ class CopyMaps:
         return OffsetMap(found, replicated_to, found.starts, found.downstream_starts)
 
 
-def answers(source: FlowCluster, patience_seconds: float = 15.0) -> str | None:
+def answers(source: OpenCluster, patience_seconds: float = 15.0) -> str | None:
     """Why the flow's source cannot be queried, None when it answers in time."""
     try:
         source.admin_within(patience_seconds).topics()
@@ -105,7 +106,7 @@ def answers(source: FlowCluster, patience_seconds: float = 15.0) -> str | None:
     return None
 
 
-def group_states(cluster: FlowCluster, groups: Iterable[str]) -> dict[str, str]:
+def group_states(cluster: OpenCluster, groups: Iterable[str]) -> dict[str, str]:
     """Kafka's word for the state of each of ``groups`` that the cluster has.
 
     Raises:
@@ -344,7 +345,7 @@ def _report(
 _SINCE = "what the group read since its last checkpoint is read again"
 
 
-def _logs(target: FlowCluster, places: set[TopicPartition]) -> dict[TopicPartition, Log | str]:
+def _logs(target: OpenCluster, places: set[TopicPartition]) -> dict[TopicPartition, Log | str]:
     """The target's logs, a sentence where there is none."""
     admin = target.admin
     known = admin.topics().partitions
@@ -364,7 +365,7 @@ def _logs(target: FlowCluster, places: set[TopicPartition]) -> dict[TopicPartiti
     return out
 
 
-def own_offsets(target: FlowCluster, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
+def own_offsets(target: OpenCluster, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
     """What the groups have committed on the target.
 
     Raises:

@@ -25,7 +25,6 @@ from srm_common.domain.offsets.translation import NotReplicatedYet, Translated, 
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import SrmError
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets
-from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.kafka.state.checkpoint_log import Place, newest_checkpoints
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
@@ -177,7 +176,7 @@ class CheckpointRounds:
             self._clusters = clusters = stack.enter_context(FlowClusters(flow, timeout_seconds=seconds, clock=clock))
             target = clusters.target
             target.ensure([topic for topic in state_topics(flow) if topic.name == names.checkpoints_topic(flow)])
-            self._groups = stack.enter_context(GroupWatch(flow.source, timeout_seconds=seconds))
+            self._groups = stack.enter_context(clusters.source.group_watch(seconds))
             self._memory = CheckpointMemory.from_json(clusters.state.read(StateKey.CHECKPOINTS))
             self._samples: dict[str, GroupSample] = {}
             self._before = newest_checkpoints(target.reader, names.checkpoints_topic(flow)).by_place

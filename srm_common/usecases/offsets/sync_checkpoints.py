@@ -35,7 +35,8 @@ from srm_common.kafka.groups.group_offsets import GroupFault
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentBatch, SegmentLog
 from srm_common.kafka.state.state_writer import StateWriter
-from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters, clusters_of
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
 from srm_common.wire.state.mm2 import encode_checkpoint, encode_offset_sync
@@ -307,7 +308,7 @@ class GroupsSynced:
 
 
 def sync_groups(
-    target: FlowCluster, checkpoints: Mapping[str, Iterable[Checkpoint]], shared: Container[str] = frozenset()
+    target: OpenCluster, checkpoints: Mapping[str, Iterable[Checkpoint]], shared: Container[str] = frozenset()
 ) -> GroupsSynced:
     """One round on ``target``.
 

@@ -11,8 +11,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import GraphFlow
 from srm_common.domain.topics.topic_records import ClusterBinding
 from srm_common.errors import ConfigError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.open_cluster import OpenCluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +45,15 @@ def rebind(
     if not involved:
         raise ConfigError(f"no enabled flow has the cluster '{alias}'")
     first = involved[0]
-    cluster_id = ClusterAdmin(first.source if first.name.source == alias else first.target).cluster_id()
+    with OpenCluster(first.source if first.name.source == alias else first.target) as renewed:
+        cluster_id = renewed.admin.cluster_id()
     if not cluster_id:
         raise ConfigError(f"cluster '{alias}' does not return its id, so there is nothing to record")
     places: dict[str, ClusterSettings] = {flow.name.target: flow.target for flow in involved}
     done = []
     for place, cluster in sorted(places.items()):
-        with TopicRegistry(cluster) as registry:
+        with OpenCluster(cluster) as opened:
+            registry = opened.registry
             bound = registry.read().bindings.get(alias)
             if bound is None or bound.cluster_id == cluster_id:
                 continue

@@ -26,7 +26,8 @@ from srm_common.domain.schemas.schemas import RegistryView, SubjectNaming, quali
 from srm_common.domain.topics.actions import Action, ActionResult
 from srm_common.domain.topics.state_topics import flow_state_topic
 from srm_common.errors import ConfigError, RegistryError
-from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.open_cluster import OpenCluster
 
 if TYPE_CHECKING:
     from srm_common.schema_registry.registry import SchemaRegistry
@@ -86,7 +87,7 @@ def map_schemas(clusters: FlowClusters, actions: Sequence[MapSchema]) -> list[Ac
         return [_done(action, lambda one: ids.register(one.schema)) for action in actions]
 
 
-def _view(cluster: FlowCluster, naming: SubjectNaming | None, levels: bool, whole: list[str]) -> RegistryView:
+def _view(cluster: OpenCluster, naming: SubjectNaming | None, levels: bool, whole: list[str]) -> RegistryView:
     """What a registry holds; on the target, levels of every subject are asked for that may be a copy."""
     with cluster.schema_registry as registry:
         return registry.view(

@@ -211,7 +211,6 @@ def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: A
     try:
         from srm_common.records.connect.registry_converter import values_of
         from srm_common.schema_registry.record_schemas import RegistrySchemas
-        from srm_common.schema_registry.registry import SchemaRegistry
         from srm_common.usecases.transforms.trial_schemas import TrialSchemas
 
         for kind in formats:
@@ -219,7 +218,7 @@ def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: A
     except ImportError as error:
         raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
     seconds = min(_LONGEST_REQUEST_SECONDS, clusters.flow.request_seconds, allowance.seconds)
-    source = SchemaRegistry(clusters.source.settings, timeout_seconds=seconds)
+    source = clusters.source.schema_registry_within(seconds)
     return TrialSchemas(RegistrySchemas(source, None), chains)
 
 

@@ -24,6 +24,7 @@ from srm_common.domain.topics.actions import failed
 from srm_common.kafka.state.metrics_log import MetricsLog
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.raw_metrics import follow_metrics_topic, publish_report
 from srm_common.usecases.monitoring.report_run import keep_report, make_report
@@ -186,9 +187,11 @@ def test_raw_metrics_are_read_back_into_a_store(
 
     # Who comes later goes on after what the store has.
     log = MetricsLog(flow, first.reported_ms)
-    assert list(log.new_reports()) == [second]
-    assert (list(log.new_reports()), log.unreadable) == ([], 1)
-    assert list(MetricsLog(flow, second.reported_ms).new_reports()) == []
+    with FlowClusters(flow) as clusters:
+        reader = clusters.target.reader
+        assert list(log.new_reports(reader)) == [second]
+        assert (list(log.new_reports(reader)), log.unreadable) == ([], 1)
+        assert list(MetricsLog(flow, second.reported_ms).new_reports(reader)) == []
 
 
 def test_metrics_that_cannot_be_written_are_told_and_harm_nobody(flow: FlowSettings, tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+"""One cluster, as a task, command or request uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
+from srm_common.domain.topics.state_topics import StateTopic
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.groups.group_commits import GroupCommitter, other_groups
+from srm_common.kafka.groups.group_offsets import Group, GroupFault, GroupReader
+from srm_common.kafka.state.cluster_clients import ClusterClients
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import ensure_topics
+from srm_common.kafka.state.state_writer import StateWriter
+from srm_common.kafka.state.topic_registry import TopicRegistry
+
+if TYPE_CHECKING:
+    # Made of kafka-python, whose import costs what many commands do without.
+    from srm_common.kafka.admin.acl_admin import AclAdmin
+    from srm_common.kafka.client.links.link import ClusterLink
+    from srm_common.kafka.groups.group_watch import GroupWatch
+    from srm_common.schema_registry.registry import SchemaRegistry
+
+
+class OpenCluster(Closing):
+    """What it gives out shares one admin client, which is made by its first use, and one pool of links: these take
+    connections from it and give them back. A context manager.
+
+    Responses of a cluster are not cached: another request gets a new response.
+
+    Args:
+        request_seconds: how long a small request may take.
+        admin_seconds: the same of requests about topics and access control (``admin.timeout.ms``).
+        link_timeout_ms: after so long without an answer a link closes its connection (``request.timeout.ms``).
+        state_seconds: how long reading and writing records may take where that is less than usual.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        *,
+        request_seconds: float = 30.0,
+        admin_seconds: float = 60.0,
+        link_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        state_seconds: float | None = None,
+    ) -> None:
+        self.settings = cluster
+        self.alias = cluster.alias
+        self.clients = ClusterClients(cluster)
+        self._request_seconds = request_seconds
+        self._admin_seconds = admin_seconds
+        self._link_timeout_ms = link_timeout_ms
+        self._state_limit = state_seconds
+
+    def close(self) -> None:
+        """End all connections."""
+        self.clients.close()
+
+    @property
+    def links(self) -> LinkPool:
+        """The connections of kafka-python that nobody uses at the moment."""
+        return self.clients.links
+
+    @property
+    def _state_seconds(self) -> float:
+        return self._request_seconds if self._state_limit is None else self._state_limit
+
+    @property
+    def admin(self) -> ClusterAdmin:
+        """Topics and their settings; a request may take ``admin.timeout.ms``."""
+        return self.admin_within(self._admin_seconds)
+
+    def admin_within(self, seconds: float) -> ClusterAdmin:
+        """The same, with another limit for a request."""
+        return ClusterAdmin(self.settings, timeout_seconds=seconds, admin=self.clients.admin)
+
+    @property
+    def acls(self) -> AclAdmin:
+        """Access control bindings."""
+        from srm_common.kafka.admin.acl_admin import AclAdmin
+
+        return AclAdmin(self.settings, timeout_seconds=self._admin_seconds, admin=self.clients.admin, pool=self.links)
+
+    @property
+    def schema_registry(self) -> SchemaRegistry:
+        """A connection to the cluster's schema registry, to be closed by the caller."""
+        return self.schema_registry_within(self._request_seconds)
+
+    def schema_registry_within(self, seconds: float) -> SchemaRegistry:
+        """The same, with another limit for a request."""
+        from srm_common.schema_registry.registry import SchemaRegistry
+
+        return SchemaRegistry(self.settings, timeout_seconds=seconds)
+
+    def groups(self, timeout_seconds: float | None = None) -> GroupReader:
+        """Consumer groups and what they have committed; a request may take as long as the flow's small ones may."""
+        seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
+        return GroupReader(self.settings, timeout_seconds=seconds, pool=self.links)
+
+    def group_watch(self, timeout_seconds: float) -> GroupWatch:
+        """What groups have committed, asked for again and again; to be closed by the caller."""
+        from srm_common.kafka.groups.group_watch import GroupWatch
+
+        return GroupWatch(self.settings, timeout_seconds=timeout_seconds, pool=self.links)
+
+    def other_groups(self) -> tuple[list[Group], list[GroupFault]]:
+        """Groups whose offsets nobody else sets, such as share groups; see :func:`other_groups`."""
+        return other_groups(self.settings, timeout_seconds=self._request_seconds, pool=self.links)
+
+    @property
+    def group_offsets(self) -> GroupCommitter:
+        """Commits offsets of groups."""
+        return GroupCommitter(self.settings, timeout_seconds=self._request_seconds, pool=self.links)
+
+    @property
+    def registry(self) -> TopicRegistry:
+        """The records of topics and clusters that lie here."""
+        return TopicRegistry(self.settings, timeout_seconds=self._state_seconds, clients=self.clients)
+
+    @property
+    def reader(self) -> StateReader:
+        """Reads topics, with the patience of an interactive command."""
+        return self.clients.reader.with_patience(timeout_seconds=self._state_seconds)
+
+    def log_reader(self, *, committed: bool) -> StateReader:
+        """Reads topics as the flow reads them: only what is ``committed``, or all; to be closed by the caller."""
+        return StateReader(self.settings, timeout_seconds=self._request_seconds, committed=committed, pool=self.links)
+
+    def writer(self, *, repeats_matter: bool = True) -> StateWriter:
+        """Writes to topics, see :class:`StateWriter`."""
+        return self.clients.writer(repeats_matter=repeats_matter, timeout_seconds=self._state_limit)
+
+    def segment_log(self, topic: str) -> SegmentLog:
+        """The offset map in a segments topic of this cluster, empty where that does not exist."""
+        reader = self.reader
+        return SegmentLog(reader, topic, reader.partitions(topic))
+
+    def ensure(self, topics: Sequence[StateTopic], *, timeout_seconds: float | None = None) -> dict[str, int]:
+        """Make state topics, or check them, as :func:`ensure_topics`; their partitions by name."""
+        seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
+        return ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)[0]
+
+    def link(self, part: str) -> ClusterLink:
+        """A link, to be closed by the caller; ``part`` is the purpose, for client ids."""
+        from srm_common.kafka.client.links.link import ClusterLink
+
+        return ClusterLink(self.settings, part=part, request_timeout_ms=self._link_timeout_ms, pool=self.links)
