@@ -135,10 +135,17 @@ class OpenCluster(Closing):
         """Writes to topics, see :class:`StateWriter`."""
         return self.clients.writer(repeats_matter=repeats_matter, timeout_seconds=self._state_limit)
 
-    def segment_log(self, topic: str) -> SegmentLog:
-        """The offset map in a segments topic of this cluster, empty where that does not exist."""
-        reader = self.reader
-        return SegmentLog(reader, topic, reader.partitions(topic))
+    def segment_log(
+        self, topic: str, partitions: int | None = None, *, reader: StateReader | None = None
+    ) -> SegmentLog:
+        """The offset map in a segments topic of this cluster, empty where that does not exist.
+
+        Args:
+            partitions: of the topic, where the caller knows them.
+            reader: of this cluster, where it takes more patience than that of a command.
+        """
+        reader = self.reader if reader is None else reader
+        return SegmentLog(reader, topic, reader.partitions(topic) if partitions is None else partitions)
 
     def ensure(self, topics: Sequence[StateTopic], *, timeout_seconds: float | None = None) -> dict[str, int]:
         """Make state topics, or check them, as :func:`ensure_topics`; their partitions by name."""

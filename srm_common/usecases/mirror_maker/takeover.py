@@ -25,7 +25,6 @@ from srm_common.domain.topics.actions import failed
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowRunning
-from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import offset_record
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.ownership import Ownership
@@ -161,7 +160,7 @@ def _write(
 def _segments(clusters: FlowClusters, state: StateTopics, positions: Iterable[HandoverPosition]) -> list[NewRecord]:
     positions = list(positions)
     wanted = {one.place for one in positions}
-    log = SegmentLog(clusters.target.reader, state.segments_topic, state.segments_partitions)
+    log = clusters.target.segment_log(state.segments_topic, state.segments_partitions)
     newest = {place: known[-1] for place, known in log.maps() if place in wanted}
     records = []
     for one in positions:

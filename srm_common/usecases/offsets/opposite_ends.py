@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import committed_places
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 
@@ -33,8 +32,7 @@ def opposite_ends(clusters: FlowClusters, places: Iterable[TopicPartition]) -> d
     wanted = set(places)
     ends: dict[TopicPartition, int | str] = {}
     reader = clusters.source.clients.reader.with_patience(patience_seconds=flow.patience_seconds)
-    topic = names.segments_topic(other.source)
-    for upstream, known in SegmentLog(reader, topic, reader.partitions(topic)).maps():
+    for upstream, known in clusters.source.segment_log(names.segments_topic(other.source), reader=reader).maps():
         place = _downstream(flow, upstream)
         if place in wanted:
             try:

@@ -11,7 +11,6 @@ from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, SrmError
 from srm_common.kafka.client.links.link import LATEST
-from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import present_state_topics
@@ -52,7 +51,7 @@ def _repaired(clusters: FlowClusters, dry_run: bool) -> list[RepairAction]:
     actions = []
     # Nearly all of a map that may have a million segments is about partitions with a position.
     ends: dict[TopicPartition, Segment | str] = {}
-    for place, found in SegmentLog(reader, state.segments_topic, state.segments_partitions).maps():
+    for place, found in clusters.target.segment_log(state.segments_topic, state.segments_partitions).maps():
         if place not in known and place not in known.resets:
             try:
                 ends[place] = found[-1]

@@ -69,7 +69,7 @@ def sync_checkpoints(flow: FlowSettings | FlowClusters, *, at_once: bool = False
 
 
 def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
-    flow, state, reader = clusters.flow, clusters.state, clusters.target.reader
+    flow, state = clusters.flow, clusters.state
     partitions = clusters.target.ensure([topic for topic in state_topics(flow) if topic.location == "target"])
     segments_topic = names.segments_topic(flow.name.source)
     segments_partitions = partitions[segments_topic]
@@ -80,7 +80,7 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
     acknowledged = 0.0
     memory = _remembered(state, skipped)
     due = memory.due(flow, now_ms, at_once=at_once)
-    log = SegmentLog(reader, segments_topic, segments_partitions)
+    log = clusters.target.segment_log(segments_topic, segments_partitions)
     news, ends = log.read_new(memory.synced)
     report = CheckpointReport(
         str(flow.name),
