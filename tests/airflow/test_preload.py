@@ -24,11 +24,11 @@ FILES = (
     "alarms.py",
     "variables.py",
     "lag_report.py",
-    "move_operators.py",
+    "moves/move_operators.py",
     "operators.py",
     "replicate_operator.py",
     "spark_job_operator.py",
-    "verify_operator.py",
+    "verification/verify_operator.py",
 )
 #: Airflow is imported once, and each case is a fork of that process, as Airflow's own children are.
 _PRELOADED = """

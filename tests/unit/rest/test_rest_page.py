@@ -21,8 +21,8 @@ WORDS = set(re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", PAGE, flags=re.D
 def codes() -> set[str]:
     """Every code that the API's sources know."""
     found = {code for _, code in faults.OF_CLASS.values()} | set(faults.OF_STATUS.values()) | {"http_error"}
-    for file in (ROOT / "srm_common").glob("*/*.py"):
-        if file.parent.name in ("rest", "airflow_bridge"):
+    for package in ("rest", "airflow_bridge"):
+        for file in (ROOT / "srm_common" / package).rglob("*.py"):
             text = file.read_text(encoding="utf-8")
             found |= set(re.findall(r"ApiError\(\s*\d+,\s*\"([a-z_]+)\"", text))
             found |= set(re.findall(r"Fault\(\s*code=\"([a-z_]+)\"", text))
