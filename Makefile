@@ -32,7 +32,7 @@ test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromi
 quick: setup ## for the loop of a developer: lint, the tests without servers with fewer examples, one run between brokers
 	@HYPOTHESIS_PROFILE=quick scripts/test.sh unit smoke + lint
 
-unit: setup ## the tests that need no server, with fewer examples (HYPOTHESIS_PROFILE="any machine" for all)
+unit: setup ## the quick ones of the tests that need no server, with fewer examples (HYPOTHESIS_PROFILE="any machine" for all)
 	@HYPOTHESIS_PROFILE="$(or $(HYPOTHESIS_PROFILE),quick)" scripts/test.sh unit
 
 simulate: setup ## the copy engine in virtual time, a fault plan per seed; SEEDS=first:end or HOURS=n, PROCESSES=n, REPORT=file

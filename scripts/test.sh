@@ -95,7 +95,11 @@ ring() { # name, pytest arguments...
             ;;
         # By work stealing each process keeps to files of its own, and to what their fixtures made, until others are done.
         # Two for each of two cores: some tests wait for clusters that are gone.
-        unit) pytest unit tests/unit -n "${TEST_PROCESSES:-4}" --dist worksteal -q "$@" ;;
+        unit)
+            local quick=()
+            [ "${HYPOTHESIS_PROFILE:-}" = quick ] && quick=(--quick)
+            pytest unit tests/unit -n "${TEST_PROCESSES:-4}" --dist worksteal -q "${quick[@]}" "$@"
+            ;;
         # Computes only. Each test is a process of its own that plays a block of seeds; SIMULATION_SEEDS=n plays the first n.
         simulation) pytest simulation tests/simulation -n "${TEST_PROCESSES:-$CORES}" --dist worksteal -q "$@" ;;
         # One whole run between two brokers.
@@ -105,7 +109,10 @@ ring() { # name, pytest arguments...
         # conftest.py. Tests wait for what they have started: a process for each core would leave cores idle.
         spark) pytest spark tests/spark -n "${TEST_PROCESSES:-$((CORES + 1))}" --dist loadfile -q --durations=10 "$@" ;;
         faults | kafka | airflow)
-            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-$((CORES + 1))}" --dist loadfile --no-loadscope-reorder -q \
+            # Those of kafka wait the most: for sessions, tickets and tokens to end.
+            local more=1
+            [ "$name" = kafka ] && more=3
+            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-$((CORES + more))}" --dist loadfile --no-loadscope-reorder -q \
                 --durations=10 "$@"
             ;;
         # Beside another ring.

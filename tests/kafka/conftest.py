@@ -11,17 +11,19 @@ _HERE = Path(__file__).parent
 #: Files that take a worker more than half a minute, the longest first (``--durations=0``). Which file a worker gets
 #: next is settled by this order; the others follow by name.
 LONGEST_FIRST = (
-    "rest/test_services.py",
+    "access/test_tickets.py",
     "access/test_changed_secrets.py",
     "access/test_oauth.py",
-    "access/test_tickets.py",
+    "testing/test_cluster_contract.py",
     "access/test_rights.py",
+    "runs/test_slots.py",
+    "rest/test_services.py",
+    "access/test_kerberos.py",
     "access/test_scram.py",
     "runs/test_replicate.py",
     "schemas/test_karapace_flows.py",
     "testing/test_verify_demo.py",
     "client/test_silent_servers.py",
-    "testing/test_cluster_contract.py",
     "verification/test_verify_copies.py",
     "runs/test_equality.py",
     "runs/test_bad_input.py",

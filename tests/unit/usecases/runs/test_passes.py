@@ -173,7 +173,7 @@ def test_a_topic_deleted_during_a_run_fails_alone(
 
 
 def test_a_backlog_is_copied_in_several_passes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srm_common.replication.driver.passes.PASS_SECONDS", 0.05)
+    monkeypatch.setattr("srm_common.replication.driver.passes.PASS_SECONDS", 0.01)
     for partition in range(3):
         write(pair.source, pair.topic, [bytes(1000) for _ in range(3000)], partition, batch_size=16_000)
     small = replace(pair.flow, chunk_bytes=100_000, fetch_partition_bytes=50_000, fetch_bytes=150_000)
