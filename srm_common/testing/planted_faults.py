@@ -1,6 +1,6 @@
 """Faults planted in the log of a partition, as broken disks, brokers and clean-ups leave them.
 
-With its node stopped, :func:`plant` writes a segment anew; :func:`flip_bit` changes a byte of it in place.
+With its node stopped, :func:`plant` rewrites a segment; :func:`flip_bit` changes a byte of it in place.
 """
 
 from __future__ import annotations

@@ -68,15 +68,15 @@ class SlotRegistries:
     :class:`~srm_common.records.schema_id_step.MappedIds` ask for, without waiting. Of one thread.
 
     Args:
-        make: the registries, anew for each thread that asks them.
+        make: the registries, new ones for each thread that asks them.
         limit_seconds: how long a question may take, whatever it waits for: a name that is looked up, too.
         names: of the clusters, for sentences.
         read_from: whose registry the ids of records belong to.
 
     Raises:
         SchemasPending: from every question that has no answer yet.
-        TransformFailed: the registry does not tell or take, or has not answered in time; the next one who asks begins
-            anew.
+        TransformFailed: the registry does not tell or take, or has not answered in time; the next one who asks
+            starts over.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class SlotRegistries:
                 raise answer.error
             until = self._asked.get(key)
             if until is not None and now >= until:
-                # What was asked behind it fails by its own time; what is asked from now on begins anew.
+                # What was asked behind it fails by its own time; what is asked from now on starts over.
                 del self._asked[key]
                 self._worker = None
                 source, target = self._names
