@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import json
 import os
@@ -23,6 +24,9 @@ _BLOCK = 40
 #: Where nearly all goes wrong, a few plans of a block say why.
 _MOST_PLANS = 3
 _READ_BYTES = 1 << 16
+#: CPU-seconds: a seed that takes longer goes round without letting time pass, and ends its process. Most take less than
+#: one; to shrink one takes a few.
+_LONGEST_SEED = 120.0
 
 
 def play(seeds: range, hours: float | None, processes: int, commit: str) -> Iterator[Seed]:
@@ -91,6 +95,7 @@ class _Player:
             # What was imported stays, and what a seed leaves behind goes with the process.
             gc.freeze()
             gc.disable()
+            faulthandler.register(signal.SIGVTALRM, chain=True)
             for one in _in_turn(self._left, self._until, self._commit):
                 os.write(says, f"{json.dumps(asdict(one))}\n".encode())
             code = 0
@@ -142,6 +147,7 @@ def _in_turn(seeds: range, until: float | None, commit: str) -> Iterator[Seed]:
     for seed in seeds:
         if until is not None and time.monotonic() > until:
             return
+        signal.setitimer(signal.ITIMER_VIRTUAL, _LONGEST_SEED)
         outcome = Scenario(seed).play()
         plan = None
         if outcome.wrong is not None and plans > 0:

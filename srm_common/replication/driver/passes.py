@@ -117,15 +117,15 @@ class Passes:
             FlowOwnedElsewhere: another run took the flow.
             UnreachableCluster, AccessDenied, StateError: nothing could be done any more.
         """
-        self._started = started = self.clock()
+        self._started = self.clock()
         while True:
             happened = self._pass()
             if self.max_seconds <= 0:
                 if all(self._settled(track) for track in self.tracks.values()):
                     break
-            elif self.clock() - started >= self.max_seconds:
+            elif self._seconds_left() <= 0:
                 break
-            self._pause(happened, started)
+            self._pause(happened)
         if self._uncertain is not None:
             self._refence()
 
@@ -133,14 +133,19 @@ class Passes:
         """For a run of one pass: nothing more is tried for this partition."""
         return track.error is not None or track.reached_goal()
 
-    def _pause(self, happened: PassOutcome, started: float) -> None:
+    def _seconds_left(self) -> float:
+        """Of a run that tails. What is over is decided by the same difference as what is waited for: rounded apart, a
+        run could have time left and nothing to wait for."""
+        return self._started + self.max_seconds - self.clock()
+
+    def _pause(self, happened: PassOutcome) -> None:
         if happened is PassOutcome.COPIED:
             return
         pause = IDLE_SECONDS
         if happened is PassOutcome.UNCERTAIN:
             pause = min(_FIRST_PAUSE_SECONDS * 2**self._fruitless, _LONGEST_PAUSE_SECONDS)
         if self.max_seconds > 0:
-            pause = min(pause, max(0.0, started + self.max_seconds - self.clock()))
+            pause = min(pause, max(0.0, self._seconds_left()))
         self.sleep(pause)
 
     def _pass(self) -> PassOutcome:

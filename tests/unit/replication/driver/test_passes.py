@@ -175,6 +175,24 @@ def test_a_run_with_time_follows_what_is_written_meanwhile(fates: list[str], mor
     assert copied(there) == everything(there)
 
 
+def test_a_run_with_time_is_over_when_there_is_nothing_left_to_wait_for() -> None:
+    """The sum of the start and the limit may be rounded down, and their difference be less than the limit."""
+    there = world(3)
+    there.now, limit = 1000.1, 30.0
+    assert (there.now + limit) - there.now < limit
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        assert seconds > 0, "it would go round until the clock shows another time"
+        there.now += seconds
+
+    there.sleep = sleep  # type: ignore[method-assign]
+    there.run(max_seconds=limit)
+    assert waits
+    assert there.now == 1000.1 + limit
+
+
 def test_nothing_new_starts_nothing() -> None:
     there = world(10, 10)
     there.run()
