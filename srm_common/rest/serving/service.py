@@ -27,6 +27,7 @@ from srm_common.rest.ports import Access
 from srm_common.rest.serving.connection_limits import LimitedSocket, ServiceLoop
 from srm_common.rest.serving.logins import BasicAccess, Logins, OpenAccess, WatchedLogins, environment_login
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
+from srm_common.rest.serving.request_rate import RequestRate
 from srm_common.rest.serving.timed_requests import TimedRequests
 from srm_common.rest.serving.watched_files import WatchedCertificate, WatchedConfiguration
 from srm_common.store.location import open_store
@@ -205,6 +206,7 @@ def serve(context: AppContext, listener: Listener) -> None:
     opened = listener.open()
     listener = replace(listener, port=opened.getsockname()[1])
     app: FastAPI = create_app(context)
+    app.add_middleware(RequestRate)
     watched = None
     if (certificate := listener.certificate) is not None:
         files = (certificate, *([] if listener.key is None else [listener.key]))
