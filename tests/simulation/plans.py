@@ -63,4 +63,9 @@ PLANS: tuple[Plan, ...] = (
         "16 records are not in the copy: what came after a batch that was refused went on behind it",
         "a failed chunk is continued where it was",
     ),
+    Plan(
+        1751,
+        (Planned(1, "log cut", 3.307, None, 14),),
+        "a record is not in the copy: the log had got it after a cut, before its new leader was known",
+    ),
 )

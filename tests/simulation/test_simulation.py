@@ -15,7 +15,7 @@ from tests.simulation.plans import PLANS, Plan
 from tests.simulation.seeds import read
 
 _BLOCK = 100
-_SEEDS = int(os.environ.get("SIMULATION_SEEDS", "1700"))
+_SEEDS = int(os.environ.get("SIMULATION_SEEDS", "2000"))
 
 
 def _play(*arguments: str) -> subprocess.CompletedProcess[str]:

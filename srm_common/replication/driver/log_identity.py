@@ -7,7 +7,7 @@ grown to just the same length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -104,10 +104,15 @@ class LogIdentity:
         return leading >= 0 and leading != position.epoch and self._asked.get(place) != (position, leading)
 
     def ask(
-        self, positions: Mapping[TopicPartition, Position]
+        self, positions: Mapping[TopicPartition, Position], cut: Collection[TopicPartition] = ()
     ) -> tuple[dict[TopicPartition, EpochAnswer], dict[TopicPartition, str]]:
-        """Ask about those that are due."""
-        due = {place: position for place, position in positions.items() if self.is_due(place, position)}
+        """Ask about those that are due, and about those whose logs are ``cut``: they end before the position, so they
+        have another leader, also where the metadata are from before its election."""
+        due = {
+            place: position
+            for place, position in positions.items()
+            if self.is_due(place, position) or (place in cut and position.epoch >= 0)
+        }
         if not due:
             return {}, {}
         ends, faults = self._source.epoch_ends({place: position.epoch for place, position in due.items()})

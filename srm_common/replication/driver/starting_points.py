@@ -115,9 +115,9 @@ class StartingPoints:
             track.place for track in tracks if (known := self._known(track)) is not None and known > listed_end(track)
         ]
         log_ends, end_faults = self.source.high_watermarks(suspicious) if suspicious else ({}, {})
-        epochs, epoch_faults = self._identity.ask(
-            {track.place: found for track in tracks if (found := self._position(track)) is not None}
-        )
+        positions = {track.place: found for track in tracks if (found := self._position(track)) is not None}
+        shorter = [place for place, found in positions.items() if log_ends.get(place, found.offset) < found.offset]
+        epochs, epoch_faults = self._identity.ask(positions, shorter)
         faults = {**faults, **end_faults, **epoch_faults}
         logs = {
             track.place: source_log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts

@@ -43,6 +43,16 @@ def test_a_log_that_was_cut_and_has_grown_again_is_lost_data(keep: int, end: int
     assert copied(there)[T][100:] == [*range(10_000 + keep, 10_000 + end), 7]
 
 
+def test_a_cut_that_is_seen_before_the_new_leader_loses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Metadata of before the election do not name the new leader's epoch; the log's end tells of the cut."""
+    there = world(100)
+    there.run()
+    regrown(there, 50, 51)
+    monkeypatch.setattr(SimulatedSource, "leader_epoch", lambda source, place: 0)
+    there.run(on_data_loss=OnDataLoss.SKIP)
+    assert copied(there)[T] == [*range(100), 10_050]
+
+
 def test_it_is_noticed_between_two_passes_of_a_long_run() -> None:
     there = world(100)
     steps = iter([lambda: regrown(there, 90, 100)])
