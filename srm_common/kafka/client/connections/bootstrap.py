@@ -170,7 +170,9 @@ class Bootstrap:
 
     def _failed(self, server: _Server, error: BaseException) -> None:
         server.failures += 1
-        server.fault = fault_text(error)
+        # What the deadline has cut off says less than what failed before it.
+        if server.fault is None or time.monotonic() < self._deadline:
+            server.fault = fault_text(error)
         self._next_at = 0.0
         if isinstance(error, Errors.IncompatibleBrokerVersion) or is_refusal(error):
             if self._refused is None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import FakeCluster
 
@@ -59,3 +64,35 @@ def test_a_connection_that_found_the_brokers_is_made_again_when_it_ends() -> Non
             found, faults = link.start_offsets([TopicPartition("orders", 0)])
         assert (found, faults) == ({("orders", 0): 0}, {})
         assert kafka.connections[1] > 1
+
+
+def test_what_failed_is_said_rather_than_what_the_deadline_cut_off() -> None:
+    """A server that speaks HTTP for some seconds, and then not at all; an attempt may take ten."""
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        taken: list[socket.socket] = []
+
+        def serve() -> None:
+            with suppress(OSError):  # the listener is closed
+                while True:
+                    connection, _ = listener.accept()
+                    taken.append(connection)
+                    if time.monotonic() - began < 8:
+                        connection.recv(1000)
+                        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        cluster = ClusterSettings.plaintext("a", f"127.0.0.1:{listener.getsockname()[1]}")
+        try:
+            with (
+                pytest.raises(UnreachableCluster, match="speaks HTTP"),
+                ClusterLink(cluster) as link,
+            ):
+                link.run(link.open)
+            assert len(taken) > 1
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            for connection in taken:
+                connection.close()
+            thread.join(10)
