@@ -18,6 +18,7 @@ from pathlib import Path
 from srm_common.errors import LocalKafkaError
 
 _TICKS = os.sysconf("SC_CLK_TCK")
+_STOPPING_SECONDS = 10.0
 
 
 def java_command() -> list[str]:
@@ -76,7 +77,11 @@ class LocalProcess:
         self.wait(120)
 
     def pause(self) -> None:
+        """SIGSTOP, and waits until no thread runs any more, which takes a while on a busy machine (Linux)."""
         self._signal(signal.SIGSTOP)
+        deadline = time.monotonic() + _STOPPING_SECONDS
+        while self.running and not _stopped(self.pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
@@ -156,6 +161,19 @@ class JavaProcess(LocalProcess):
         # Java does not look at TMPDIR.
         command = [*java_command(), f"-Djava.io.tmpdir={temporary_folder(output)}", *arguments]
         super().__init__(command, output=output, environment={**os.environ, **(environment or {})})
+
+
+def _stopped(pid: int) -> bool:
+    """Whether all threads of a process are stopped (state ``T`` of proc(5)); without ``/proc``, by assumption."""
+    tasks = Path("/proc", str(pid), "task")
+    try:
+        # The name of a thread, in brackets, may have spaces.
+        return all(
+            (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+            for task in (tasks.iterdir() if tasks.exists() else ())
+        )
+    except (FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+        return False
 
 
 def temporary_folder(output: Path) -> Path:

@@ -54,7 +54,8 @@ def test_what_a_client_asks_about_is_made_with_three_partitions_and_told(source_
     topic = f"{name}-on-demand"
     produce(source_kafka, topic, b"hello")
     assert len(source_kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions) == 3
-    assert topic in source_kafka.made_on_demand()
+    # The log that tells of it is written by another thread.
+    eventually(lambda: topic in source_kafka.made_on_demand(), 60, "the topic is not told")
     # Its own connection does not ask so.
     absent = source_kafka.admin().list_topics(f"{name}-absent", timeout=60).topics[f"{name}-absent"]
     assert absent.error is not None
