@@ -109,9 +109,9 @@ ring() { # name, pytest arguments...
         # conftest.py. Tests wait for what they have started: a process for each core would leave cores idle.
         spark) pytest spark tests/spark -n "${TEST_PROCESSES:-$((CORES + 1))}" --dist loadfile -q --durations=10 "$@" ;;
         faults | kafka | airflow)
-            # Those of kafka wait the most: for sessions, tickets and tokens to end.
+            # Those of kafka wait the most, for sessions, tickets and tokens to end.
             local more=1
-            [ "$name" = kafka ] && more=3
+            [ "$name" = kafka ] && more=2
             pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-$((CORES + more))}" --dist loadfile --no-loadscope-reorder -q \
                 --durations=10 "$@"
             ;;
