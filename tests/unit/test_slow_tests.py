@@ -25,7 +25,7 @@ def _exists(path: str, *names: str) -> bool:
 
 
 @pytest.mark.parametrize("room", sorted({file.parent.name for file in USE_CASES.glob("*/test_*.py")}))
-def test_enough_of_each_room_of_use_cases_is_quick(room: str) -> None:
+def test_half_of_each_room_of_use_cases_is_quick(room: str) -> None:
     count = sum(file.read_text().count("\ndef test_") for file in (USE_CASES / room).glob("test_*.py"))
     slow = sum(name.startswith(f"tests/unit/usecases/{room}/") for name in LISTED)
-    assert slow <= count * 0.6
+    assert slow <= count / 2
