@@ -77,14 +77,14 @@ class _Recorder:
             self._costs[_function(report.nodeid)] = max(known[0], cost[0]), max(known[1], cost[1])
 
     def pytest_sessionfinish(self) -> None:
-        """The slow ones of each folder, the slowest first, but no more than half of its tests: none goes untried."""
+        """The slow ones of each folder, the slowest first, but no more than half of its tests."""
         folders: dict[str, list[str]] = {}
         for name in sorted(self._costs, key=lambda name: self._costs[name], reverse=True):
             folders.setdefault(name.partition("::")[0].rpartition("/")[0], []).append(name)
         slow = [
             name
             for names in folders.values()
-            for name in names[: len(names) // 2]
+            for name in names[: (len(names) + 1) // 2]
             if self._costs[name][0] > _CPU_SECONDS or self._costs[name][1] > _SECONDS
         ]
         SLOW_TESTS.write_text("".join(f"{name}\n" for name in sorted(slow)))
