@@ -175,9 +175,7 @@ def test_a_flow_with_the_documented_rights_and_no_others(sides: Sides, make_flow
     for number in range(100):
         producer.produce(name, b"%d" % number, partition=number % 2)
     producer.flush(60)
-    group = Consumer({"bootstrap.servers": sides.source.internal_servers, "group.id": name})
-    group.commit(offsets=[TopicPartition(name, 0, 20)], asynchronous=False)
-    group.close()
+    commit(sides.source, name, TopicPartition(name, 0, 20))
     sides.change(sides.source, "+", f"ALLOW ALL bob {name}")
     flow = make_flow(tasks_max=1)
     refresh(flow)
