@@ -131,7 +131,7 @@ class _Player:
         return Seed(left[0], self._commit, "", 0.0, [], 0, 0, wrong), left[1:]
 
     def kill(self) -> None:
-        """Nobody wants more."""
+        """Ends the process: no more seeds are wanted."""
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         self._close()

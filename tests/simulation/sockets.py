@@ -127,7 +127,7 @@ class SimulatedSocket:
 
 
 class Waker:
-    """An end of a pair of sockets that nobody writes to."""
+    """An end of a pair of sockets without a writer."""
 
     def __init__(self, number: int) -> None:
         self._number = number

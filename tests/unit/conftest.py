@@ -1,7 +1,7 @@
 """No server here: clusters are fakes, a pair of their own for each test that wants them.
 
 With ``--quick``, as in ``make unit`` and ``make quick``, the tests of ``slow_tests.txt`` are left out: one function in
-fifteen, which take more than half of the ring's time. ``--write-slow-tests`` measures all, and writes the file.
+ten, which take more than half of the ring's time. ``--write-slow-tests`` measures all, and writes the file.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class OpenCluster(Closing):
 
     @property
     def links(self) -> LinkPool:
-        """The connections of kafka-python that nobody uses at the moment."""
+        """The idle connections of kafka-python."""
         return self.clients.links
 
     @property
@@ -109,7 +109,7 @@ class OpenCluster(Closing):
         return GroupWatch(self.settings, timeout_seconds=timeout_seconds, pool=self.links)
 
     def other_groups(self) -> tuple[list[Group], list[GroupFault]]:
-        """Groups whose offsets nobody else sets, such as share groups; see :func:`other_groups`."""
+        """Share and streams groups, with the kind as their protocol; see :func:`other_groups`."""
         return other_groups(self.settings, timeout_seconds=self._request_seconds, pool=self.links)
 
     @property

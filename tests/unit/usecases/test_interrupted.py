@@ -196,7 +196,7 @@ def _prepared(story: Story) -> Iterator[Sides]:
 
 @pytest.fixture(autouse=True)
 def _brief_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's transaction is open: whoever waits for its end has been refused."""
+    """No transaction is open: a use case that waits for the end of one has been refused."""
     monkeypatch.setattr(handover_state, "_MARKERS_SECONDS", 0.5)
 
 

@@ -141,7 +141,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
     is reported whatever was asked for.
     """
 
-    #: That of all loops. A simulated network puts its own here (:mod:`srm_common.testing.simulation`).
+    #: That of all loops. A simulated network puts its own here.
     kernel: ClassVar[Kernel] = Kernel()
 
     def __init__(self) -> None:
@@ -215,7 +215,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
                 while hasattr(type(result), "__await__"):
                     result = await result
                 future.success(result)
-            except BaseException as error:  # whoever waits for the future gets it
+            except BaseException as error:  # as the library does: raised where the future is awaited
                 future.failure(error)
 
         self.call_soon_threadsafe(work)
