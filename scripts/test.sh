@@ -1,51 +1,58 @@
 #!/usr/bin/env bash
-# Runs lint and test rings, all of those named, and ends with one line for each; fails when any of them failed. Those
-# after a + run beside those before it, one after another, too: some rings wait for sessions, elections and schedulers for
-# a quarter of their time, and some use one core only.
+# Runs lint and test rings, all of those named, and ends with one line for each; fails when any of them failed. A +
+# begins a lane, which runs beside the others: rings wait for sessions, elections and schedulers for a good part of their
+# time. Those that only compute take what the others leave of the processors when they run beside them.
 #
-#   scripts/test.sh faults kafka airflow spark unit + browser worlds lint store
+#   scripts/test.sh faults kafka airflow + browser worlds spark store + unit simulation lint
 #   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+COMPUTING=" lint unit simulation "
 RINGS="lint unit simulation smoke store kafka spark airflow browser faults worlds soak"
 # Those that this process may use; macOS has no nproc.
 CORES=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 BIN=${VENV:-.venv}/bin
 rings=()
-beside=()
+# Each the names of its rings.
+lanes=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
     if [ "$1" = + ]; then
-        beside=(+)
+        lanes+=("")
     elif [[ " $RINGS " != *" $1 "* ]]; then
         echo "there is no ring '$1'; rings: $RINGS" >&2
         exit 2
-    elif [ ${#beside[@]} -gt 0 ]; then
-        beside+=("$1")
+    elif [ ${#lanes[@]} -gt 0 ]; then
+        lanes[${#lanes[@]} - 1]+="$1 "
     else
         rings+=("$1")
     fi
     shift
 done
 [ $# -gt 0 ] && shift
-beside=("${beside[@]:1}")
+read -r -a beside <<<"${lanes[*]}"
 # Java's and the native libraries' helper threads only get in each other's way on small machines.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} PYTHONUNBUFFERED=1
 # Where it is set, each of hundreds of Python processes compiles all that it imports, and pytest rewrites every assertion.
 unset PYTHONDONTWRITEBYTECODE
 
 work=$(mktemp -d)
-lane=
+# Process groups of the lanes that run.
+groups=()
+signal_lanes() { # signal
+    local group some=1
+    for group in "${groups[@]}"; do kill "$1" -- "-$group" 2>/dev/null && some=0; done
+    return "$some"
+}
 ending() {
     local tenths
-    if [ -n "$lane" ]; then
-        # As Ctrl-C would, so that tests end what they have started; whoever was started with nohup does not hear it.
-        kill -INT -- "-$lane" 2>/dev/null
+    # As Ctrl-C would, so that tests end what they have started; what was started with nohup ignores it.
+    if signal_lanes -INT; then
         for ((tenths = 0; tenths < 300; tenths++)); do
-            kill -0 -- "-$lane" 2>/dev/null || break
+            signal_lanes -0 || break
             sleep 0.1
         done
-        kill -TERM -- "-$lane" 2>/dev/null
+        signal_lanes -TERM
     fi
     rm -rf "$work"
 }
@@ -63,13 +70,15 @@ children_cpu() {
         "$work/times.$BASHPID"
 }
 
+# Before the commands of a ring, such as nice.
+before=()
 # Runs a command, and keeps what it printed, its exit code, its seconds, and its CPU-seconds.
 step() { # name, command...
     local name=$1 start=$SECONDS
     shift
     printf '\n== %s: %s\n' "$name" "${*#"$BIN/"}"
     (
-        "$@" 2>&1
+        "${before[@]}" "$@" 2>&1
         printf '%s %s ' "$?" "$((SECONDS - start))" >"$work/$name.new"
         children_cpu >>"$work/$name.new"
         mv "$work/$name.new" "$work/$name.end"
@@ -125,7 +134,7 @@ ring() { # name, pytest arguments...
     esac
 }
 
-# What rings of the second lane printed that have ended.
+# What rings of the other lanes printed that have ended.
 show() {
     local name
     for name in "${beside[@]}"; do
@@ -133,28 +142,28 @@ show() {
     done
 }
 
-if [ ${#beside[@]} -gt 0 ]; then
-    printf '\n== beside what follows: %s\n' "${beside[*]}"
-    # In a process group of its own, which can be ended.
-    set -m
+# In process groups of their own, which can be ended.
+set -m
+for lane in "${lanes[@]}"; do
+    printf '\n== beside what follows: %s\n' "$lane"
     {
-        for name in "${beside[@]}"; do
+        for name in $lane; do
+            before=()
+            [[ "$COMPUTING" = *" $name "* ]] && before=(nice -n 19)
             ring "$name" "$@" >"$work/$name.running"
             mv "$work/$name.running" "$work/$name.done"
         done
     } &
-    lane=$!
-    set +m
-fi
+    groups+=($!)
+done
+set +m
 for name in "${rings[@]}"; do
     ring "$name" "$@"
     show
 done
-if [ -n "$lane" ]; then
-    wait "$lane"
-    lane=
-    show
-fi
+for group in "${groups[@]}"; do wait "$group"; done
+groups=()
+show
 
 failed=0
 summary=()

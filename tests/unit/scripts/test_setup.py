@@ -188,23 +188,34 @@ def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Pa
 
 
 def test_rings_after_a_plus_run_beside_the_others(tmp_path: Path) -> None:
-    """Each lane's ring waits for one of the other lane."""
-    met = f'd={tmp_path}; case "$*" in *kafka*) me=a you=b;; *) me=b you=a;; esac; touch $d/$me; '
-    python = met + "while [ ! -e $d/$you ]; do sleep 0.05; done; echo '1 passed in 1s'"
-    code, summary = rings(tmp_path, "kafka", "faults", "+", "airflow", "store", python=python)
-    assert (code, summary) == (0, ["kafka ok", "faults ok", "airflow ok", "store ok"])
+    """The first ring of each lane waits for those of the others."""
+    python = f"""
+    for word in "$@"; do case $word in tests/*) name=${{word#tests/}};; esac; done
+    touch {tmp_path}/$name; nice > {tmp_path}/$name.nice
+    while [ ! -e {tmp_path}/kafka ] || [ ! -e {tmp_path}/airflow ] || [ ! -e {tmp_path}/unit ]; do sleep 0.05; done
+    echo '1 passed in 1s'"""
+    code, summary = rings(tmp_path, "kafka", "faults", "+", "airflow", "store", "+", "unit", "spark", python=python)
+    assert (code, summary) == (
+        0,
+        ["kafka ok", "faults ok", "airflow ok", "store ok", "unit ok", "spark ok"],
+    )
+    priorities = {
+        ring: (tmp_path / f"{ring}.nice").read_text().strip() for ring in ("kafka", "airflow", "unit", "spark")
+    }
+    usual = priorities["kafka"]
+    assert priorities == {"kafka": usual, "airflow": usual, "unit": "19", "spark": usual}
 
 
-def test_an_end_from_outside_ends_both_lanes(tmp_path: Path) -> None:
+def test_an_end_from_outside_ends_all_lanes(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     python = tmp_path / "bin" / "python"
     python.write_text(f"#!/bin/bash\ntrap 'kill $!; exit 2' INT\necho $$ >> {tmp_path}/pids\nsleep 300 & wait\n")
     python.chmod(0o755)
     environment = {**os.environ, "VENV": str(tmp_path)}
-    command = [str(ROOT / "scripts/test.sh"), "kafka", "+", "airflow"]
+    command = [str(ROOT / "scripts/test.sh"), "kafka", "+", "airflow", "+", "unit"]
     with subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL) as script:
         pids = tmp_path / "pids"
-        wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, 300, "both rings")
+        wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 3, 300, "all rings")
         os.killpg(script.pid, signal.SIGINT)
     for pid in pids.read_text().split():
         wait_until(partial(_gone, pid), 60, f"the end of {pid}")
