@@ -22,7 +22,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     workloads = {name: entry for name, entry in result["workloads"].items() if "ratio" in entry}
     names = list(workloads)
     places = range(len(names))
-    figure, (cpu, speed) = pyplot.subplots(2, 1, figsize=(12, 8), layout="constrained")
+    figure, (cpu, speed) = pyplot.subplots(2, 1, figsize=(13, 8), layout="constrained")
     for axes, key, times, better in (
         (cpu, "cpu_seconds_per_gb", "cpu", "less"),
         (speed, "mb_per_second", "throughput", "more"),
@@ -34,7 +34,7 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
         labels = [f"{workloads[name]['ratio'][times]:.1f}x" for name in names]
         axes.bar_label(bars, labels=labels, padding=2, fontsize=10, fontweight="bold")
         axes.set_yscale("log")
-        axes.set_xticks(list(places), [name.replace("-", "-\n", 1) for name in names])
+        axes.set_xticks(list(places), [name.replace("-", "-\n", 1) for name in names], fontsize=8)
         axes.margins(y=0.15)
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
