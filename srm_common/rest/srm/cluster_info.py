@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ClusterError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.rest.app_context import AppContextDep, ReaderDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.live import CALLS, TAG
@@ -18,6 +17,7 @@ from srm_common.rest.overview import load_overview
 from srm_common.rest.query_parameters import RangeDep, now_ms
 from srm_common.rest.srm.schemas import ClusterInfo
 from srm_common.rest.srm.v1 import replication_infos, shown_range
+from srm_common.usecases.flows.open_cluster import OpenCluster
 
 router = APIRouter(prefix="/api/v2", tags=["clusters", TAG])
 
@@ -73,7 +73,8 @@ def _ids(clusters: Collection[ClusterSettings]) -> tuple[dict[str, str], list[st
 
     def ask(cluster: ClusterSettings) -> tuple[str, str] | str:
         try:
-            return ClusterAdmin(cluster, timeout_seconds=_SECONDS).cluster_id(), cluster.alias
+            with OpenCluster(cluster) as opened:
+                return opened.admin_within(_SECONDS).cluster_id(), cluster.alias
         except ClusterError as error:
             return str(error)
 

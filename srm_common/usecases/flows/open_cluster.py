@@ -152,8 +152,13 @@ class OpenCluster(Closing):
         seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
         return ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)[0]
 
-    def link(self, part: str) -> ClusterLink:
-        """A link, to be closed by the caller; ``part`` is the purpose, for client ids."""
+    def link(self, part: str, *, timeout_ms: int | None = None) -> ClusterLink:
+        """A link, to be closed by the caller; ``part`` is the purpose, for client ids.
+
+        Args:
+            timeout_ms: after so long without an answer it closes its connection, where that is not ``link_timeout_ms``.
+        """
         from srm_common.kafka.client.links.link import ClusterLink
 
-        return ClusterLink(self.settings, part=part, request_timeout_ms=self._link_timeout_ms, pool=self.links)
+        timeout = self._link_timeout_ms if timeout_ms is None else timeout_ms
+        return ClusterLink(self.settings, part=part, request_timeout_ms=timeout, pool=self.links)

@@ -9,17 +9,18 @@ from __future__ import annotations
 import atexit
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.errors import SrmError
-from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.flow_positions import FlowPositions, Standing
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.monitoring.source_ends import Reader, SourceEnds
 
 #: A cluster is asked no more often.
@@ -31,14 +32,12 @@ _PATIENCE_SECONDS = 10.0
 _CLOSING_SECONDS = 2.0
 
 
-class TargetPositions:
-    """Where flows into one target stand, over a connection of its own. Belongs to one thread."""
+class TargetPositions(Closing):
+    """Positions of flows into one target, over a connection of its own. Belongs to one thread."""
 
-    def __init__(
-        self, target: ClusterSettings, *, patience_seconds: float = _PATIENCE_SECONDS, pool: LinkPool | None = None
-    ) -> None:
+    def __init__(self, target: OpenCluster, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._patience = patience_seconds
-        self._link = ClusterLink(target, part="lag", request_timeout_ms=int(patience_seconds * 1000), pool=pool)
+        self._link = target.link("lag", timeout_ms=int(patience_seconds * 1000))
         self._positions = FlowPositions(self._link)
 
     def look(self, flows: Iterable[FlowName]) -> dict[FlowName, Standing | SrmError | None]:
@@ -51,7 +50,7 @@ class TargetPositions:
         return self._link.run(ask)
 
     def close(self) -> None:
-        """End all connections."""
+        """Give the connections back to the cluster."""
         self._link.close()
 
 
@@ -67,20 +66,14 @@ def lag_now(given: FlowSettings | FlowClusters, *, patience_seconds: float = _PA
 
 def _lag_now(clusters: FlowClusters, patience_seconds: float) -> FlowLag | None:
     flow = clusters.flow
-    target = TargetPositions(flow.target, patience_seconds=patience_seconds, pool=clusters.target.links)
-    try:
+    with TargetPositions(clusters.target, patience_seconds=patience_seconds) as target:
         standing = target.look([flow.name])[flow.name]
-    finally:
-        target.close()
     if isinstance(standing, SrmError):
         raise standing
     if standing is None:
         return None
-    source = SourceEnds(flow.source, patience_seconds=patience_seconds, pool=clusters.source.links)
-    try:
+    with SourceEnds(clusters.source, patience_seconds=patience_seconds) as source:
         return source.look({flow.name: Reader(standing, flow.read_committed)})[flow.name]
-    finally:
-        source.close()
 
 
 @dataclass
@@ -189,35 +182,38 @@ class LagWatch:
 
     def _follow_target(self, cluster: ClusterSettings) -> None:
         positions: TargetPositions | None = None
-        asked = -self._every
-        try:
-            while flows := self._due("target", cluster, asked):
-                asked = self._clock()
+        with ExitStack() as opened:
+            for flows in self._rounds("target", cluster):
                 try:
-                    positions = positions or TargetPositions(cluster, patience_seconds=self._patience)
+                    if positions is None:
+                        target = opened.enter_context(OpenCluster(cluster))
+                        positions = opened.enter_context(TargetPositions(target, patience_seconds=self._patience))
                     self._take_positions(flows, positions.look(flows))
                 except SrmError as error:
-                    _closed(positions)
                     positions = None
+                    opened.close()
                     self._take_positions(flows, dict.fromkeys(flows, error))
-        finally:
-            _closed(positions)
 
     def _follow_source(self, cluster: ClusterSettings) -> None:
         ends: SourceEnds | None = None
-        asked = -self._every
-        try:
-            while flows := self._due("source", cluster, asked):
-                asked = self._clock()
+        with ExitStack() as opened:
+            for flows in self._rounds("source", cluster):
                 try:
-                    ends = ends or SourceEnds(cluster, patience_seconds=self._patience)
+                    if ends is None:
+                        source = opened.enter_context(OpenCluster(cluster))
+                        ends = opened.enter_context(SourceEnds(source, patience_seconds=self._patience))
                     self._take_lags(flows, ends.look(_readers(flows)), None)
                 except SrmError as error:
-                    _closed(ends)
                     ends = None
+                    opened.close()
                     self._take_lags(flows, {}, str(error))
-        finally:
-            _closed(ends)
+
+    def _rounds(self, side: str, cluster: ClusterSettings) -> Iterator[dict[FlowName, _Wanted]]:
+        """The flows to ask the cluster about, each time that some are due, until none are in use any more."""
+        asked = -self._every
+        while flows := self._due(side, cluster, asked):
+            asked = self._clock()
+            yield flows
 
     def _due(self, side: str, cluster: ClusterSettings, asked: float) -> dict[FlowName, _Wanted]:
         """The flows to ask the cluster about, when it is time for that; none when they are not in use any more, and
@@ -278,8 +274,3 @@ def _readers(flows: Mapping[FlowName, _Wanted]) -> dict[FlowName, Reader]:
 
 def _ways(flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
     return flow.source, flow.target
-
-
-def _closed(opened: TargetPositions | SourceEnds | None) -> None:
-    if opened is not None:
-        opened.close()

@@ -6,15 +6,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.links.link import EARLIEST, LATEST, ClusterLink
-from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.log.log_facts import oldest_records
 from srm_common.kafka.state.flow_positions import Standing
+from srm_common.usecases.flows.open_cluster import OpenCluster
 
 #: How long a broker may leave a request unanswered, and all of them leave partitions without a leader.
 LISTING_SECONDS = 5.0
@@ -29,19 +29,17 @@ class Reader:
     read_committed: bool
 
 
-class SourceEnds:
+class SourceEnds(Closing):
     """Asks one source cluster, for all flows at once: one request a broker, one more where flows read it differently,
     and where something waits that did not before. Belongs to one thread. Raises as
     :class:`~srm_common.kafka.client.links.link.ClusterLink`.
     """
 
-    def __init__(
-        self, source: ClusterSettings, *, patience_seconds: float = 10.0, pool: LinkPool | None = None
-    ) -> None:
+    def __init__(self, source: OpenCluster, *, patience_seconds: float = 10.0) -> None:
         self._patience = patience_seconds
         #: For the partitions of a leader that is gone.
         self._listing = min(LISTING_SECONDS, patience_seconds)
-        self._link = ClusterLink(source, part="lag", request_timeout_ms=int(patience_seconds * 1000), pool=pool)
+        self._link = source.link("lag", timeout_ms=int(patience_seconds * 1000))
         #: (partition, position) -> timestamp of the first record from there on; it is the same at the next look.
         self._oldest: dict[bool, dict[tuple[TopicPartition, int], int]] = {True: {}, False: {}}
         self._numbers: Mapping[str, frozenset[int]] = {}
@@ -54,7 +52,7 @@ class SourceEnds:
         return self._link.run(lambda: self._look(flows))
 
     def close(self) -> None:
-        """End all connections."""
+        """Give the connections back to the cluster."""
         self._link.close()
 
     async def _look(self, flows: Mapping[FlowName, Reader]) -> dict[FlowName, FlowLag]:
