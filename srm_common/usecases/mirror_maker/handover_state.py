@@ -136,28 +136,26 @@ def blocked_copies(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> lis
     places = [
         TopicPartition(one.downstream, number) for one in topics for number in range(there.get(one.downstream, 0))
     ]
+    sentences: list[str] = []
     with clusters.target.link("control") as link:
         deadline = time.monotonic() + _MARKERS_SECONDS
         while places:
             # In this order: what is written in between makes them differ, never agree by chance.
             stable, faults = link.end_offsets(places, timeout_seconds=_LISTING_SECONDS)
             ends, more = link.end_offsets(places, committed=False, timeout_seconds=_LISTING_SECONDS)
-            places = [one for one in places if one not in stable or stable[one] != ends.get(one)]
+            # What passes by itself was waited for.
+            faults = {**faults, **more}
+            sentences += [faults[place] for place in places if place in faults]
+            places = [place for place in places if place not in faults and stable.get(place) != ends.get(place)]
             if time.monotonic() > deadline:
-                return [_held(clusters.flow, one, stable, {**faults, **more}) for one in places]
+                sentences += [_held(clusters.flow, place, stable) for place in places]
+                break
             if places:
                 time.sleep(_PAUSE_SECONDS)
-    return []
+    return sentences
 
 
-def _held(
-    flow: FlowSettings,
-    place: TopicPartition,
-    stable: Mapping[TopicPartition, int],
-    faults: Mapping[TopicPartition, str],
-) -> str:
-    if place in faults:
-        return faults[place]
+def _held(flow: FlowSettings, place: TopicPartition, stable: Mapping[TopicPartition, int]) -> str:
     return (
         f"{place[0]}-{place[1]} on {flow.target.alias} cannot be read beyond offset {stable.get(place)}, because "
         f"another producer's transaction is open there (kafka-transactions.sh find-hanging names it)"

@@ -33,7 +33,6 @@ from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.faults import Fault
 from srm_common.usecases.groups.apply_offsets import apply_offsets
-from srm_common.usecases.mirror_maker import handover_state
 from srm_common.usecases.mirror_maker.handback import HandbackRequest, hand_back
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
@@ -192,12 +191,6 @@ def _prepared(story: Story) -> Iterator[Sides]:
         for kafka in (source, target):
             kafka.forget_requests()
         yield sides
-
-
-@pytest.fixture(autouse=True)
-def _brief_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No transaction is open: a use case that waits for the end of one has been refused."""
-    monkeypatch.setattr(handover_state, "_MARKERS_SECONDS", 0.5)
 
 
 @pytest.mark.parametrize("name", STORIES)
