@@ -26,6 +26,22 @@ export const listPager = (answer, rows = ROWS) =>
 /** One bar above a list. */
 export const listBar = (...parts) => h("div", { class: "filters", key: "bar" }, parts);
 
+/** A list that is searched by name: its bar, its table or what to say of an empty one, and its pages.
+ * @param noun of a row: "topic"
+ * @param none what to say when nothing matches the search, and when there is nothing at all
+ * @param how the table, see table.js
+ */
+export function searchedList(noun, answer, rows, none, how) {
+  const searched = route().query.get("q");
+  return [
+    listBar(listSearch(`Search ${noun}s`, `${noun}-search`), h("span", { class: "muted" }, plural(answer.total, noun))),
+    rows.length
+      ? table({ ...how, rows, testid: noun })
+      : empty(searched ? `No ${noun} matches` : `No ${noun}s yet`, searched ? none.matches : none.yet),
+    listPager(answer),
+  ];
+}
+
 const figure = (name) => (row) => row.metrics[name]?.[statistic()];
 /** The percentiles of a latency, as the API has them; `prefix` is what their names begin with. */
 const spreadOf = (stat, prefix = "") => {
@@ -75,31 +91,12 @@ export const topicsTab = {
       { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
       { label: "Reported", cell: (row) => partTaken(row, flow) },
     ];
-    const nothing = route().query.get("q")
-      ? empty("No topic matches", "The search covers topics and their copies.")
-      : empty(
-          "No topics yet",
-          "Topics appear with the first run that finds any. Decisions show why a topic is not copied.",
-        );
-    return [
-      listBar(
-        listSearch("Search topics", "topic-search"),
-        h("span", { class: "muted" }, plural(answer.total, "topic")),
-      ),
-      answer.topics.length
-        ? table({
-            label: "Topics",
-            columns,
-            rows: answer.topics,
-            key: (row) => row.topic,
-            below: failure,
-            tone: failed,
-            usual: USUAL,
-            testid: "topic",
-          })
-        : nothing,
-      listPager(answer),
-    ];
+    const none = {
+      matches: "The search covers topics and their copies.",
+      yet: "Topics appear with the first run that finds any. Decisions show why a topic is not copied.",
+    };
+    const how = { label: "Topics", columns, key: (row) => row.topic, below: failure, tone: failed, usual: USUAL };
+    return searchedList("topic", answer, answer.topics, none, how);
   },
 };
 

@@ -7,8 +7,8 @@ import { age, duration, exact, plural, span } from "./format.js";
 import { route, setQuery } from "./route.js";
 import { whyNot } from "./session.js";
 import { table } from "./table.js";
-import { listBar, listPager, listQuery, listSearch } from "./tabs_data.js";
-import { button, empty, faults, loading, partTaken, taken, toast } from "./widgets.js";
+import { listQuery, searchedList } from "./tabs_data.js";
+import { button, faults, loading, partTaken, taken, toast } from "./widgets.js";
 
 export function groupsTab(redraw) {
   // The offsets of the open group are queried from both clusters, so only when it is opened or refreshed.
@@ -78,30 +78,17 @@ export function groupsTab(redraw) {
         { label: "Last checkpoint", cell: (row) => age(row.checkpoint_ms, { class: "number" }) },
         { label: "Reported", cell: (row) => partTaken(row, flow) },
       ];
-      const nothing = route().query.get("q")
-        ? empty("No group matches", null)
-        : empty(
-            "No groups yet",
-            "Groups of the source appear once they have committed offsets on topics that the flow copies.",
-          );
-      return [
-        listBar(
-          listSearch("Search groups", "group-search"),
-          h("span", { class: "muted" }, plural(answer.total, "group")),
-        ),
-        answer.groups.length
-          ? table({
-              label: "Groups",
-              columns,
-              rows: answer.groups,
-              key: (row) => row.group,
-              below: (row) => below(row, flow),
-              tone: (row) => (row.translated < row.positions ? "warn" : ""),
-              testid: "group",
-            })
-          : nothing,
-        listPager(answer),
-      ];
+      const none = {
+        matches: null,
+        yet: "Groups of the source appear once they have committed offsets on topics that the flow copies.",
+      };
+      return searchedList("group", answer, answer.groups, none, {
+        label: "Groups",
+        columns,
+        key: (row) => row.group,
+        below: (row) => below(row, flow),
+        tone: (row) => (row.translated < row.positions ? "warn" : ""),
+      });
     },
   };
 }
