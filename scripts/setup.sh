@@ -334,12 +334,30 @@ if [ "${1:-}" = --check ]; then
     environment_is_current && java_fits
     exit
 fi
-if [ "${1:-}" = --tests ]; then tests_tools; fi
+# The distribution's packages come while the Python environment is made; what was said of them is printed when they are
+# there. Nothing cuts their installation off.
+tools=
+tools_said=
+tools_are_there() {
+    [ -n "$tools" ] || return 0
+    wait "$tools" || true
+    tools=
+    cat "$tools_said" >&2
+    rm -f "$tools_said"
+}
+trap tools_are_there EXIT
+if [ "${1:-}" = --tests ]; then
+    tools_said=$(mktemp)
+    tests_tools > "$tools_said" 2>&1 &
+    tools=$!
+fi
 
 missing=()
 { [ -x "$VENV/bin/python" ] && python_fits "$VENV/bin/python"; } || find_python > /dev/null || missing+=(python)
 java_fits || missing+=(java)
 if [ ${#missing[@]} -gt 0 ]; then
+    # One installation at a time.
+    tools_are_there
     install_missing "${missing[@]}"
     find_python > /dev/null || fail "still no Python 3.11 to 3.13 with venv; set PYTHON=/path/to/one"
     java_fits || fail "still no Java 17 or newer; set JAVA_HOME to one"
@@ -347,6 +365,7 @@ fi
 
 environment_is_current || make_environment
 java_fits
+tools_are_there
 if [ "${1:-}" = --tests ] && have_kerberos && ! "$VENV/bin/python" -c 'import gssapi' 2> /dev/null; then
     say "building the Python package gssapi for the tests"
     retry "$VENV/bin/python" -m pip install -q -c constraints.txt gssapi ||

@@ -33,6 +33,8 @@ TOOLS = [
     "id",
     "mktemp",
     "chmod",
+    "sleep",
+    "touch",
 ]
 
 
@@ -143,6 +145,26 @@ def test_of_packages_with_services_only_the_programs_are_taken(tmp_path: Path) -
     assert asked.count("update -q") == 2, "once for these, once for Python and Java"
     assert any(one.startswith("download") and one.endswith(" prometheus") for one in asked)
     assert not [one for one in asked if one.startswith("install") and "prometheus" in one]
+
+
+def test_packages_for_tests_come_while_the_environment_is_made(tmp_path: Path) -> None:
+    """Each of the two waits for the other to begin, and where the environment fails, packages are installed first."""
+    at = tmp_path / "at"
+    at.mkdir()
+    environment = machine(
+        tmp_path / "bin",
+        apt_get=f'touch {at}/packages; while [ ! -e {at}/environment ]; do sleep 0.05; done; echo "apt-get $*"',
+        apt_cache="exit 0",
+        id="echo 0",
+        java="echo 'openjdk version \"17.0.1\"' >&2",
+        python3=f"""case "$*" in
+            '-m venv'*) touch {at}/environment; while [ ! -e {at}/packages ]; do sleep 0.05; done; exit 3 ;;
+        esac""",
+    )
+    done = setup(environment, "--tests")
+    assert done.returncode == 3
+    assert done.stderr.index("creating") < done.stderr.index("apt-get update -q")
+    assert "--no-install-recommends chromium" in done.stderr
 
 
 def test_a_second_run_is_quick() -> None:
