@@ -15,6 +15,8 @@ NO_AUTO_CREATION: Mapping[str, str] = MappingProxyType({"allow.auto.create.topic
 #: Where Kafka's clients have another default: librdkafka tries each address of a name for 30 s.
 LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": "10000"}
 
+#: Of librdkafka's settings about logins by SASL.
+_LOGIN_PREFIXES = ("sasl.", "https.")
 #: kafka-python's default is the same; Kafka's clients have it, too.
 REQUEST_TIMEOUT_MS = 30_000
 #: Kafka's default of ``max.message.bytes``, the largest record batch of a topic.
@@ -53,6 +55,25 @@ class OwnCertificate(Protocol):
 
 
 @dataclass(frozen=True)
+class LoginSettings:
+    """A login by SASL in the terms of both libraries: what of :class:`ClusterSettings` is about it."""
+
+    confluent: Mapping[str, str] = field(repr=False)
+    kafka_python: Mapping[str, Any] = field(repr=False)
+
+
+class LoginSource(Protocol):
+    """Where a login comes from that may change while clients use it: files. Picklable and hashable."""
+
+    @property
+    def place(self) -> str:
+        """The files, for sentences."""
+
+    def read(self) -> LoginSettings:
+        """The login as the files have it now. Raises ConfigError where they cannot be read here."""
+
+
+@dataclass(frozen=True)
 class ClusterSettings:
     """One cluster alias and its connection settings. Picklable; ``repr`` shows no credentials.
 
@@ -72,6 +93,9 @@ class ClusterSettings:
 
     ``own_certificate`` is the client's, of whichever of these kinds it is; None where it shows none.
 
+    ``login_source`` is where the password or the client's secret can be read again; None where there is none, or
+    neither comes from a file.
+
     ``clients`` holds the settings of the kinds of clients that have others than these.
 
     ``schema_registry`` is the registry of the schemas of the cluster's records, None where the file names none.
@@ -88,6 +112,7 @@ class ClusterSettings:
     truststore: JavaStore | None = None
     keystore: JavaStore | None = None
     own_certificate: OwnCertificate | None = None
+    login_source: LoginSource | None = None
     clients: Mapping[Client, ClusterSettings] = field(default_factory=dict, repr=False, hash=False)
     schema_registry: RegistrySettings | None = field(default=None, hash=False)
 
@@ -100,6 +125,14 @@ class ClusterSettings:
         """The login by Kerberos (GSSAPI), None where another one is used."""
         found = self.kafka_python.get("sasl_oauth_token_provider")
         return found if isinstance(found, KerberosLogin) else None
+
+    @property
+    def login(self) -> LoginSettings:
+        """What of the settings is about the login by SASL."""
+        return LoginSettings(
+            {key: value for key, value in self.confluent.items() if key.startswith(_LOGIN_PREFIXES)},
+            {key: value for key, value in self.kafka_python.items() if key.startswith("sasl_")},
+        )
 
     @property
     def by_token(self) -> bool:

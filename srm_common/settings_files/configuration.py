@@ -29,6 +29,7 @@ from srm_common.settings_files.connections.airflow_connections import (
 )
 from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
+from srm_common.settings_files.connections.written_login import WrittenLogin
 from srm_common.settings_files.findings import at_entry, one_fault, pair_faults, registry_faults
 from srm_common.settings_files.sources.configuration_files import configuration_files, listed_aliases, read_entries
 from srm_common.settings_files.sources.providers import Providers
@@ -243,7 +244,7 @@ class _Loader:
                     self.unused.setdefault(entry, []).append(reason)
 
             try:
-                found[client] = cluster_settings(
+                settings = cluster_settings(
                     alias,
                     written,
                     self._resolved,
@@ -251,6 +252,7 @@ class _Loader:
                     reads_data=name is not None and side == "source" and client is Client.CONSUMER,
                     unused=unused,
                 )
+                found[client] = replace(settings, login_source=WrittenLogin.of(settings, written, self.providers))
             except ConfigError as error:
                 if error.file is None:
                     raise ConfigError(error.reason, file=self.entries[0].file) from None

@@ -27,6 +27,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
+from srm_common.kafka.client.logins.current_login import with_current_login
 from srm_common.replication.driver.starting_points import StartingPoints
 
 PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
@@ -179,8 +180,9 @@ class Passes:
     def _job_of_pass(self) -> CopyJob:
         """How long the next pass may take: a run with a time limit ends soon after it, whatever is left to copy, and
         looks for topics now and then. It is shorter while a partition that is not in it waits for the next one."""
+        job = replace(self.job, source=with_current_login(self.job.source), target=with_current_login(self.job.target))
         if not self._tails:
-            return replace(self.job, pass_seconds=PASS_SECONDS)
+            return replace(job, pass_seconds=PASS_SECONDS)
         now = self.clock()
         left = min(PASS_SECONDS, _MAPPING_SECONDS, max(1.0, self._started + self.max_seconds - now))
         resting = [track for track in self.tracks.values() if not track.final and track.rest_until > now]
@@ -189,7 +191,7 @@ class Passes:
             waiting.append(0.0)
         if waiting:
             left = min(left, max(_SHORT_PASS_SECONDS, min(waiting)))
-        return replace(self.job, pass_seconds=left, tail_until=self.wall_clock() + left)
+        return replace(job, pass_seconds=left, tail_until=self.wall_clock() + left)
 
     def _ready(self) -> list[PartitionTrack]:
         """The partitions of the next pass: those with records to copy, in a run that tails all others with them; none

@@ -21,6 +21,7 @@ from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.connections.threads import tell
 from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.logins.current_login import taken_elsewhere
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed
@@ -61,6 +62,8 @@ def copy_slot(
     started, usage = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     loop = EventLoop()
     part = f"slot-{task.slot}"
+    for cluster in (job.source, job.target):
+        taken_elsewhere(cluster)  # by the driver
     source = ClusterLink(job.source, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
     target = ClusterLink(job.target, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
     slot = _Slot(job, task, source, target, sql, clock)

@@ -16,6 +16,7 @@ from srm_common.domain.cluster import (
     DelegationToken,
     JavaStore,
     KerberosLogin,
+    LoginSettings,
     OauthClient,
 )
 from srm_common.domain.settings.layers import Entry
@@ -213,6 +214,15 @@ def cluster_settings(
     )
     unused({written[key]: _why_unused(client, key, protocol) for key in written.keys() - client.read - NO_EFFECT})
     return settings
+
+
+def login_settings(alias: str, written: Mapping[str, Entry], resolve: Callable[[Entry], str]) -> LoginSettings:
+    """What :func:`cluster_settings` has about the login by SASL alone. Raises :class:`ConfigError` as that does."""
+    client = Connection(alias, written, {key: resolve(entry) for key, entry in written.items()})
+    confluent: dict[str, str] = {}
+    kafka_python: dict[str, Any] = {}
+    _login(client, confluent, kafka_python)
+    return LoginSettings(confluent, kafka_python)
 
 
 def _why_unused(client: Connection, key: str, protocol: str) -> str:

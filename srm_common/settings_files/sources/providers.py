@@ -7,7 +7,7 @@ Kafka, which leaves the text standing, a value that is not there is an error: it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,8 @@ class Providers:
     """Resolves references while one configuration is loaded; files are read once."""
 
     declared: Mapping[str, _Provider]
+    #: Environment variables that are known already, whatever this process has.
+    known: Mapping[str, str] = field(default_factory=dict, repr=False)
     _files: dict[Path, dict[str, str]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -55,6 +57,20 @@ class Providers:
             if provider is not None and provider.kind == "env":
                 yield match[4]
 
+    def files(self, text: str) -> Iterator[str]:
+        """The files that ``text`` refers to."""
+        for match in _REFERENCE.finditer(text) if "${" in text else ():
+            provider = self.declared.get(match[1])
+            if provider is not None and provider.kind != "env" and match[3]:
+                yield match[3] if provider.kind == "file" else f"{match[3]}/{match[4]}"
+
+    def again(self, texts: Iterable[str]) -> Providers:
+        """One that reads the files of references anew, and has the environment variables that ``texts`` refer to as
+        they are here and now, also in another process."""
+        names = {name for text in texts for name in self.variables(text)}
+        values = {name: self.known[name] if name in self.known else variable(name) for name in names}
+        return Providers(self.declared, {name: value for name, value in values.items() if value is not None})
+
     def resolve(self, entry: Entry, text: str | None = None) -> str:
         """The value of ``entry`` with every reference replaced. Raises :class:`ConfigError`."""
         value = entry.value if text is None else text
@@ -70,7 +86,7 @@ class Providers:
         if provider.kind == "env":
             if provider.allowed_names is not None and not provider.allowed_names.fullmatch(key):
                 raise _fault(entry, f"config.providers.{name}.param.allowlist.pattern does not allow {match[0]}")
-            found = variable(key)
+            found = self.known[key] if key in self.known else variable(key)
             if found is None:
                 raise _fault(entry, f"the environment has no variable {key}, which {match[0]} asks for")
             return found

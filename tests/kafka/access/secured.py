@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.settings.layers import Entry
+from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from tests.kafka.flows import flow_between, prepare
@@ -38,6 +39,14 @@ class Secured:
         written = {"bootstrap.servers": self.kafka.bootstrap_servers, **self.properties}
         entries = {key: Entry(f"{alias}.{key}", value, "srm.properties", 1) for key, value in written.items()}
         return cluster_settings(alias, entries, lambda entry: entry.value)
+
+    def in_file(self, alias: str, folder: Path) -> ClusterSettings:
+        """The same as a new file in ``folder`` has it, whose references are resolved."""
+        file = folder / f"{alias}.properties"
+        written = {"bootstrap.servers": self.kafka.bootstrap_servers, **self.properties}
+        lines = [f"clusters = {alias}", *(f"{alias}.{key} = {value}" for key, value in written.items())]
+        file.write_text("\n".join(lines))
+        return load_configuration(file).clusters[alias]
 
 
 def flow_of(source: Secured, target: Secured, name: str, **settings: Any) -> FlowSettings:

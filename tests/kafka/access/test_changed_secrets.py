@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +35,7 @@ from tests.kafka.access.secured import (
     topic_of,
 )
 from tests.kafka.access.test_certificates import Certified
-from tests.kafka.records import plain, produce
+from tests.kafka.records import eventually, plain, produce, read_all
 from tests.kafka.topic_pairs import Here, run
 
 FIRST, SECOND = "open-sesame-1", "open-sesame-2"
@@ -130,6 +131,91 @@ def test_a_login_that_changes_during_a_run(sides: tuple[Secured, Secured], which
     right = (source, repaired) if which else (repaired, target)
     record = run(replace(flow_of(right[0], right[1], name, **_PATIENT), name=flow.name))
     assert (record.state, record.error) == (RunState.DONE, None), record.notes
+    assert assert_equal(source, name, target, copy) > 0
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["source", "target"])
+@pytest.mark.parametrize("first", ["broker", "file"])
+def test_a_password_in_a_file_that_changes_during_a_run(
+    sides: tuple[Secured, Secured], which: int, first: str, name: str, tmp_path: Path
+) -> None:
+    """The run goes on as soon as the broker and the file have the same password, whichever got it first. Its time is
+    over long after that, and it does not give up before."""
+    for number, one in enumerate(("SCRAM-SHA-256", "SCRAM-SHA-512")):
+        let_in(sides[number].kafka, "copier", FIRST, one)
+    secret = tmp_path / "secret.properties"
+    secret.write_text(f"password = {FIRST}\n")
+    flow = flow_of(*sides, name, run_max_seconds=25.0, retry_timeout_seconds=200.0, **_PATIENT)
+    mechanism = ("SCRAM-SHA-256", "SCRAM-SHA-512")[which]
+    login = scram_login("copier", f"${{file:{secret}:password}}", mechanism, tls=which == 1)
+    written = changed(sides[which], login).in_file(str((flow.name.source, flow.name.target)[which]), tmp_path)
+    flow = replace(flow, target=written) if which else replace(flow, source=written)
+    steps: list[Callable[[], object]] = [
+        lambda: let_in(sides[which].kafka, "copier", SECOND, mechanism),
+        lambda: secret.write_text(f"password = {SECOND}\n"),
+    ]
+    later: list[threading.Timer] = []
+
+    def change() -> None:
+        before, after = steps if first == "broker" else steps[::-1]
+        before()
+        later.append(threading.Timer(3 * REAUTHENTICATION_MS / 1000, after))
+        later[0].start()
+
+    copy = topic_of(sides[0], flow, name, 3)
+    with LiveWriter(sides[0].kafka.internal_servers, name, 3, which, rate=500):
+        record = run(flow, During(change))
+    later[0].join(180)
+    assert (record.state, record.error) == (RunState.DONE, None), record.notes
+    # So does the next one, by the settings as they were read before the change.
+    record = run(replace(flow, run_max_seconds=0.0))
+    assert (record.state, record.error) == (RunState.DONE, None), record.notes
+    assert assert_equal(sides[0], name, sides[1], copy) > 0
+
+
+def test_a_password_in_a_file_that_changes_during_a_run_of_spark(
+    sides: tuple[Secured, Secured], tmp_path: Path, name: str
+) -> None:
+    """The driver and the workers of slots read it, each for itself; no task of Spark fails."""
+    source, target = sides
+    for side, mechanism in zip(sides, ("SCRAM-SHA-256", "SCRAM-SHA-512"), strict=True):
+        let_in(side.kafka, "copier", FIRST, mechanism)
+    secret, file = tmp_path / "secret.properties", tmp_path / "srm.properties"
+    alias = name.replace("-", "")
+    copy = f"{alias}.{name}"
+    secret.write_text(f"password = {FIRST}\n")
+    login = scram_login("copier", f"${{file:{secret}:password}}", "SCRAM-SHA-512", tls=True)
+    written: dict[str, object] = {
+        "clusters": f"{alias}, target",
+        **{f"{alias}.{key}": value for key, value in source.properties.items()},
+        f"{alias}.bootstrap.servers": source.kafka.bootstrap_servers,
+        **{f"target.{key}": value for key, value in {**target.properties, **login}.items()},
+        "target.bootstrap.servers": target.kafka.bootstrap_servers,
+        f"{alias}->target.enabled": "true",
+        f"{alias}->target.topics": name,
+        "replication.factor": -1,
+        "sync.topic.acls.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        "tasks.max": 2,
+        "run.max.seconds": 40,
+    }
+    file.write_text("".join(f"{key} = {value}\n" for key, value in written.items()))
+    source.kafka.create_topic(name, 3)
+    control = [sys.executable, "-m", "srm_common.cli.main", "--config", str(file), "run", "--flow", f"{alias}->target"]
+    with (
+        LiveWriter(source.kafka.internal_servers, name, 3, 1, rate=300),
+        subprocess.Popen(control, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running,
+    ):
+        eventually(lambda: any(read_all(target.kafka, copy).values()), 180, "nothing is copied")
+        let_in(target.kafka, "copier", SECOND, "SCRAM-SHA-512")
+        time.sleep(2 * REAUTHENTICATION_MS / 1000)  # the brokers refuse the first one meanwhile
+        secret.write_text(f"password = {SECOND}\n")
+        assert running.stdout is not None
+        printed = running.stdout.read()
+    assert running.returncode == 0, printed
+    assert SECOND not in printed
+    file.write_text(file.read_text() + "run.max.seconds = 0\n")
+    subprocess.run(control, check=True, capture_output=True, timeout=500)
     assert assert_equal(source, name, target, copy) > 0
 
 

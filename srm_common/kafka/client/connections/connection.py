@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from srm_common.errors import AccessDenied, SrmError
-from srm_common.kafka.client.connections.connection_faults import explained
+from srm_common.kafka.client.connections.connection_faults import explained, fault_text
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.threads import in_thread
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
 from srm_common.kafka.client.logins.client_credentials import ClientCredentials, FetchedToken
+from srm_common.kafka.client.logins.current_login import CurrentLogin
 from srm_common.kafka.client.logins.kerberos import KerberosTickets, Ticket
 from srm_common.kafka.client.logins.scram import Scram  # noqa: F401 - takes the place of the library's
 from srm_common.kafka.client.protocol.frames import FrameProtocol
@@ -61,8 +62,9 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     #: When the connection was begun, in monotonic seconds.
     began = 0.0
 
-    def __init__(self, net: EventLoop, **options: Any) -> None:
+    def __init__(self, net: EventLoop, login: CurrentLogin | None = None, **options: Any) -> None:
         super().__init__(net, **options)
+        self._login = login
         tokens = self.config["sasl_oauth_token_provider"]
         self._tokens = tokens if isinstance(tokens, ClientCredentials) else None
         self._tickets = tokens if isinstance(tokens, KerberosTickets) else None
@@ -241,11 +243,36 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         self._knows_versions = True
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        """Log in, also for another time (KIP-368). A refusal after which another attempt may succeed, since the login
+        changes, is a fault like others: it does not end whatever is tried again."""
         self.step = "the login"
+        limit = timeout_at or self._timeout_at()
+        current = self._login
+        if current is None:
+            await self._log_in(limit)
+            return
+        unread = f"{current.place} was not read"
+        if current.doubtful and not await self._beside(current.look_again, limit, unread):
+            raise Errors.KafkaConnectionError(f"{self.server} has refused the login, and {current.place} has no other")
+        login, arguments = current.arguments()
+        self.config.update(arguments)
+        tokens = arguments.get("sasl_oauth_token_provider")
+        self._tokens = tokens if isinstance(tokens, ClientCredentials) else None
+        try:
+            await self._log_in(limit)
+        except Errors.SaslAuthenticationFailedError as error:
+            again = await self._beside(lambda: current.refused(login), limit, unread)
+            text = f"{fault_text(error)}; {current.unreadable}" if current.unreadable else fault_text(error)
+            if again:
+                raise Errors.KafkaConnectionError(f"{self.server} refused the login: {text}") from error
+            raise Errors.SaslAuthenticationFailedError(text) from error
+        current.taken(login)
+
+    async def _log_in(self, timeout_at: float) -> None:
         if self._tokens is not None:
-            self.config["sasl_oauth_token_provider"] = await self._token(timeout_at or self._timeout_at())
+            self.config["sasl_oauth_token_provider"] = await self._token(timeout_at)
         if self._tickets is not None:
-            self.config["sasl_oauth_token_provider"] = await self._ticket(timeout_at or self._timeout_at())
+            self.config["sasl_oauth_token_provider"] = await self._ticket(timeout_at)
         await super()._sasl_authenticate(timeout_at)
 
     async def _token(self, timeout_at: float) -> FetchedToken:

@@ -18,6 +18,7 @@ from srm_common.kafka.client.connections.link_metadata import LinkMetadata
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.connections.transport import FrameTlsTransport, FrameTransport
 from srm_common.kafka.client.library import Errors, KafkaConnectionManager
+from srm_common.kafka.client.logins.current_login import CurrentLogin
 
 #: How long one broker may take for a request that any other answers as well, before another is asked, too.
 _NEXT_BROKER_SECONDS = 1.0
@@ -30,13 +31,15 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
 
     ``last_fault`` says why the latest connection could not be made. A refused login fails the next use of the node at
     once, where the library would try until the time is over. ``patience_ms`` is how long a request may be without an
-    answer, where whoever sends it says nothing else; None is what the settings say.
+    answer, where whoever sends it says nothing else; None is what the settings say. ``login`` is what connections log
+    in by where it may change; else the configs have it.
     """
 
     patience_ms: float | None = None
 
-    def __init__(self, net: EventLoop, **configs: Any) -> None:
+    def __init__(self, net: EventLoop, login: CurrentLogin | None = None, **configs: Any) -> None:
         super().__init__(net, **configs)
+        self._login = login
         self.cluster = LinkMetadata(
             **{key: self.config[key] for key in ("bootstrap_servers", "metadata_max_age_ms", "client_dns_lookup")}
         )
@@ -100,7 +103,9 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
 
     def new_connection(self, node_id: Any) -> FrameConnection:
         """One that :meth:`establish` makes ready."""
-        return FrameConnection(self._net, node_id=node_id, broker_version_data=self.broker_version_data, **self.config)
+        return FrameConnection(
+            self._net, self._login, node_id=node_id, broker_version_data=self.broker_version_data, **self.config
+        )
 
     def get_connection(
         self,

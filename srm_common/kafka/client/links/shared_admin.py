@@ -10,6 +10,7 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.kafka.client.librdkafka import AdminClient, KafkaError, KafkaException, admin_client
 from srm_common.kafka.client.links.link_admin import LinkAdmin
 from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.logins.current_login import with_current_login
 
 #: What a request ends with when no connection is made, and what the callback says when the login or TLS is why.
 _SILENCE = frozenset(
@@ -39,6 +40,8 @@ class SharedAdmin:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._client: AdminClient | None = None
+        #: The settings of the client: with another login it is made anew.
+        self._made_with = cluster
         self._last_fault: tuple[KafkaError, float] | None = None
 
     @property
@@ -60,7 +63,9 @@ class SharedAdmin:
     @property
     def client(self) -> AdminClient:
         with self._lock:
-            if self._client is None:
+            settings = with_current_login(self._cluster)
+            if self._client is None or settings != self._made_with:
+                self._made_with = settings
                 if self._cluster.of_client(Client.ADMIN).kafka_python_alone:
                     self._client = cast(AdminClient, self.links)
                 else:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from srm_common.domain.cluster import Client, ClusterSettings, JavaStore, KerberosLogin, OauthClient, PemTexts
 from srm_common.errors import ConfigError
 from srm_common.kafka.client.logins.client_credentials import ClientCredentials
+from srm_common.kafka.client.logins.current_login import current_login, with_current_login
 from srm_common.kafka.client.logins.kerberos import KerberosTickets, require_gssapi
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
-    """Keyword arguments for ``kafka.net.manager.KafkaConnectionManager``.
+    """Keyword arguments for :class:`~srm_common.kafka.client.connections.connections.FrameConnectionManager`.
 
     Raises:
         ConfigError: a certificate or key cannot be read, or a library for the login is missing.
@@ -38,7 +39,10 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
         except (OSError, ssl.SSLError, ValueError) as error:
             raise ConfigError(f"the certificates of cluster '{cluster.alias}' cannot be used: {error}") from error
     login = arguments.get("sasl_oauth_token_provider")
-    if isinstance(login, OauthClient):
+    current = current_login(cluster)
+    if current is not None:
+        arguments["login"] = current
+    elif isinstance(login, OauthClient):
         arguments["sasl_oauth_token_provider"] = ClientCredentials(login)
     elif isinstance(login, KerberosLogin):
         require_gssapi(cluster.alias)
@@ -91,7 +95,7 @@ def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, s
     Raises:
         ConfigError: a certificate or key cannot be read.
     """
-    settings = cluster.of_client(client)
+    settings = with_current_login(cluster.of_client(client))
     trusted, own = _stores(settings)
     found = dict(settings.confluent)
     if trusted is not None:

@@ -1,0 +1,139 @@
+"""The login that the connections of a cluster use now: that of the settings, until it is refused and its source has
+another one."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from srm_common.domain.cluster import ClusterSettings, LoginSettings, LoginSource, OauthClient
+from srm_common.errors import ConfigError
+from srm_common.kafka.client.logins.client_credentials import ClientCredentials
+
+#: A login that was refused is tried again after so long, where its source has no other: each attempt of a wrong
+#: password may count against the user at the broker.
+_AGAIN_SECONDS = 5.0
+#: How long a login that was taken before may be refused. Whoever changes it tells the brokers first, or the file.
+PATIENCE_SECONDS = 120.0
+
+
+class CurrentLogin:
+    """What all connections of this process to one cluster log in by. Thread-safe.
+
+    Invariant: it is replaced only when a broker has refused it, whatever its source has by then. So it does not matter
+    whether the brokers or the files get a new password first.
+    """
+
+    def __init__(self, source: LoginSource, given: LoginSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._source = source
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._login = given
+        self._arguments: dict[str, Any] | None = None
+        #: Whether a broker took this one or one before it, and since when none has.
+        self._taken = False
+        self._refused_since: float | None = None
+        self._refused_at = 0.0
+        self._unreadable = ""
+
+    @property
+    def login(self) -> LoginSettings:
+        """What to log in by."""
+        return self._login
+
+    def arguments(self) -> tuple[LoginSettings, dict[str, Any]]:
+        """It, and the arguments by which kafka-python's connections log in."""
+        with self._lock:
+            if self._arguments is None:
+                found = dict(self._login.kafka_python)
+                client = found.get("sasl_oauth_token_provider")
+                if isinstance(client, OauthClient):
+                    found["sasl_oauth_token_provider"] = ClientCredentials(client)
+                self._arguments = found
+            return self._login, dict(self._arguments)
+
+    @property
+    def place(self) -> str:
+        """Where it comes from, for sentences."""
+        return self._source.place
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it was refused: :meth:`look_again` comes before the next attempt."""
+        return self._refused_since is not None
+
+    def look_again(self) -> bool:
+        """Read the source of a login that was refused. Blocks. Whether an attempt may be made now."""
+        changed = self._changed()
+        return changed or self._clock() - self._refused_at >= _AGAIN_SECONDS
+
+    def taken(self, login: LoginSettings) -> None:
+        """A broker took ``login``."""
+        with self._lock:
+            if login == self._login:
+                self._taken, self._refused_since = True, None
+
+    def refused(self, login: LoginSettings) -> bool:
+        """A broker refused ``login``. Blocks: the source is read. Whether another attempt may succeed soon."""
+        with self._lock:
+            if login != self._login:
+                return True  # another connection knows a newer one already
+            now = self._clock()
+            self._refused_at = now
+            since = self._refused_since = now if self._refused_since is None else self._refused_since
+        return self._changed() or (self._taken and now - since < PATIENCE_SECONDS)
+
+    @property
+    def unreadable(self) -> str:
+        """Why its source could not be read when it was refused last, as a sentence; empty where it could."""
+        return self._unreadable
+
+    def _changed(self) -> bool:
+        """Whether the source has another login, which is then the current one."""
+        try:
+            found = self._source.read()
+        except ConfigError as error:
+            self._unreadable = f"a new one counts from the next task on, as it cannot be read again here: {error}"
+            return False
+        with self._lock:
+            self._unreadable = ""
+            if found == self._login:
+                return False
+            self._login, self._arguments, self._refused_at = found, None, 0.0
+            return True
+
+
+_known: dict[tuple[LoginSource, frozenset[tuple[str, str]]], CurrentLogin] = {}
+_known_lock = threading.Lock()
+
+
+def current_login(cluster: ClusterSettings) -> CurrentLogin | None:
+    """That of the cluster's connections in this process; None where it cannot be read again."""
+    source = cluster.login_source
+    if source is None:
+        return None
+    given = cluster.login
+    with _known_lock:
+        return _known.setdefault((source, frozenset(given.confluent.items())), CurrentLogin(source, given))
+
+
+def with_current_login(cluster: ClusterSettings) -> ClusterSettings:
+    """The same with the login that counts now, for clients that cannot read it themselves."""
+    current = current_login(cluster)
+    login = cluster.login if current is None else current.login
+    return replace(
+        cluster,
+        confluent={**cluster.confluent, **login.confluent},
+        kafka_python={**cluster.kafka_python, **login.kafka_python},
+        clients={client: with_current_login(settings) for client, settings in cluster.clients.items()},
+    )
+
+
+def taken_elsewhere(cluster: ClusterSettings) -> None:
+    """Another process has logged in by these settings: a refusal is a change, and not a mistake."""
+    current = current_login(cluster)
+    if current is not None and not current.doubtful:
+        current.taken(current.login)

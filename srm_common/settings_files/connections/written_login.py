@@ -1,0 +1,74 @@
+"""A login by SASL whose password or secret stands in a file, and can be read there again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from srm_common.domain.cluster import ClusterSettings, LoginSettings, OauthClient
+from srm_common.domain.settings.layers import Entry
+from srm_common.errors import ConfigError
+from srm_common.settings_files.connections.client_keys import login_settings
+from srm_common.settings_files.sources.properties import read_properties
+from srm_common.settings_files.sources.providers import Providers
+
+
+@dataclass(frozen=True)
+class WrittenLogin:
+    """The entries about the login of one cluster, with their references. Picklable, hashable; ``repr`` shows no secret.
+
+    What a reference to the environment stands for is taken along: the process that reads again may have another one.
+    """
+
+    alias: str
+    entries: tuple[tuple[str, Entry], ...]
+    providers: Providers = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, settings: ClusterSettings, written: Mapping[str, Entry], providers: Providers) -> Self | None:
+        """None for a login without a secret of its own (TLS alone, Kerberos, whose files are read at each login), and
+        where it is an Airflow connection's.
+
+        Args:
+            written: the entries of the cluster, by key.
+            providers: what their references are resolved by.
+        """
+        login = settings.login.kafka_python
+        if "sasl_plain_password" not in login and not isinstance(login.get("sasl_oauth_token_provider"), OauthClient):
+            return None
+        entries = {key: entry for key, entry in written.items() if key.startswith(("sasl.", "https."))}
+        if not any(entry.line for entry in entries.values()):
+            return None
+        texts = [entry.value for entry in entries.values()]
+        return cls(settings.alias, tuple(sorted(entries.items())), providers.again(texts))
+
+    @property
+    def place(self) -> str:
+        """The files that references name, or where there are none, those with the settings."""
+        texts = [entry.value for _, entry in self.entries if entry.line]
+        named = [file for text in texts for file in self.providers.files(text)]
+        return ", ".join(dict.fromkeys(named or [entry.file for _, entry in self.entries if entry.line]))
+
+    def read(self) -> LoginSettings:
+        """The login as the files have it now.
+
+        Raises:
+            ConfigError: one of them is not there, or is not complete.
+        """
+        providers = self.providers.again(entry.value for _, entry in self.entries)
+        files: dict[str, dict[str, str]] = {}
+        entries = {key: self._again(entry, files) for key, entry in self.entries}
+        return login_settings(
+            self.alias, entries, lambda entry: providers.resolve(entry) if entry.line else entry.value
+        )
+
+    def _again(self, entry: Entry, files: dict[str, dict[str, str]]) -> Entry:
+        if not entry.line or any(True for _ in self.providers.files(entry.value)):
+            return entry
+        if entry.file not in files:
+            files[entry.file] = {found.key: found.value for found in read_properties(Path(entry.file))}
+        if entry.written not in files[entry.file]:
+            raise ConfigError(f"{entry.written} is not there any more", file=entry.file)
+        return replace(entry, value=files[entry.file][entry.written])
