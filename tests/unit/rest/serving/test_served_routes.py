@@ -17,11 +17,14 @@ from typing import Any
 import pytest
 import uvicorn
 
+from srm_common.domain.flow import FlowName
+from srm_common.rest.guards import CROSS_SITE, MOST_BYTES
 from srm_common.rest.live import TAG
 from srm_common.rest.serving.logins import MOST_WRONG
 from srm_common.rest.serving.service import Listener, access_of, server_config
+from srm_common.testing import FakeCluster
 from srm_common.testing.airflow_client import wait_until
-from tests.unit.rest.conftest import Stage, app_of, opened
+from tests.unit.rest.conftest import Stage, app_of, configuration_text, opened
 from tests.unit.rest.rights import BAD_BODY, NEEDED, RIGHTS_OF, TAKEN
 from tests.unit.rest.test_routes import PUBLIC, ROUTES, SAMPLES, address
 
@@ -38,9 +41,14 @@ class Service:
         self._port = port
 
     def answer(
-        self, method: str, path: str, role: str | None, body: object = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        role: str | None,
+        body: object = None,
+        **headers: str,
     ) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Status, headers and body."""
+        """Status, headers and body. A body of bytes is sent as it is, without its length."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if role is not None:
             sent["authorization"] = "Basic " + base64.b64encode(f"{role}:{role}".encode()).decode()
@@ -48,7 +56,10 @@ class Service:
             sent["content-type"] = "application/json"
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=120)
         try:
-            connection.request(method, path, None if body is None else json.dumps(body), sent)
+            if isinstance(body, bytes):
+                connection.request(method, path, iter([body]), sent, encode_chunked=True)
+            else:
+                connection.request(method, path, None if body is None else json.dumps(body), sent)
             found = connection.getresponse()
             return found.status, found.getheaders(), found.read()
         finally:
@@ -56,9 +67,10 @@ class Service:
 
 
 @contextmanager
-def serving(stage: Stage, folder: Path) -> Iterator[Service]:
-    logins = folder / "logins"
-    logins.write_text("".join(f"{role}:{role}:{role}\n" for role in ROLES))
+def serving(stage: Stage, folder: Path, *, users: bool = True) -> Iterator[Service]:
+    logins = folder / "logins" if users else None
+    if logins is not None:
+        logins.write_text("".join(f"{role}:{role}:{role}\n" for role in ROLES))
     app = app_of(replace(stage.context, access=access_of(Listener(), logins, {})))
     server = uvicorn.Server(server_config(app))
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -119,6 +131,106 @@ def test_every_role_reads_the_same(service: Service, described: dict[str, Any]) 
         answers = {service.answer("GET", address(path), role)[0] for role in ROLES}
         assert len(answers) == 1, (path, answers)
         assert answers <= {200, 404, 409, 422}, (path, answers)
+
+
+@pytest.fixture(scope="module")
+def live_service(
+    history: Path, tmp_path_factory: pytest.TempPathFactory, source_kafka: FakeCluster, target_kafka: FakeCluster
+) -> Iterator[Service]:
+    """Whose clusters are there, those of the flow that addresses name."""
+    folder = tmp_path_factory.mktemp("live")
+    with opened(history, folder) as stage, serving(stage, folder) as service:
+        clusters = {"source": source_kafka, "target": target_kafka}
+        addresses = [f"{SAMPLES[side]}.bootstrap.servers = {one.bootstrap_servers}" for side, one in clusters.items()]
+        flow = FlowName(SAMPLES["source"], SAMPLES["target"])
+        stage.file.write_text("\n".join([configuration_text([flow]), *addresses]))
+        yield service
+
+
+def test_every_role_reads_the_same_of_clusters(live_service: Service, described: dict[str, Any]) -> None:
+    reads = [path for path in READS if _asks_clusters(described, path)]
+    assert len(reads) > 2
+    taken = set()
+    for path in reads:
+        assert live_service.answer("GET", address(path), None)[0] == 401, path
+        answers = {role: live_service.answer("GET", address(path), role) for role in ROLES}
+        assert {status for status, _, _ in answers.values()} <= {200, 404, 409, 422}, (path, answers)
+        assert len({status for status, _, _ in answers.values()}) == 1, (path, answers)
+        taken.add(answers["viewer"][0])
+    assert 200 in taken
+
+
+@pytest.fixture(scope="module")
+def changes(described: dict[str, Any]) -> list[tuple[str, str]]:
+    """Whatever the service's description has that is no GET: a new route is walked without a word here."""
+    found = [
+        (method.upper(), path)
+        for path, operations in described.items()
+        for method in operations
+        if method.upper() not in ("GET", "HEAD", "OPTIONS")
+    ]
+    assert sorted(found) == sorted((method, path) for method, path in ROUTES if method != "GET")
+    return found
+
+
+def _code(body: bytes) -> str:
+    (fault,) = json.loads(body)["errors"]
+    return str(fault["code"])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1.evil.example"},
+        {"origin": "https://evil.example", "sec_fetch_site": "cross-site"},
+    ],
+    ids=str,
+)
+def test_no_change_comes_from_another_site(
+    service: Service, changes: list[tuple[str, str]], headers: dict[str, str]
+) -> None:
+    """By whoever has all rights."""
+    for method, path in changes:
+        status, _, body = service.answer(method, address(path), "op", {}, **headers)
+        assert (status, _code(body)) == (403, CROSS_SITE), (method, path)
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+def test_no_change_is_one_that_a_form_can_send(
+    service: Service, changes: list[tuple[str, str]], kind: str | None
+) -> None:
+    for method, path in changes:
+        sent = {} if kind is None else {"content_type": kind}
+        status, _, body = service.answer(method, address(path), "op", **sent)
+        assert (status, _code(body)) == (415, "json_expected"), (method, path)
+
+
+def test_no_change_is_too_long(service: Service, changes: list[tuple[str, str]]) -> None:
+    """Announced, which is refused before it is sent; and sent without a word about its length."""
+    for method, path in changes:
+        announced = {"content_type": "application/json", "content_length": str(MOST_BYTES + 1)}
+        status, _, body = service.answer(method, address(path), "op", **announced)
+        assert (status, _code(body)) == (413, "too_large"), (method, path)
+    method, path = changes[0]
+    status, _, body = service.answer(method, address(path), "op", b" " * (MOST_BYTES + 1))
+    assert (status, _code(body)) == (413, "too_large"), (method, path)
+
+
+def test_without_users_every_change_is_for_this_machine_s_name_alone(
+    history: Path, tmp_path: Path, changes: list[tuple[str, str]]
+) -> None:
+    """A name of another site that leads to this machine (DNS rebinding) makes its page the same site for a browser."""
+    with opened(history, tmp_path) as stage, serving(stage, tmp_path, users=False) as service:
+        for method, path in changes:
+            for host in ("evil.example", "localhost.evil.example", "127.0.0.1@evil.example", "10.0.0.1", ""):
+                sent = {"host": host, "origin": f"http://{host}", "sec_fetch_site": "same-origin"}
+                status, _, body = service.answer(method, address(path), None, {}, **sent)
+                assert (status, _code(body)) == (403, "forbidden"), (method, path, host)
+            assert service.answer(method, address(path), None, BAD_BODY)[0] in TAKEN, (method, path)
 
 
 def _filled(path: str, **parts: str) -> str:
