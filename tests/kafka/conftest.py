@@ -13,6 +13,7 @@ _HERE = Path(__file__).parent
 LONGEST_FIRST = (
     "access/test_tickets.py",
     "access/test_changed_secrets.py",
+    "access/test_certificate_alarms.py",
     "access/test_oauth.py",
     "testing/test_cluster_contract.py",
     "access/test_rights.py",
