@@ -19,7 +19,7 @@ from srm_common.wire.batches.codec import LARGEST_BODY, compress, decompress
 from srm_common.wire.batches.compared_batches import compared_batch, keyed_records
 from srm_common.wire.batches.records import loose_records
 from srm_common.wire.batches.visibility import control_type, visible
-from srm_common.wire.reencoding import columns, lz4_walk, merging, record_walk
+from srm_common.wire.reencoding import columns, lz4_walk, machine_code, merging, record_walk, row_sums
 from srm_common.wire.reencoding.repack import recompress, repack
 from srm_common.wire.state.plain_records import newest_of_each_key, read_headers, read_plain_records, timed_records
 from tests.fuzz.target import Target
@@ -264,7 +264,9 @@ def _headers(data: bytes) -> None:
 
 def _terms(data: bytes) -> None:
     """One by one, as a row, and by their records."""
-    batch_row(memoryview(data), 0, _LAST)
+    row = batch_row(memoryview(data), 0, _LAST)
+    if machine_code.HAS_CRC32C and record_walk.COMPILED and len(data) >= HEADER_SIZE:
+        assert row_sums.compiled_row(memoryview(data), 0, _LAST).size in (0, row.size)
     for batch in split(memoryview(data)):
         copy_batch(batch)
         for same_times in (True, False):

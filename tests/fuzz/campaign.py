@@ -26,6 +26,7 @@ _COMPILED = [
     "srm_common.wire.reencoding.record_walk",
     "srm_common.wire.reencoding.batch_walk",
     "srm_common.wire.reencoding.lz4_walk",
+    "srm_common.wire.reencoding.row_sums",
 ]
 _COMPILED += ["srm_common.wire.reencoding.machine_code"]
 

@@ -27,7 +27,7 @@ from srm_common.errors import CorruptRecord
 PRIME = (1 << 61) - 1
 _CONTENT_MASK = (1 << 32) - 1
 #: Digits of pi and e, so that nobody wonders how they were chosen; they are part of the format.
-_A, _B, _C, _D = 0x0243F6A8885A308D, 0x013198A2E0370734, 0x15BF0A8B14573A1F, 0x0B7E151628AED2A6
+FACTORS = _A, _B, _C, _D = 0x0243F6A8885A308D, 0x013198A2E0370734, 0x15BF0A8B14573A1F, 0x0B7E151628AED2A6
 _LAYOUT = struct.Struct(">QI")
 
 FINGERPRINT_BYTES = _LAYOUT.size

@@ -32,7 +32,8 @@ from srm_common.usecases.verification.committed_offsets import CommittedOffsets
 from srm_common.usecases.verification.compare_with_source import CopyToCompare, SourceOfCopies
 from srm_common.usecases.verification.existing_copies import ExistingCopy, existing_copies
 from srm_common.wire.batches.batch import SourceBatch
-from srm_common.wire.batches.batch_terms import batch_row, copy_batch
+from srm_common.wire.batches.batch_terms import copy_batch
+from srm_common.wire.reencoding.batch_rows import BatchRows
 from srm_common.wire.state.segment_map import SegmentMap
 
 _LISTING_SECONDS = 30.0
@@ -43,6 +44,9 @@ _FETCH_BYTES = 8 << 20
 _PATIENCE_SECONDS = 60.0
 
 Report = Callable[[PartitionVerified], None]
+
+#: Of this process: workers of Spark compare one task after the other.
+_ROWS = BatchRows()
 
 
 @dataclass(frozen=True)
@@ -364,7 +368,7 @@ class _Shown:
         end = self._comparison.row_end(first)
         if not end:
             return 0, first
-        row = batch_row(records, position, end)
+        row = _ROWS.next_row(records, position, end)
         if row.size:
             self._comparison.take_row(row)
         return row.size, row.next_offset

@@ -68,6 +68,7 @@ _FILES = (
     "lz4_walk.py",
     "machine_code.py",
     "record_walk.py",
+    "row_sums.py",
     "small_batches.py",
 )
 
