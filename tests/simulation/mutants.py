@@ -21,6 +21,7 @@ _OWNERSHIP = "srm_common.replication.driver.ownership"
 _PASSES = "srm_common.replication.driver.passes"
 _OFFSETS = "srm_common.kafka.state.source_offsets"
 _VISIBILITY = "srm_common.wire.batches.visibility"
+_BUFFERS = "srm_common.kafka.client.protocol.buffers"
 _REPACK = "srm_common.wire.reencoding.repack"
 
 _SENDING_TESTS = "tests/unit/replication/slots/test_sending.py"
@@ -293,6 +294,24 @@ MUTANTS = (
         "        if after <= first:\n            continue\n",
         "",
         "tests/unit/replication/slots/test_answers.py::test_a_row_moves_a_range_on_as_its_batches_do",
+    ),
+    # ---- memory
+    Mutant(
+        "answers are read ahead without a bound",
+        _BUFFERS,
+        "        if len(own) >= _LEASES_PER_NODE:\n            return None\n"
+        "        # Another node's free lease may be needed by it at any time; "
+        "with nothing in use there is always room.\n"
+        "        if self._leases and self.held_bytes + size > "
+        "max(2 * self._total, _LEASES_PER_NODE * size * len(nodes)):\n"
+        "            return None\n",
+        "",
+    ),
+    Mutant(
+        "a broker that is not asked any more gives its buffers to another one while they are in use",
+        _BUFFERS,
+        "            if lease.in_use or (holder in nodes and bytes_ == size)\n",
+        "            if holder in nodes and bytes_ == size\n",
     ),
     # ---- the state of ranges and the offset map
     Mutant(

@@ -68,4 +68,15 @@ PLANS: tuple[Plan, ...] = (
         (Planned(1, "log cut", 3.307, None, 14),),
         "a record is not in the copy: the log had got it after a cut, before its new leader was known",
     ),
+    Plan(
+        175,
+        (
+            Planned(0, "slow network", 4.457, None, 3),
+            Planned(1, "struck at a commit", 8.363, None, 6),
+            Planned(4, "log cut", 9.962, "EndTxn", 9),
+            Planned(6, "log cut", 12.41, "AddPartitionsToTxn", 11),
+        ),
+        "a slot had 42,139,648 bytes of answers in use, where 33,816,576 are the most",
+        "a broker that is not asked any more gives its buffers to another one while they are in use",
+    ),
 )

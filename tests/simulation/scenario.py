@@ -24,6 +24,7 @@ from tests.simulation.driver import Driver, Run
 from tests.simulation.faults import Faults, Planned
 from tests.simulation.judge import Judge, Wrong
 from tests.simulation.load import Load, Partition
+from tests.simulation.memory import Memory
 from tests.simulation.network import Network
 from tests.simulation.omissions import omit_aborted
 from tests.simulation.refusals import Refusals
@@ -157,6 +158,7 @@ class Scenario:
             stack.callback(log.removeHandler, self._failures)
             stack.callback(world.end)
             stack.enter_context(patch.object(passes, "PASS_SECONDS", self._pass_seconds))
+            memory = Memory(world, stack, self.flow.fetch_bytes, len(self.source.nodes))
             self._begin()
             refusals = Refusals(self.target)
             faults = self._faults = Faults(self, self._planned)
@@ -165,6 +167,7 @@ class Scenario:
                 world.run(lambda: self._done, BEGIN_SECONDS + self.load_seconds + HEALED_SECONDS)
                 records = self._judge()
                 refusals.check(len(plan))
+                memory.check()
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"
         if wrong is None and self._failures.texts:
