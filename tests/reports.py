@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import subprocess
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,20 @@ def append(report: Path, one: DataclassInstance) -> None:
 def read(report: Path) -> list[dict[str, Any]]:
     """The lines of a report."""
     return [json.loads(line) for line in report.read_text().splitlines()]
+
+
+def commit() -> str:
+    """What is played: the commit of this folder, with a + where files differ from it."""
+    said = subprocess.run(
+        ["git", "describe", "--always", "--exclude=*", "--abbrev=8", "--dirty=+"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if said.returncode:
+        raise SystemExit(f"a report names the commit that was played: {said.stderr.strip()}")
+    return said.stdout.strip()
 
 
 def most_that_fail(good: int) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -59,7 +58,7 @@ def _range(text: str) -> range:
 
 
 def _play(seeds: range, hours: float | None, processes: int, report: Path | None, *, verbose: bool) -> int:
-    commit = _commit() if report is not None else ""
+    commit = reports.commit() if report is not None else ""
     if report is not None and report.exists():
         seeds = _rest(seeds, read(report), commit)
     began = time.monotonic()
@@ -89,20 +88,6 @@ def _rest(seeds: range, played: list[Seed], commit: str) -> range:
     known = {one.seed for one in played if one.commit == commit}
     first = next((seed for seed in seeds if seed not in known), seeds.stop)
     return range(first, seeds.stop)
-
-
-def _commit() -> str:
-    """What is played: the commit of this folder, with a + where files differ from it."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--exclude=*", "--abbrev=8", "--dirty=+"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if said.returncode:
-        raise SystemExit(f"a report names the commit that was played: {said.stderr.strip()}")
-    return said.stdout.strip()
 
 
 def _play_plans(*, verbose: bool) -> int:

@@ -1,6 +1,8 @@
 """``make mutations``: how many mutants of the product are noticed, by what, and after how many seeds.
 
-python -m tests.simulation.mutations [--seeds 200] [--processes 2] [--only 3] [--plans]
+python -m tests.simulation.mutations [--seeds 200] [--processes 2] [--only 3] [--plans] [--write]
+
+``--write`` puts the table of all of them into docs/reliability.md.
 """
 
 from __future__ import annotations
@@ -9,11 +11,26 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
-from tests.simulation.mutants import MUTANTS, become
+from tests import reports
+from tests.simulation.mutants import MUTANTS, Mutant, become
+
+BEGIN = "<!-- mutants: written by python -m tests.simulation.mutations --write -->"
+END = "<!-- end of mutants -->"
 
 _NOTICED = 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A mutant after it was played, or tested. ``text``: the last words of the process that it was."""
+
+    mutant: Mutant
+    noticed: bool
+    text: str
 
 
 def main() -> int:
@@ -23,6 +40,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1, help="mutants side by side")
     parser.add_argument("--only", type=int, action="append", help="the number of a mutant; may be given again")
     parser.add_argument("--plans", action="store_true", help="print the shortest plan that a mutant was noticed by")
+    parser.add_argument("--write", action="store_true", help="the table in docs/reliability.md; plays all mutants")
     parser.add_argument("--play", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--test", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -30,22 +48,51 @@ def main() -> int:
         return _play(arguments.play, arguments.seeds, shrink=arguments.plans)
     if arguments.test is not None:
         return _test(arguments.test)
+    if arguments.write and arguments.only:
+        parser.error("--write needs the results of all mutants")
     numbers = arguments.only or range(len(MUTANTS))
-    noticed = 0
+    commit = reports.commit() if arguments.write else ""
+    results = []
     with ThreadPoolExecutor(arguments.processes) as pool:
         judged = pool.map(lambda one: _judge(one, arguments.seeds, plans=arguments.plans), numbers)
-        for number, (code, text) in zip(numbers, judged, strict=True):
-            noticed += code == _NOTICED
-            print(
-                f"{'noticed  ' if code == _NOTICED else 'UNNOTICED'} {number:2d} {MUTANTS[number].name}: {text}",
-                flush=True,
-            )
-    print(f"{noticed} of {len(numbers)} mutants were noticed")
-    return int(noticed < len(numbers))
+        for number, one in zip(numbers, judged, strict=True):
+            results.append(one)
+            said = "noticed  " if one.noticed else "UNNOTICED"
+            print(f"{said} {number:2d} {one.mutant.name}: {one.text}", flush=True)
+    noticed = sum(one.noticed for one in results)
+    print(f"{noticed} of {len(results)} mutants were noticed")
+    if arguments.write:
+        reports.put_between(BEGIN, END, table(results, commit, arguments.seeds))
+    return int(noticed < len(results))
 
 
-def _judge(number: int, seeds: int, *, plans: bool) -> tuple[int, str]:
-    """The exit code and the last words of the process that was the mutant."""
+def table(results: Sequence[Judged], commit: str, seeds: int) -> str:
+    """What the document says of the mutants."""
+    noticed = [one for one in results if one.noticed]
+    tested = sum(bool(one.mutant.test) for one in noticed)
+    lines = [
+        f"{len(noticed)} of {len(results)} mutants are noticed (commit {commit}): {len(noticed) - tested} by the "
+        f"simulation within {seeds} seeds, {tested} by the test that is named.",
+        "",
+        "| switched off | in | noticed by |",
+        "|---|---|---|",
+    ]
+    for one in results:
+        place = one.mutant.module.removeprefix("srm_common.")
+        lines.append(f"| {one.mutant.name} | `{place}` | {_noticed_by(one)} |")
+    return "\n".join(lines)
+
+
+def _noticed_by(one: Judged) -> str:
+    if not one.noticed:
+        return f"**nothing** ({one.mutant.test or one.text})"
+    if one.mutant.test:
+        file, _, name = one.mutant.test.rpartition("/")[2].partition("::")
+        return f"`{file}`: `{name}`"
+    return one.text.replace("Wrong: ", "").replace("|", "\\|")
+
+
+def _judge(number: int, seeds: int, *, plans: bool) -> Judged:
     command = [sys.executable, "-m", "tests.simulation.mutations", "--seeds", str(seeds)]
     command += ["--test" if MUTANTS[number].test else "--play", str(number), *(["--plans"] if plans else [])]
     done = subprocess.run(
@@ -53,7 +100,7 @@ def _judge(number: int, seeds: int, *, plans: bool) -> tuple[int, str]:
     )
     if done.returncode not in (0, _NOTICED) or not done.stdout.strip():
         raise SystemExit(f"mutant {number} could not be played: {done.stdout}{done.stderr}")
-    return done.returncode, done.stdout.strip().splitlines()[-1]
+    return Judged(MUTANTS[number], done.returncode == _NOTICED, done.stdout.strip().splitlines()[-1])
 
 
 def _play(number: int, seeds: int, *, shrink: bool) -> int:
