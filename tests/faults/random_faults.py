@@ -21,7 +21,9 @@ from tests.faults.lossy_proxy import (
     LossyProxy,
 )
 from tests.faults.quotas import quota
-from tests.faults.scenario import PATIENCE, Run, Scenario
+from tests.faults.run import PATIENCE, Run
+from tests.faults.scenario import Scenario
+from tests.spark.standalone import StandaloneSpark
 
 #: What the flow asks of each side while it copies.
 _OF_SOURCE = (FETCH, LIST_OFFSETS, METADATA)
@@ -30,13 +32,15 @@ _OF_TARGET = (PRODUCE, END_TXN, INIT_PRODUCER_ID, ADD_PARTITIONS, FIND_COORDINAT
 
 @dataclass(frozen=True)
 class Stage:
-    """Two clusters; with one node each, they are reached through proxies."""
+    """Two clusters; with one node each, they are reached through proxies. ``spark``: where the slots of runs are, if
+    not in worker processes of the driver."""
 
     label: str
     source: LocalKafka
     target: LocalKafka
     source_proxy: LossyProxy | None = None
     target_proxy: LossyProxy | None = None
+    spark: StandaloneSpark | None = None
 
     def address(self, cluster: str) -> str:
         """The bootstrap servers of the flow's source or target."""
@@ -45,7 +49,9 @@ class Stage:
 
     def kinds(self) -> dict[str, Fault]:
         """The faults that can be played here, by what a table calls them."""
-        return KINDS | (OF_THREE_NODES if len(self.target.nodes) > 1 else OF_ONE_NODE)
+        if self.spark is not None:
+            return KINDS | OF_ONE_NODE | OF_EXECUTORS
+        return KINDS | OF_CLOCKS | (OF_THREE_NODES if len(self.target.nodes) > 1 else OF_ONE_NODE)
 
 
 Fault = Callable[[Stage, Scenario, Run], None]
@@ -73,6 +79,25 @@ def _freeze_driver(stage: Stage, one: Scenario, run: Run) -> None:
     run.signal_driver(signal.SIGSTOP)
     one.pause(0.5, 4.0)
     run.signal_driver(signal.SIGCONT)
+
+
+def _kill_executor(stage: Stage, one: Scenario, run: Run) -> None:
+    """Spark starts another one, and the task again; the workers of this one end a little later."""
+    run.executor(one.dice).kill()
+
+
+def _freeze_executor(stage: Stage, one: Scenario, run: Run) -> None:
+    """The JVM alone: its workers copy on, and their results wait."""
+    executor = run.executor(one.dice)
+    executor.send_signal(signal.SIGSTOP)
+    one.pause(0.5, 4.0)
+    executor.send_signal(signal.SIGCONT)
+
+
+def _kill_daemon(stage: Stage, one: Scenario, run: Run) -> None:
+    """What the workers of an executor are forked from."""
+    for daemon in run.executor(one.dice).children():
+        daemon.kill()
 
 
 def _jump(number: int) -> Fault:
@@ -212,10 +237,12 @@ KINDS: dict[str, Fault] = {
     "worker killed": _kill_worker,
     "driver and workers frozen": _freeze_all,
     "driver frozen": _freeze_driver,
-    "clocks of driver and workers an hour ahead": _jump(AHEAD),
-    "clocks of driver and workers an hour back": _jump(BACK),
     **_of_both({"node of the {} killed": _restart, "node of the {} frozen": _freeze, "{} throttles": _throttle}),
     **_of_both({"disk of a node of the {} full": _fill_disk}),
+}
+OF_CLOCKS = {
+    "clocks of driver and workers an hour ahead": _jump(AHEAD),
+    "clocks of driver and workers an hour back": _jump(BACK),
 }
 OF_ONE_NODE = _of_both(
     {
@@ -229,3 +256,10 @@ OF_THREE_NODES = {
     "leaders of the source moved": _move_leaders("source"),
     "leaders and coordinators of the target moved": _move_leaders("target"),
 }
+OF_EXECUTORS: dict[str, Fault] = {
+    "JVM of an executor killed": _kill_executor,
+    "JVM of an executor frozen": _freeze_executor,
+    "Python daemon of an executor killed": _kill_daemon,
+}
+#: All of them, as tables name them.
+ALL_KINDS = (*KINDS, *OF_CLOCKS, *OF_ONE_NODE, *OF_THREE_NODES, *OF_EXECUTORS)

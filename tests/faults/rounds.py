@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests import reports
-from tests.faults.random_faults import KINDS, OF_ONE_NODE, OF_THREE_NODES
+from tests.faults.random_faults import ALL_KINDS
 
 BEGIN, END = "<!-- rounds: written by python -m tests.faults.rounds -->", "<!-- end of rounds -->"
 
@@ -57,7 +57,7 @@ def table(rounds: Sequence[Round]) -> str:
         "",
         "| fault, at random moments while records are written and copied | times |",
         "|---|---|",
-        *(f"| {kind} | {faults[kind]:,} |" for kind in [*KINDS, *OF_ONE_NODE, *OF_THREE_NODES]),
+        *(f"| {kind} | {faults[kind]:,} |" for kind in ALL_KINDS),
     ]
     return "\n".join(lines)
 

@@ -6,26 +6,20 @@ operating system's timing).
 
 from __future__ import annotations
 
-import json
-import os
-import pickle
 import random
 import re
-import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import psutil
 from confluent_kafka import IsolationLevel, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.domain.verification.differences import NotProved
 from srm_common.domain.verification.verification import Against, Verdict
@@ -36,10 +30,11 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.verification.verify_copies import verify_copies
-from tests.faults.copier import WORKER
 from tests.faults.fork_server import ForkServer
 from tests.faults.live_writer import LiveWriter
+from tests.faults.run import PATIENCE, Run
 from tests.faults.verification import differences, ends, numbered_once, ongoing, read_committed, unstable
+from tests.spark.standalone import StandaloneSpark
 
 SOURCE, TARGET = "src", "dst"
 DONE, OWNED_ELSEWHERE = 0, 5
@@ -48,9 +43,6 @@ DONE, OWNED_ELSEWHERE = 0, 5
 KEEPS_ITS_MARKERS = "4.1.1"
 #: Where the slots of a run are: in worker processes, or in Spark.
 WORKERS, SPARK = "tests.faults.copier", "tests.faults.spark_copier"
-_DAEMON = "spark_daemon"
-#: What must come comes, however slow the machine is: waiting for it costs nothing where it comes soon.
-PATIENCE = 300.0
 #: Longer than any fault and all that is waited for meanwhile: a run that is to be killed does not end by itself.
 LONG = 900.0
 #: A few seconds hold dozens of transactions, and nothing waits for long.
@@ -68,7 +60,8 @@ SMALL_CHUNKS: dict[str, Any] = {
 class Scenario:
     """One topic from one cluster to another. ``flow`` has small chunks, so that a few seconds hold many.
 
-    ``clusters`` is how the flow reaches source and target, where that is not by their plain addresses.
+    ``clusters`` is how the flow reaches source and target, where that is not by their plain addresses. ``spark``: where
+    runs in Spark have their executors, if not in the driver's JVM.
     """
 
     def __init__(
@@ -85,6 +78,7 @@ class Scenario:
         aliases: tuple[str, str] = (SOURCE, TARGET),
         target_address: str | None = None,
         clusters: tuple[ClusterSettings, ClusterSettings] | None = None,
+        spark: StandaloneSpark | None = None,
         topic_settings: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
@@ -96,7 +90,8 @@ class Scenario:
         self.partitions = partitions
         self.folder = folder
         self.fork_server = fork_server
-        self._module = module
+        self.spark = spark
+        self._module = SPARK if spark is not None else module
         self._runs = 0
         self._started: list[Run] = []
         self._began = time.monotonic()
@@ -151,7 +146,14 @@ class Scenario:
         ``until_copying``: return when its workers are there. A run that finds a cluster away at its start ends.
         """
         self._runs += 1
-        run = Run(self, self._runs, max_seconds, module or self._module)
+        run = Run(
+            self.fork_server,
+            self.flow,
+            self.folder / f"run-{self._runs}",
+            max_seconds,
+            module or self._module,
+            self.spark,
+        )
         self._started.append(run)
         self.note(f"run {self._runs} started")
         deadline = time.monotonic() + PATIENCE
@@ -280,99 +282,6 @@ class Scenario:
         """End every process of the scenario, orphaned workers included."""
         for run in self._started:
             run.kill_all()
-
-
-class Run:
-    """A run of the flow: the driver's process, leader of a process group that holds its workers too."""
-
-    def __init__(self, scenario: Scenario, number: int, max_seconds: float, module: str) -> None:
-        self._seen: dict[tuple[int, float], psutil.Process] = {}
-        folder = scenario.folder / f"run-{number}"
-        folder.mkdir(parents=True)
-        flow_file, self._report = folder / "flow.pickle", folder / "report.json"
-        flow_file.write_bytes(pickle.dumps(scenario.flow))
-        arguments = (str(flow_file), str(max_seconds), str(self._report))
-        self.process = scenario.fork_server.start(module, arguments, folder / "log")
-
-    def outcome(self) -> str:
-        """What the run reported."""
-        return self._report.read_text()[:2000] if self._report.exists() else "no report"
-
-    def record(self) -> RunRecord:
-        """The run record of an ended run."""
-        return RunRecord.from_json(json.loads(self._report.read_text())["record"])
-
-    def processes(self) -> list[psutil.Process]:
-        """The driver and all that came of it, as far as it was ever seen here; the driver first."""
-        with suppress(psutil.NoSuchProcess):
-            driver = psutil.Process(self.process.pid)
-            for one in [driver, *driver.children(recursive=True)]:
-                self._seen.setdefault((one.pid, one.create_time()), one)
-        for folder in Path("/proc").iterdir():
-            # Orphans of the driver's group, whoever adopted them.
-            if folder.name.isdigit() and int(folder.name) != self.process.pid:
-                with suppress(OSError, psutil.NoSuchProcess):
-                    if os.getpgid(int(folder.name)) == self.process.pid:
-                        one = psutil.Process(int(folder.name))
-                        self._seen.setdefault((one.pid, one.create_time()), one)
-        return [one for one in self._seen.values() if one.is_running()]
-
-    def signal_all(self, number: int) -> None:
-        """A signal to the driver and all its processes."""
-        for one in self.processes():
-            with suppress(psutil.NoSuchProcess):
-                one.send_signal(number)
-
-    def signal_driver(self, number: int) -> None:
-        """A signal to the driver alone."""
-        with suppress(ProcessLookupError):
-            os.kill(self.process.pid, number)
-
-    def jvm(self) -> psutil.Process:
-        """Spark's JVM."""
-        return next(one for one in self.processes() if _command(one)[:1] and _command(one)[0].endswith("java"))
-
-    def workers(self) -> list[int]:
-        """Process ids of those that copy: forked by Spark's Python daemon, or by the driver itself."""
-        found = []
-        for one in self.processes():
-            with suppress(psutil.NoSuchProcess):
-                parent = one.parent()
-                if one.name() == WORKER or (
-                    _DAEMON in " ".join(_command(one)) and parent and _DAEMON in " ".join(_command(parent))
-                ):
-                    found.append(one.pid)
-        return sorted(found)
-
-    def kill_a_worker(self, dice: random.Random) -> None:
-        """SIGKILL to one of the workers. Between two passes there may be none for a moment, or one may just end."""
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            with suppress(ProcessLookupError, IndexError):
-                os.kill(dice.choice(self.workers()), signal.SIGKILL)
-                return
-            assert self.process.running, f"the run ended: {self.outcome()}; {self.process.tail()}"
-            assert time.monotonic() < deadline, f"it has no workers; {self.process.tail()}"
-            time.sleep(0.05)
-
-    def kill_driver(self) -> None:
-        """SIGKILL to the driver; its workers stay."""
-        self.processes()
-        self.process.kill()
-
-    def kill_all(self) -> None:
-        """SIGKILL to the driver and all its processes."""
-        self.signal_all(signal.SIGKILL)
-        self.process.kill()
-        # What was forked meanwhile.
-        self.signal_all(signal.SIGKILL)
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 Fault = Callable[[Scenario, Run], None]

@@ -11,7 +11,8 @@ import pytest
 
 from srm_common.records.row_faults import RowFaults
 from srm_common.testing import LocalKafka
-from tests.faults.scenario import KEEPS_ITS_MARKERS, Run, Scenario, survive, take_over
+from tests.faults.run import Run
+from tests.faults.scenario import KEEPS_ITS_MARKERS, Scenario, survive, take_over
 from tests.faults.test_exactly_once import QUICK_TIMEOUTS
 from tests.faults.verification import Record, differences, read_committed, unstable
 

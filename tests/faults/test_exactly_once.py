@@ -14,7 +14,8 @@ import pytest
 
 from srm_common.domain.transforms.chain import Step, StepKind
 from srm_common.testing import LocalKafka
-from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, PATIENCE, Run, Scenario, survive, take_over
+from tests.faults.run import PATIENCE, Run
+from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, Scenario, survive, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 

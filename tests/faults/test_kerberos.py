@@ -10,7 +10,8 @@ import pytest
 
 from srm_common.testing import LocalKafka
 from tests.faults.fork_server import ForkServer
-from tests.faults.scenario import SOURCE, TARGET, Run, Scenario, survive, take_over
+from tests.faults.run import Run
+from tests.faults.scenario import SOURCE, TARGET, Scenario, survive, take_over
 from tests.kafka.access.secured import Secured
 from tests.kdc import LocalKdc, needs_kerberos
 from tests.kerberized import asked, broker, by_keytab, running

@@ -9,7 +9,8 @@ import pytest
 
 from srm_common.testing import LocalKafka
 from tests.faults.leaders import shuffle_leaders
-from tests.faults.scenario import Run, Scenario, survive
+from tests.faults.run import Run
+from tests.faults.scenario import Scenario, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 

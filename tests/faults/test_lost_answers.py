@@ -23,7 +23,8 @@ from tests.faults.lossy_proxy import (
     PRODUCE,
     LossyProxy,
 )
-from tests.faults.scenario import PATIENCE, Run, Scenario, survive
+from tests.faults.run import PATIENCE, Run
+from tests.faults.scenario import Scenario, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 

@@ -30,7 +30,8 @@ from srm_common.wire.state.mm2 import (
     source_offset_value,
 )
 from srm_common.wire.state.plain_records import NewRecord
-from tests.faults.scenario import LONG, PATIENCE, SOURCE, TARGET, Scenario
+from tests.faults.run import PATIENCE
+from tests.faults.scenario import LONG, SOURCE, TARGET, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 

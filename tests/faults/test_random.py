@@ -21,7 +21,9 @@ from tests.faults.conftest import SOAK_ROUNDS
 from tests.faults.lossy_proxy import LossyProxy
 from tests.faults.random_faults import ENDS, Stage
 from tests.faults.rounds import Round
-from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, PATIENCE, SOURCE, TARGET, Run, Scenario
+from tests.faults.run import PATIENCE, Run
+from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, SOURCE, TARGET, Scenario
+from tests.spark.standalone import StandaloneSpark
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -68,6 +70,14 @@ def trios() -> Iterator[Stage]:
         yield Stage("three nodes", source, target)
 
 
+@pytest.fixture(scope="module")
+def executors(pairs: list[Stage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Stage]]:
+    """The same, for runs whose slots are in executors of a cluster. It has room for a run that takes over from another
+    one, and for one more."""
+    with StandaloneSpark(tmp_path_factory.mktemp("spark"), cores=3) as spark:
+        yield [replace(one, label=f"Spark, {one.label}", spark=spark) for one in pairs]
+
+
 def _play(stage: Stage, scenario: Callable[..., Scenario], round_: int, transaction_timeouts_ms: list[int]) -> None:
     clusters = (
         ClusterSettings.plaintext(SOURCE, stage.address("source")),
@@ -81,10 +91,12 @@ def _play(stage: Stage, scenario: Callable[..., Scenario], round_: int, transact
         stage.target,
         clusters=tuple(replace(cluster, client_id=CLIENT) for cluster in clusters),
         partitions=3 + round_ % 4,
+        spark=stage.spark,
     )
     dice = one.dice
     one.set(
-        tasks_max=dice.choice([1, 2, 3]),
+        # An executor is a JVM.
+        tasks_max=dice.choice([1, 2, 3] if stage.spark is None else [1, 2]),
         chunk_bytes=dice.choice([32 << 10, 96 << 10, 1 << 20]),
         chunk_seconds=dice.choice([0.05, 0.3, 1.0]),
         transaction_timeout_ms=dice.choice(transaction_timeouts_ms),
@@ -154,3 +166,10 @@ def test_several_faults_for_long(pairs: list[Stage], scenario: Callable[..., Sce
 @pytest.mark.parametrize("round_", range(SOAK_ROUNDS))
 def test_several_faults_of_three_nodes(trios: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
     _play(trios, scenario, round_, [10_000])
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+@pytest.mark.parametrize("round_", range(-(-SOAK_ROUNDS // 4)))
+def test_several_faults_with_executors(executors: list[Stage], scenario: Callable[..., Scenario], round_: int) -> None:
+    _play(executors[round_ % 2], scenario, round_, [2000, 10_000])

@@ -13,7 +13,8 @@ from confluent_kafka import Producer
 from srm_common.testing import LocalKafka
 from tests.faults.lossy_proxy import PRODUCE, LossyProxy
 from tests.faults.quotas import quota
-from tests.faults.scenario import PATIENCE, Run, Scenario, survive
+from tests.faults.run import PATIENCE, Run
+from tests.faults.scenario import Scenario, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 

@@ -9,7 +9,8 @@ import pytest
 
 from srm_common.domain.transforms.statements import Statement
 from srm_common.testing import LocalKafka
-from tests.faults.scenario import LONG, OWNED_ELSEWHERE, PATIENCE, SPARK, Run, Scenario, survive, take_over
+from tests.faults.run import PATIENCE, Run
+from tests.faults.scenario import LONG, OWNED_ELSEWHERE, SPARK, Scenario, survive, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.spark]
 

@@ -26,11 +26,12 @@ def temporary_environment(folder: Path) -> dict[str, str]:
 
 
 class StandaloneSpark:
-    """One master, ``workers`` workers of one core each. A context manager; logs and work in ``directory``."""
+    """One master, ``workers`` workers of so many ``cores``, each of which an executor may take. A context manager; logs
+    and work in ``directory``."""
 
-    def __init__(self, directory: Path, workers: int = 2) -> None:
+    def __init__(self, directory: Path, workers: int = 2, cores: int = 1) -> None:
         self._directory = directory
-        self._count = workers
+        self._count, self._cores = workers, cores
         self._ports = [ReservedPort() for _ in range(2 + workers)]
         #: Master, workers, and the jobs that tests submit: all end with the block.
         self.processes: list[subprocess.Popen[Any]] = []
@@ -45,8 +46,14 @@ class StandaloneSpark:
             )
             for number, worker_page in enumerate(pages):
                 self._start(
-                    *("worker.Worker", "--host", "127.0.0.1", "--webui-port", worker_page, "--cores", "1"),
-                    *("--memory", "600m", "--work-dir", str(self._directory / f"work-{number}"), self.master),
+                    *("worker.Worker", "--host", "127.0.0.1", "--webui-port", worker_page, "--cores", str(self._cores)),
+                    *(
+                        "--memory",
+                        f"{600 * self._cores}m",
+                        "--work-dir",
+                        str(self._directory / f"work-{number}"),
+                        self.master,
+                    ),
                     log=f"worker-{number}",
                 )
             for number in range(self._count):
