@@ -87,7 +87,7 @@ def selection_keys() -> Iterator[Key]:
     )
     yield key("transforms.python", Kind.FUNCTION, "").means(
         "A Python function `package.module:function` that changes batches of records, after `transforms` and "
-        "`transforms.sql`, see [transforms.md](transforms.md#functions-of-your-own). It must be installed wherever "
+        "`transforms.sql`, see [transforms.md](transforms.md#your-own-python-functions). It must be installed wherever "
         "slots run.",
         _UNCHANGED,
     )
