@@ -159,7 +159,7 @@ def _params(spec: DagSpec) -> dict[str, Param]:
             examples=["committed", "earliest", "latest", "timestamp:2026-01-31T12:00:00Z"],
             title="Start at",
             description="committed: continue where the last run ended. The others apply to all its partitions: "
-            "earliest copies again what was copied before, latest skips what is in between.",
+            "earliest copies again what was copied before, latest skips the records in between.",
             section="For this run only",
         ),
     }

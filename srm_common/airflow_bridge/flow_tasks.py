@@ -132,8 +132,8 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
         ),
         spec(
             Work.REPLICATE,
-            "A Spark job copies what is new, in Kafka transactions. Runs also when some topics could not be made "
-            "ready, for the sake of the others.",
+            "A Spark job copies what is new, in Kafka transactions. Runs even if some topics could not be prepared, "
+            "so that the others are copied.",
             Work.REFRESH_TOPICS,
             always=True,
             pool=pool,

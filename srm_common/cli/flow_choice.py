@@ -55,7 +55,7 @@ class ClientOverrides:
             for key, entry in _properties(text):
                 if not is_connection_key(key):
                     raise ConfigError(
-                        f"{entry.written} says nothing about how to reach a cluster, so it would have no effect here",
+                        f"{entry.written} does not describe how to reach a cluster, so it would have no effect here",
                         file=entry.file,
                         line=entry.line or None,
                     )

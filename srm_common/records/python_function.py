@@ -119,7 +119,7 @@ class PythonFunction:
 
         thread = threading.Thread(target=work, name=f"transforms.python {self.path}", daemon=True)
         with limited_memory() as limit:
-            self._told_limit = f": a call gets half of what is free, here {limit >> 20:,} MiB" if limit else ""
+            self._told_limit = f": a call may use half of the free memory, here {limit >> 20:,} MiB" if limit else ""
             thread.start()
             thread.join(self._timeout)
         if thread.is_alive():
@@ -163,5 +163,5 @@ def _problem(given: pa.RecordBatch, result: Any) -> str:
         return f"returned offset {left[strange[0]]}, which it was not given"
     disorder = np.flatnonzero(np.diff(left) <= 0)
     if len(disorder):
-        return f"returned offset {left[disorder[0] + 1]} after {left[disorder[0]]}; the order has to stay"
+        return f"returned offset {left[disorder[0] + 1]} after {left[disorder[0]]}; the order must not change"
     return ""

@@ -161,7 +161,7 @@ def _with_timestamps(records: pa.RecordBatch, column: pa.Array, rows: npt.NDArra
     milliseconds = np.floor_divide(micros.fill_null(0).to_numpy(), _MICROS)
     before = np.flatnonzero((milliseconds < 0) & ~absent)
     if len(before):
-        raise RowFaults(dict.fromkeys(rows[before].tolist(), "gives a timestamp before 1970"))
+        raise RowFaults(dict.fromkeys(rows[before].tolist(), "returns a timestamp before 1970"))
     milliseconds = np.where(absent, _NO_TIMESTAMP, milliseconds)
     index = records.schema.get_field_index("timestamp")
     return records.set_column(index, records.schema.field(index), pa.array(milliseconds))
@@ -175,7 +175,7 @@ def _with_headers(records: pa.RecordBatch, column: pa.Array, rows: npt.NDArray[n
     nameless = np.asarray(pc.or_(structs.is_null(), keys.is_null()).to_numpy(zero_copy_only=False))
     if nameless.any():
         owners = np.repeat(rows, np.diff(ends))
-        raise RowFaults(dict.fromkeys(np.unique(owners[nameless]).tolist(), "gives a header without a name"))
+        raise RowFaults(dict.fromkeys(np.unique(owners[nameless]).tolist(), "returns a header without a name"))
     headers = pa.StructArray.from_arrays(
         [keys.cast(pa.string()), structs.field(1).cast(pa.binary())], fields=list(HEADERS_TYPE.value_type)
     )

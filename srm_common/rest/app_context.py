@@ -28,8 +28,8 @@ _LAGS = (Metric.RECORDS_LAG, Metric.UNKNOWN_LAGS, Metric.LAG_AGE)
 
 
 class CurrentFigures:
-    """Reads of the store that return lag. Each counts as a request for its flows, so that their clusters are
-    asked in the background; none waits for them. Raises as :class:`MetricsStore`."""
+    """Reads of the store that return lag. Each counts as a request for its flows, so their clusters are queried in the
+    background; no read waits for them. Raises as :class:`MetricsStore`."""
 
     def __init__(self, store: MetricsStore, watch: LagWatch, configuration: Callable[[], Configuration]) -> None:
         self._store = store
@@ -106,7 +106,7 @@ class CurrentFigures:
         return [*found[-(points - 1) :], _with_newest(None, metric, bucket, value, lag.taken_ms)]
 
     def topic(self, row: TopicRow, span: TimeRange) -> TopicRow:
-        """A row of the store with the lag of now."""
+        """A row of the store with the current lag."""
         return _topic_now(row, self._lags([row.flow]).get(row.flow), span)
 
     def _lags(self, flows: Iterable[str]) -> Mapping[str, FlowLag]:
@@ -197,7 +197,7 @@ class AppContext:
 
     @property
     def figures(self) -> CurrentFigures:
-        """The history, with the lag of now."""
+        """The history, with the current lag."""
         return CurrentFigures(self.store, self.lag, self.configuration)
 
 
@@ -226,8 +226,8 @@ CallerDep = Annotated[Caller, Depends(caller)]
 
 
 class AfterLogin(APIRoute):
-    """A route that reads the body of a request once its caller is known. FastAPI reads it first, so that anybody could
-    have 10 MB of JSON taken apart, and held meanwhile."""
+    """A route that reads the body of a request once its caller is known. FastAPI reads it first, so anyone could make
+    the server parse and hold 10 MB of JSON."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

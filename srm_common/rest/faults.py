@@ -57,7 +57,7 @@ OF_STATUS: Mapping[int, str] = {
 
 
 class Faults(BaseModel):
-    """What is answered instead of data."""
+    """The response in place of data."""
 
     errors: list[Fault]
 
@@ -88,14 +88,14 @@ def fault_of(error: errors.SrmError, *, flow: str | None = None, service: str | 
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer besides its data, for the OpenAPI document; 401 and 403 are among them always."""
+    """Error responses of a route, for the OpenAPI document; always including 401 and 403."""
     return {
         status: {"model": Faults, "description": HTTPStatus(status).phrase} for status in sorted({401, 403, *statuses})
     }
 
 
 def handle_faults(app: FastAPI) -> None:
-    """Have every error of ``app`` answered in the one shape."""
+    """Make ``app`` return every error in this format."""
     app.add_exception_handler(ApiError, _api_error)
     app.add_exception_handler(errors.SrmError, _srm_error)
     app.add_exception_handler(RequestValidationError, _invalid)

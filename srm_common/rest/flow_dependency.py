@@ -21,10 +21,10 @@ from srm_common.rest.schemas import Fault
 def local_flow(flow: ReadableFlow, context: AppContextDep, peers: PeersDep, local: Local = False) -> FlowName:
     """The flow of the path, unless another service has it; this service need not know it either.
 
-    A flow that the list of flows shows as this service's own is its own, even if others know it.
+    A flow that the list shows as this service's own is served here, even if other services know it.
 
     Raises:
-        ServedByPeer: a gateway is asked, and another service tells of the flow.
+        ServedByPeer: this is a gateway, and another service reports the flow.
         ApiError: 502 if the flow is unknown here, and services that may know it do not respond.
     """
     if local or not peers.gateway or _listed_as_own(context, flow):

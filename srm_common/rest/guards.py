@@ -1,4 +1,4 @@
-"""Middleware in front of every route: the longest request, headers that browsers obey, requests of this site only."""
+"""Middleware for all routes: limits the size of requests, sets security headers, refuses cross-site requests."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _OURS = frozenset({"same-origin", "none"})
 
 
 class SameOrigin:
-    """Middleware that lets everything through that changes nothing."""
+    """Middleware that refuses cross-site requests, except those that change nothing."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -26,7 +26,7 @@ TAG = "live"
 
 
 class LiveCalls:
-    """Runs calls that ask clusters. A call that is given up continues by itself to its end, and counts until then."""
+    """Runs calls that query clusters. An abandoned call continues to its end, and counts as active until then."""
 
     def __init__(self, limit_seconds: float = LIMIT_SECONDS, most: int = MOST) -> None:
         self._limit_seconds = limit_seconds
@@ -68,7 +68,7 @@ CALLS = LiveCalls()
 
 
 def hurried(flow: FlowSettings, seconds: float = LIMIT_SECONDS) -> FlowSettings:
-    """The flow with clients that give up in time."""
+    """The flow with clients that time out early enough."""
     return replace(
         flow,
         admin_timeout_ms=min(flow.admin_timeout_ms, int(seconds * 1000)),
@@ -86,7 +86,7 @@ _HINT = (
 
 
 class CallersVariables:
-    """Airflow's variables in the hands of one caller."""
+    """Airflow's variables on behalf of one caller."""
 
     def __init__(self, scheduler: Scheduler, caller: Caller) -> None:
         self._scheduler = scheduler
@@ -114,10 +114,10 @@ def filters_of(context: AppContext, name: FlowName, caller: Caller) -> tuple[Flo
 
 
 def flow_now(context: AppContext, name: FlowName, caller: Caller) -> FlowSettings:
-    """The flow with the lists that count.
+    """The flow with the lists in effect.
 
     Raises:
         ConfigError: as :func:`filters_of`.
-        AirflowError, UnreachableCluster, AccessDenied, ClusterError: who keeps the edits does not respond.
+        AirflowError, UnreachableCluster, AccessDenied, ClusterError: the system that stores the edits does not respond.
     """
     return filters_of(context, name, caller)[1].effective().flow

@@ -22,8 +22,8 @@ _KNOWN_BY_REPORTS_MS = 86_400_000
 
 @dataclass(frozen=True)
 class Overview:
-    """The flows that a caller may see. ``store_fault`` and ``schedule_fault``: why one of both could not be asked;
-    ``faults`` has them too, and that of the configuration."""
+    """The flows that a caller may see. ``store_fault`` and ``schedule_fault``: why the store or the scheduler could not
+    be queried; ``faults`` includes them, and that of the configuration."""
 
     now_ms: int
     names: tuple[FlowName, ...]
@@ -37,7 +37,7 @@ class Overview:
     schedule_fault: str | None = None
 
     def observation(self, flow: FlowName) -> Observation:
-        """All that the flow is judged by."""
+        """Everything by which the flow's health is judged."""
         row = self.rows.get(str(flow))
         return observe(
             flow,
@@ -110,8 +110,8 @@ def load_overview(context: AppContext, caller: Caller, now_ms: int, only: FlowNa
 
 
 def known_by_reports(row: FlowRow, now_ms: int, *, unsure: bool = True) -> bool:
-    """Whether a flow that only reports tell of is shown: while it reports in time, some other installation runs it.
-    One that was removed is gone before it would be called stalled.
+    """Whether to show a flow that is known only from reports: as long as it reports on time, another installation runs
+    it. A removed flow disappears before it would count as stalled.
 
     Args:
         unsure: the file or Airflow cannot be queried, so that it may well be in there; a day of silence counts then.

@@ -22,7 +22,7 @@ class Right(StrEnum):
 
 
 class Caller(Protocol):
-    """Who asks."""
+    """The caller."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +54,7 @@ class Scheduler(Protocol):
     def run_url(self, dag_id: str, run_id: str) -> str | None: ...
 
     def results(self, dag_id: str, run_id: str, key: str = "return_value") -> Mapping[str, Any]:
-        """What the tasks of a run left under ``key``, by task id."""
+        """XCom values that the tasks of a run returned under ``key``, by task id."""
         ...
 
     def variable(self, name: str) -> str | None: ...

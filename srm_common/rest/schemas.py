@@ -77,8 +77,8 @@ class Helping(BaseModel):
 
 class HealthModel(BaseModel):
     """``state``: running, catching_up, idle, heartbeat_only, not_run, paused, stalled, failing, lost_data, unknown.
-    ``error_kind``: the class of the error that ``cause`` tells, such as UnreachableCluster or DataLost; null where
-    there is none."""
+    ``error_kind``: the class of the error in ``cause``, such as UnreachableCluster or DataLost; null if there is
+    none."""
 
     state: str
     cause: str
@@ -111,9 +111,8 @@ class Heartbeats(BaseModel):
 
 
 class Bounds(BaseModel):
-    """What is known of a number of offsets that ``parts`` partitions add up to, ``unknown`` of which are not known:
-    ``least``, and ``most``, which is null where a part is unknown; ``known_most`` is that of the other parts. ``text``
-    says so in words."""
+    """Bounds of a sum over ``parts`` partitions, ``unknown`` of which are unknown: ``least``, and ``most``, which is
+    null if a part is unknown; ``known_most`` is that of the known parts. ``text`` has the same in words."""
 
     least: int
     most: int | None
@@ -124,8 +123,8 @@ class Bounds(BaseModel):
 
 
 class Run(BaseModel):
-    """One run. ``url`` is Airflow's page of it, relative to Airflow's base, null without Airflow. ``lag`` as of a
-    flow; with ``lag_bounds`` it is null where the run could not look."""
+    """One run. ``url`` is Airflow's page of it, relative to Airflow's base, null without Airflow. ``lag`` as for a
+    flow; with ``lag_bounds`` it is null if the run could not measure it."""
 
     run_id: str
     started_ms: int | None
@@ -148,14 +147,14 @@ class Run(BaseModel):
     lost_records: int = 0
     dropped_records: int = Field(default=0, description="records that a transform dropped, as it was told to")
     skipped_records: int = Field(default=0, description="records that a transform could not take")
-    dead_letters: int = Field(default=0, description="those of them that are in the dead letter topic")
+    dead_letters: int = Field(default=0, description="those of them in the dead letter topic")
     notes: list[str] = []
     partition_errors: list[str] = []
     url: str | None = None
 
 
 class Sparkline(BaseModel):
-    """``values[i]`` is the average of bucket i of the range, null where nothing was reported."""
+    """``values[i]`` is the average of bucket i of the range, null if nothing was reported."""
 
     start_ms: int
     step_ms: int
@@ -163,8 +162,8 @@ class Sparkline(BaseModel):
 
 
 class Totals(BaseModel):
-    """Of all runs together, the totals of docs/metrics.md; null if no run has reported it. Skipped records and dead
-    letters are counted in flows with transforms and ``errors.tolerance = all``."""
+    """Totals over all runs (docs/metrics.md); null if no run has reported them. Skipped records and dead letters are
+    counted in flows with transforms and ``errors.tolerance = all``."""
 
     records_total: int | None = None
     bytes_total: int | None = None
@@ -196,7 +195,7 @@ class FlowSummary(Totals):
     untranslated_groups: int = 0
     proved_partitions: int = Field(default=0, description="copies that a verification has proved")
     unproved_partitions: int = Field(default=0, description="copies that were proved in part, or could not be read")
-    different_partitions: int = Field(default=0, description="copies that are not what was committed")
+    different_partitions: int = Field(default=0, description="copies that differ from what was committed")
     uncompared_partitions: int = Field(default=0, description="copies with records that no verification has compared")
     verified_ms: int | None = Field(default=None, description="when the first of the compared copies was compared")
     lag: int | None = None
@@ -224,9 +223,8 @@ class FlowList(Answer):
 
 
 class FlowDetail(Answer):
-    """GET /flows/{source}/{target}. ``settings``: what is shown of the flow's settings, name to text (no secrets).
-
-    ``ignored``: a sentence for each key of the file that does nothing for the flow, although a user may rely on it.
+    """GET /flows/{source}/{target}. ``settings``: the flow's settings by name, as text (no secrets). ``ignored``: a
+    sentence for each key of the file that has no effect on the flow, although a user may rely on it.
     """
 
     flow: FlowSummary
@@ -253,8 +251,9 @@ class GroupList(Page):
 
 
 class GroupOffset(BaseModel):
-    """One partition of a group. ``source_offset`` what it committed there; ``translated`` where it would resume at the
-    target; ``applied`` what is committed there; ``age_ms`` how old the checkpoint is; ``reason`` why there is none."""
+    """One partition of a group. ``source_offset``: committed at the source; ``translated``: where it would resume at
+    the target; ``applied``: committed at the target; ``age_ms``: age of the checkpoint; ``reason``: why there is
+    none."""
 
     topic: str
     remote_topic: str
@@ -267,7 +266,7 @@ class GroupOffset(BaseModel):
 
 
 class GroupOffsets(Answer):
-    """GET /flows/{s}/{t}/group-offsets?group=NAME. Asked of the clusters now."""
+    """GET /flows/{s}/{t}/group-offsets?group=NAME. Queried from the clusters now."""
 
     group: str
     offsets: list[GroupOffset]

@@ -8,7 +8,7 @@ from srm_common.rest.schemas import Answer, Bounds, Page, Range, Stat, Totals
 
 
 class Topic(Totals):
-    """``lag``, ``lag_bounds`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow."""
+    """``lag``, ``lag_bounds`` and ``behind_ms`` were measured at ``lag_ms``, as for a flow."""
 
     topic: str
     remote_topic: str
@@ -39,8 +39,8 @@ class TopicDetail(Answer):
 
 
 class Difference(BaseModel):
-    """Where a copy is not what was committed, in offsets of both sides, inclusive; null for a side where none belongs
-    to it. ``kind`` as in docs/verify.md."""
+    """Where a copy differs from what was committed, in offsets of both sides, inclusive; null for a side without
+    offsets. ``kind`` as in docs/verify.md."""
 
     kind: str
     downstream_first: int | None = None
@@ -51,7 +51,7 @@ class Difference(BaseModel):
 
 
 class PartitionVerification(BaseModel):
-    """The newest verification of one copy, at ``checked_ms``, as the newest report has it (docs/verify.md)."""
+    """The newest verification of one copy, at ``checked_ms``, according to the newest report (docs/verify.md)."""
 
     verdict: str = Field(description="different, failed, partly, proved or nothing")
     checked_ms: int
@@ -66,8 +66,8 @@ class PartitionVerification(BaseModel):
 
 
 class Partition(Totals):
-    """``position``, ``end``, ``lag`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow. Rates, per second, and
-    latencies are of the newest run. ``verified`` is null where no verification has compared the copy."""
+    """``position``, ``end``, ``lag`` and ``behind_ms`` were measured at ``lag_ms``, as for a flow. Rates, per second,
+    and latencies are of the newest run. ``verified`` is null if no verification has compared the copy."""
 
     topic: str
     remote_topic: str

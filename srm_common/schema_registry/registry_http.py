@@ -91,7 +91,7 @@ class RegistryHttp(Closing):
             return decoded
         if refused is not None:
             raise refused
-        where = f"when asked to {what} ({'; '.join(silent)}); check {self.alias}.schema.registry"
+        where = f"when trying to {what} ({'; '.join(silent)}); check {self.alias}.schema.registry"
         if distrusted:
             # The library's words for the reason are OpenSSL's: a wrong host name, an unknown authority, an old date.
             raise RegistryError(
@@ -169,14 +169,14 @@ class RegistryHttp(Closing):
         if status == 401:
             who = f" of '{self._settings.user}'" if self._settings.user is not None else ""
             text = (
-                f"{there} refuses the login{who} when asked to {what}; check {self.alias}.basic.auth.user.info or "
+                f"{there} refuses the login{who} when trying to {what}; check {self.alias}.basic.auth.user.info or "
                 f"{self.alias}.bearer.auth.token"
             )
         elif status == 403:
             text = f"{there} does not permit to {what}: {message}".rstrip(": ")
         elif 300 <= status < 400:
             text = (
-                f"{there} redirects to another address when asked to {what} (HTTP {status}); set "
+                f"{there} redirects to another address when trying to {what} (HTTP {status}); set "
                 f"{self.alias}.schema.registry.url to that one"
             )
         else:

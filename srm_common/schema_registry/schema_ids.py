@@ -54,8 +54,8 @@ class SchemaIds:
         if not copied:
             belongs = f"belongs to subject {places[0][0]}, which the flow does not copy" if places else "has no subject"
             raise RegistryError(
-                f"at {self._source.alias} it {belongs}; let schemas.subjects match a subject that has it, or leave the "
-                f"topic out by schemas.ids.{side.prefix}s"
+                f"at {self._source.alias} it {belongs}; select a subject that has it with schemas.subjects, or leave "
+                f"the topic out of schemas.ids.{side.prefix}s"
             )
         subject, version = min(copied, key=lambda place: (place[0] != own, place[0], -place[1]))
         return self.register(self._at_source(subject, version, f"schema id {number}")).id
@@ -72,8 +72,8 @@ class SchemaIds:
                 found = self._target.lookup(copy)
                 if found is None or found.id != number:
                     raise RegistryError(
-                        f"the schema registry of {self._target.alias} has given id {number} to a schema of subject "
-                        f"{copy.subject}, and does not find it there; look at its log"
+                        f"the schema registry of {self._target.alias} has assigned id {number} to a schema of subject "
+                        f"{copy.subject}, but does not find it there; check its log"
                     )
             if len(self._registered) >= _CACHED_SCHEMAS:
                 self._registered.clear()
@@ -123,7 +123,7 @@ class SchemaIds:
     @contextmanager
     def _in_turn(self, schema: SchemaVersion) -> Iterator[None]:
         if schema.place in self._under_way:
-            raise _Circle(f"{_name(schema)} refers to itself over other schemas, so that it cannot be registered")
+            raise _Circle(f"{_name(schema)} refers to itself through other schemas, so it cannot be registered")
         self._under_way.append(schema.place)
         try:
             yield

@@ -165,7 +165,7 @@ def _separator(layers: Layers, name: FlowName, policy: ReplicationPolicy) -> Con
             return at_entry(
                 layers.top["clusters"],
                 f"holds '{alias}', and '{separator}' also separates aliases from topic names; rename the alias or set "
-                f"replication.policy.separator to something that no alias holds",
+                f"replication.policy.separator to something that no alias contains",
             )
     return None
 

@@ -57,7 +57,7 @@ def with_transforms(configuration: Configuration, flow: FlowSettings, keys: Mapp
     values: dict[str, str] = {}
     for key, text in keys.items():
         if not is_transform_key(key):
-            raise ConfigError(f"{key} says nothing of transforms; known are {', '.join(TRANSFORM_KEYS)}")
+            raise ConfigError(f"{key} is not a key of transforms; known keys are {', '.join(TRANSFORM_KEYS)}")
         values[key] = text.strip()
         if _REFERENCE in text:
             entry = entries.get(key)

@@ -98,12 +98,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="replicate.py", description="Copy one flow between Kafka clusters.")
     parser.add_argument("--flow", required=True, help="source->target")
     parser.add_argument("--config", required=True, type=Path, help="the properties file")
-    parser.add_argument("--run-id", required=True, help="a second attempt has the same one")
+    parser.add_argument("--run-id", required=True, help="the same for a second attempt")
     parser.add_argument(
         "--selection",
         type=Path,
         metavar="FILE",
-        help="the filters that count instead of those of the properties file, and what narrows them (JSON)",
+        help="the filters to use instead of those in the properties file, and what narrows them (JSON)",
     )
     parser.add_argument("--topics", type=split_list, help="only these, comma separated expressions")
     parser.add_argument("--topics-exclude", type=split_list, help="not these")

@@ -105,7 +105,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         nargs="?",
         const=0,
         metavar="TIME",
-        help="go on with the newest verification, if it was stopped, and began at that time or later",
+        help="continue the newest verification, if it was stopped, and began at that time or later",
     )
     parser.add_argument("--master", help="Spark's master, unless given to spark-submit")
     return parser.parse_args(arguments)

@@ -184,7 +184,10 @@ class WithoutImports:
                 assert (caught.value.status, caught.value.code) == (405, None)
 
     def test_ids_and_versions_that_are_asked_for_are_ignored(self, server: Server, name: str) -> None:
-        with client(server) as registry, pytest.raises(RegistryError, match=r"has given id .* not 2000000000 as asked"):
+        with (
+            client(server) as registry,
+            pytest.raises(RegistryError, match=r"has assigned id .* not 2000000000 as requested"),
+        ):
             registry.register(SchemaVersion(name, 7, 2_000_000_000, record(f"{name}_Order", "a")))
         with client(server) as registry:
             assert set(own(registry.view(), name)) == {("", 1)}

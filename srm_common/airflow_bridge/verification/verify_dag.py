@@ -1,4 +1,4 @@
-"""The DAG ``srm.verify``: one task that proves the copies of the flow that is asked for. Parsing reads one properties
+"""The DAG ``srm.verify``: one task that proves the copies of the requested flow. Parsing reads one properties
 file, as for the DAGs of flows."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TIMEOUT = timedelta(hours=24)
 #: What the form shows.
 _AGAINST = {
     Against.MAP: "map: what the flow has committed, by reading the target alone",
-    Against.SOURCE: "source: the records of the source, which is read, too",
+    Against.SOURCE: "source: the records of the source, which is then read as well",
 }
 _DOC = """\
 ## Proves the copies of a flow
@@ -37,14 +37,14 @@ the flow has committed, or with the records of the source. Nothing is changed, a
 
 The task **verify** succeeds when no copy is different. It fails, without a retry, when one is, and names the first \
 difference; its log has a line for each partition that is not proved, and its XCom `return_value` the result. What \
-it has compared is kept in the flow's state while it runs: a retry goes on from there, the Replications page shows the \
-result, and the flow's alarm *copies differ* follows it.
+it has compared is kept in the flow's state while it runs: a retry continues from there, the Replications page shows \
+the result, and the flow's alarm *copies differ* follows it.
 
 To verify regularly, trigger it from a DAG with a schedule (docs/verify.md).
 """
 _TASK_DOC = (
     "Compares the copies, in Spark, or below `spark.min.bytes` in the task's own process. Fails for good when a copy "
-    "is not what was committed; when a partition could not be read, a retry goes on with those that are left."
+    "is not what was committed; when a partition could not be read, a retry continues with the rest."
 )
 
 

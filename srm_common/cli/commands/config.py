@@ -142,7 +142,7 @@ def config_show_command(invocation: Invocation, flow: str | None, written: bool)
     notes = [
         "",
         f"topics, topics.exclude, groups and groups.exclude are those of the file; edits of the Airflow variable "
-        f"{variable_name(name)} go before them (srm-control topics --flow '{name}' --list).",
+        f"{variable_name(name)} take precedence (srm-control topics --flow '{name}' --list).",
     ]
     fault = configuration.faults.get(name)
     if fault is not None:

@@ -33,7 +33,7 @@ def restore_options(command: F) -> F:
         "--resume",
         multiple=True,
         metavar="TOPIC",
-        help="Go on with such a topic where the flow stopped; what was copied before stays lost. May be repeated.",
+        help="Continue such a topic where the flow stopped; what was copied before stays lost. May be repeated.",
     )
     return recreate(resume(command))
 
@@ -153,7 +153,7 @@ def apply_command(
     if printed is not None:
         return _applied_file(settings, printed)
     refreshed = refresh_topics(settings, at_once=True, restore=restore)
-    assert refreshed.plan is not None, "at once means that everything is due"
+    assert refreshed.plan is not None, "at once: everything is due"
     return _applied(refreshed.plan, refreshed.results, ())
 
 

@@ -118,7 +118,7 @@ def set_command(
 
     if file is not None:
         if topics or partitions or offset is not None:
-            raise ConfigError("--file says everything: leave --topic, --partition and --offset out")
+            raise ConfigError("--file contains everything: leave --topic, --partition and --offset out")
         try:
             offsets = parse_offsets_file(file.read_text(encoding="utf-8"), str(file))
         except (OSError, UnicodeDecodeError) as error:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Show what was compared until then.",
+    help="Show what was compared within this time.",
 )
 @config_option
 @output_option

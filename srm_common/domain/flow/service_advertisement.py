@@ -85,7 +85,7 @@ class Advertisement:
             or not isinstance(targets, list)
             or not all(isinstance(one, str) for one in targets)
         ):
-            raise CorruptRecord("the advertisement of a service lacks a field, or has one that cannot be")
+            raise CorruptRecord("the advertisement of a service lacks a field, or has an invalid one")
         if any(character.isspace() or not character.isprintable() for character in host + root_path):
             raise CorruptRecord("the address of a service has characters that no address has")
         return cls(name, protocol, host, port, root_path.rstrip("/"), tuple(targets), every_ms, seen_ms)

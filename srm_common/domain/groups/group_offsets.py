@@ -213,7 +213,7 @@ def _judged(wanted: GroupOffset, group: TargetGroup | str, log: LogRange | str |
         reason = f"group {wanted.group} is in use ({group.state}): stop its consumers, then run again"
         return replace(judged, problem=reason)
     if not isinstance(log, LogRange):
-        return replace(judged, problem=log or f"there is no partition {wanted.topic}-{wanted.partition}")
+        return replace(judged, problem=log or f"no such partition: {wanted.topic}-{wanted.partition}")
     if not log.start <= wanted.offset <= log.end:
         reason = f"offset {wanted.offset} is not in the log, which has the offsets {log.start} to {log.end}"
         return replace(judged, problem=reason)

@@ -115,13 +115,13 @@ _ALARMS: dict[AlarmKind, _Remedy] = {
         None,
     ),
     AlarmKind.COPIES_DIFFER: (
-        "Find out what changed the copies, and have what is different copied again: the command names each difference.",
+        "Find out what changed the copies, and copy the differing records again: the command names each difference.",
         "srm-control verify --flow FLOW",
         None,
     ),
     AlarmKind.SKIPPED_RECORDS: (
-        "Find out in the dead letter topic, or by the run's notes, which records they are and which transform cannot "
-        "take them; fix what writes them, or the transform.",
+        "Find out from the dead letter topic, or from the notes of the run, which records they are and which transform "
+        "cannot handle them; fix what writes them, or the transform.",
         "srm-control transform --flow FLOW",
         None,
     ),

@@ -304,8 +304,8 @@ DEFINITIONS = (
         "milliseconds",
         _FLOW,
         Across.ONCE,
-        "Until the first certificate ends that the connections to either cluster depend on: those of the brokers, of "
-        "the authorities above them, and the flow's own. Negative when it has ended. No sample without TLS, or if no "
+        "Time until the first certificate expires on which connections to either cluster depend: those of the brokers, "
+        "of their authorities, and the flow's own. Negative when it has expired. No sample without TLS, or if no "
         "broker could be connected.",
         "srm.certificate_remaining_ms",
     ),

@@ -1,4 +1,4 @@
-"""Until when the certificates hold by which a flow reaches its clusters."""
+"""When the certificates expire on which a flow's connections depend."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class CertificateEnd:
         """Of ``astuple``, also by newer software, which may have more behind it. Raises TypeError."""
         found = cls(*row[: len(fields(cls))])
         if not (isinstance(found.cluster, str) and isinstance(found.ends_ms, int | None)):
-            raise TypeError(f"{row!r} does not tell when a certificate ends")
+            raise TypeError(f"{row!r} does not report when a certificate expires")
         return found
 
 

@@ -1,9 +1,9 @@
 """Where a flow continues after a take-over or hand-back: the stored offset of each partition, compared with the ends of
 both logs.
 
-MirrorMaker 2 copies a partition's records in their order, so its copy ends with the source's records up to one place:
-the one to continue from. The stored offset names that place, except where MirrorMaker 2 was killed between a copy and
-its next flush, or believed the offset of an aborted transaction. What both logs show counts more than what is stored.
+MirrorMaker 2 copies a partition's records in their order, so its copy ends with the source's records up to the position
+from which to continue. The stored offset is that position, except where MirrorMaker 2 was killed between a copy and its
+next flush, or believed the offset of an aborted transaction. What both logs show counts more than what is stored.
 
 Invariant: a position that is not proved is never ahead of the stored one, so that no record is left out which
 MirrorMaker 2 would have copied.
@@ -147,7 +147,7 @@ def judge_position(
         missing = sum(offset < record.offset < stored for record in records)
         return at(offset + 1, Verdict.BEHIND, f"{proof}: {many}{missing} fewer records than stored", matched, last)
     if compacted and stored is not None and before is not None and _thinned(copy.records, records, before):
-        last_left = f"the source's record {records[before].offset} is in the copy, and none behind it is"
+        last_left = f"the source's record {records[before].offset} is in the copy, but none after it is"
         return at(stored, Verdict.BELIEVED, f"{last_left} (compacted topic)")
     return at(stored, *_without_match(stored, source, copy))
 
@@ -198,7 +198,7 @@ def _without_match(stored: int | None, source: LogRange, copy: CopyEnd) -> tuple
     if source.start >= stored:
         lost = source.start - stored
         gone = f"; {lost} offsets after it are gone, too, and on.data.loss applies" if lost else ""
-        return Verdict.BELIEVED, f"the source has nothing left of what was copied{gone}"
+        return Verdict.BELIEVED, f"the source no longer has any of the copied records{gone}"
     return Verdict.UNPROVED, (
         f"the copy's last record is not among the source's around {stored}: "
         f"something else writes into the copy, or MirrorMaker 2 changes records"

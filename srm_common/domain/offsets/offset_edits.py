@@ -180,7 +180,7 @@ def parse_offsets_file(text: str, name: str) -> dict[TopicPartition, int]:
             )
         place = TopicPartition(topic, numbers[0] or 0)
         if place in found:
-            raise ConfigError(f"{where} names {topic}-{place[1]} a second time", file=name)
+            raise ConfigError(f"{where} names {topic}-{place[1]} twice", file=name)
         found[place] = numbers[1] or 0
     if not found:
         raise ConfigError("the file contains no offsets", file=name)

@@ -230,7 +230,7 @@ def _size_of(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan])
             was_dense = True
             continue
         if gap < 0 or jump < 0 or place < 0 or length < 1:
-            raise ValueError(f"{run} overlaps what is before it, or is empty")
+            raise ValueError(f"{run} overlaps the one before it, or is empty")
         if upstream_length < length and not foreign:
             raise ValueError(f"{run} has more records than upstream offsets")
         touching = touching or (dense and was_dense and not gap and not jump)

@@ -1,4 +1,5 @@
-"""The record of one run of a flow, partition by partition: written to the flow-state topic, read by everything else."""
+"""The record of one run of a flow, partition by partition: written to the flow-state topic, and read by reports, status
+and later runs."""
 
 from __future__ import annotations
 
@@ -266,7 +267,7 @@ def changed_transforms(flow: FlowSettings, last: RunRecord | None, function: str
         before, now, new = str(last.function), str(function), "the new one"
         what = f"the code of {flow.transforms_python} has"
     since = f"{what} changed since run '{last.run_id}' ({before or 'none'} -> {now or 'none'})"
-    return f"{since}: what is copied from the next run on goes through {new}, what is copied already stays"
+    return f"{since}: records copied from the next run on go through {new}, records already copied stay"
 
 
 _COLUMNS = tuple(field.name for field in fields(PartitionRecord))

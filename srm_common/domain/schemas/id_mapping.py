@@ -1,5 +1,5 @@
-"""Ids of the target's registry, where that gives ids of its own (``schemas.ids = map``): which keys and values get
-them, and which schemas have to be registered for it."""
+"""Ids assigned by the target's registry (``schemas.ids = map``): which keys and values get them, and which schemas have
+to be registered for that."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class MapSchema(SchemaAction):
 
     def __str__(self) -> str:
         return (
-            f"register version {self.schema.version} of {self.topic} on {self.cluster} with an id of its own instead "
+            f"register version {self.schema.version} of {self.topic} on {self.cluster} with a new id instead "
             f"of {self.schema.id} ({self.reason})"
         )
 
     def differences(self) -> tuple[Difference, ...]:
-        return (Difference(f"{self.schema.schema_type} version {self.schema.version}", None, "an id of its own"),)
+        return (Difference(f"{self.schema.schema_type} version {self.schema.version}", None, "a new id"),)
 
     def to_json(self) -> dict[str, Any]:
         after = {
@@ -84,8 +84,8 @@ def plan_mapped(
     """What makes a registry that gives ids of its own have all schemas that the flow copies. Compatibility levels come
     first, since it checks by them. What is soft-deleted at the source is registered when a record needs it.
 
-    A registry may have changed a schema's text, as Karapace does with Protobuf: whoever can ask leaves out actions for
-    what is there.
+    A registry may have changed a schema's text, as Karapace does with Protobuf: a caller with access to the registry
+    leaves out actions for what is there.
     """
     wanted = wanted_schemas(naming, source_view)
     there = {(one.subject, _content(one)): one for one in target_view.schemas.values()}

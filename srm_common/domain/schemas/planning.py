@@ -1,7 +1,7 @@
-"""From two views of schema registries to the changes that the target's needs. Changes nothing.
+"""Compares the schema registries of both sides and plans the changes to the target's. Changes nothing.
 
-Records carry the id of their schema. So a copy is right only where its id is: a schema is registered with the version
-and the id of the source, and where the target has something else there, nothing is changed and the reason is given.
+Records carry the id of their schema. So a copied schema is useful only under the same id: it is registered with the
+version and the id of the source; if the target has something else there, nothing is changed and the reason is given.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ KEEPING_IDS = (
     "this mode (Confluent's with mode.mutability=true), give it a copy of the source's topic _schemas, or set "
     "schemas.ids = map, by which records get the target's ids"
 )
-_ELSEWHERE = "set schemas.context, so that copies have ids of their own, or leave it out by schemas.subjects.exclude"
+_ELSEWHERE = "set schemas.context, so that copies have separate ids, or exclude it with schemas.subjects.exclude"
 
 
 def subject_naming(flow: FlowSettings) -> SubjectNaming:

@@ -149,8 +149,8 @@ def copying_keys() -> Iterator[Key]:
         also=tuple((level, "admin.default.api.timeout.ms") for level in (Level.FLOW, Level.CONNECTORS, Level.TOP)),
         levels=CONNECTOR_LEVELS,
     ).means(
-        "How long to wait for topics, settings and ACLs to be listed or changed; no more than 30 s where it is "
-        "consumer groups or what lies in state topics.",
+        "How long to wait for topics, settings and ACLs to be listed or changed; at most 30 s for consumer groups and "
+        "state topics.",
         _TO_MM2,
     )
     yield key("retry.timeout.seconds", Kind.NUMBER, "60", unit="seconds", minimum=0).means(

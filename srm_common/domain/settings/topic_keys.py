@@ -58,8 +58,8 @@ def selection_keys() -> Iterator[Key]:
             _TO_MM2,
         )
     yield key("transforms", Kind.NAMES, None, flow_field="").means(
-        "Connect's single message transforms, in their order, see [transforms.md](transforms.md). A flow with one that "
-        "is not carried out here is stopped, since records that it should mask or drop would be copied unchanged.",
+        "Connect's single message transforms, in their order, see [transforms.md](transforms.md). A flow with an "
+        "unsupported one is stopped, since records that it should mask or drop would be copied unchanged.",
         _UNCHANGED,
     )
     yield key("predicates", Kind.NAMES, None).means(
@@ -93,7 +93,7 @@ def selection_keys() -> Iterator[Key]:
     )
     yield key("transforms.python.timeout.seconds", Kind.NUMBER, "10", unit="seconds", minimum=0.1, maximum=20).means(
         "How long a call of that function may take; one that takes longer stops its partition with an error.",
-        "A transaction stays open meanwhile.",
+        "A transaction stays open during the call.",
     )
     yield key("provenance.headers", Kind.CHOICES, "none", choices=("none", *PROVENANCE_HEADERS)).means(
         "Headers that say where a copied record came from: `cluster` (the source's alias, as `srm.source.cluster`), "
@@ -104,15 +104,15 @@ def selection_keys() -> Iterator[Key]:
         "copy.source.offset.in.header.enabled", Kind.SWITCH, "false", flow_field="copy_source_offset_in_header"
     ).means("The same as `offset` in `provenance.headers`.", _UNCHANGED)
     yield key("preview.values.enabled", Kind.SWITCH, "false").means(
-        "Whether the Replications page and the REST API show keys, values and headers of records, when they try "
-        "transforms on the newest ones, to those who may edit the flow. Without it they show what becomes of each "
-        "record. `srm-control transform` shows values whatever this says.",
+        "Whether the Replications page and the REST API show keys, values and headers of records, when transforms are "
+        "tried on the newest ones, to users who may edit the flow. Without it they show only each record's "
+        "result. `srm-control transform` shows values whatever this says.",
         "The flow's principal may read what a user of Airflow may not.",
     )
     yield key("errors.tolerance", Kind.CHOICE, "none", choices=("none", "all")).means(
-        "What happens to a record that a transform cannot take: `none` stops its partition there with an error, `all` "
-        "leaves it out and counts it, see [transforms.md](transforms.md). Partitions that fail otherwise are retried "
-        "for `retry.timeout.seconds` and then reported, whatever this says.",
+        "What happens to a record that a transform cannot handle: `none` stops its partition there with an error, "
+        "`all` leaves it out and counts it, see [transforms.md](transforms.md). Partitions that fail otherwise are "
+        "retried for `retry.timeout.seconds` and then reported, whatever this says.",
         "Connect's default.",
     )
     yield key("errors.log.enable", Kind.SWITCH, "false").means(
@@ -135,7 +135,7 @@ def selection_keys() -> Iterator[Key]:
     )
     for side in ("key", "value"):
         yield key(f"{side}.format", Kind.TEXT, None).means(
-            f"What {side}s are, for transforms that look into them: `json`, `avro`, `json-schema`, `protobuf` or "
+            f"What {side}s are, for transforms that use their fields: `json`, `avro`, `json-schema`, `protobuf` or "
             "`string`. "
             f"Connect's `{side}.converter` says the same, see [transforms.md](transforms.md).",
             _UNCHANGED,
@@ -275,7 +275,7 @@ def schema_keys() -> Iterator[Key]:
     )
     yield key("schemas.ids", Kind.CHOICE, "keep", choices=("keep", "map")).means(
         "`keep`: schemas keep their ids, which needs mode `IMPORT` of the target's registry, and records are copied "
-        "unopened. `map`: the target's registry gives ids of its own, as Karapace does, and records get them: the four "
+        "unopened. `map`: the target's registry assigns new ids, as Karapace does, and records get these: the four "
         "bytes of the id that keys and values begin with are rewritten, nothing else; topics that `schemas.ids.keys` "
         "or `schemas.ids.values` match are decompressed for it, see [schemas.md](schemas.md#ids-of-the-target).",
         "A copy is the same bytes.",

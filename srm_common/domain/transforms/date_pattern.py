@@ -128,7 +128,7 @@ def _compiled(pattern: str) -> tuple[tuple[str, int], ...]:
             literal, at = literal + letter, at + 1
             continue
         if letter not in _LETTERS:
-            why = "stands for weeks, which are not known here" if letter in _WEEKS else "means nothing in a pattern"
+            why = "stands for weeks, which are not supported" if letter in _WEEKS else "means nothing in a pattern"
             raise PatternError(f"'{letter}' {why}")
         count = len(pattern) - at - len(pattern[at:].lstrip(letter))
         if letter == "X" and count > 3:

@@ -234,7 +234,7 @@ def _cast(settings: _Settings) -> Cast:
         else:
             whole = of.strip().lower()
     if whole is not None and len(specs) > 1:
-        raise settings.fault("spec", "has a type for everything besides others")
+        raise settings.fault("spec", "has a type for all fields besides others")
     return Cast(tuple(casts.items()), whole, settings.defaults)
 
 

@@ -194,7 +194,7 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
     if found.kind is FormatKind.BYTES:
         raise TransformFault(
             class_key if named and not written else format_key,
-            f"says nothing of what {side.prefix}s are, which {needed_by} looks into: "
+            f"does not say what {side.prefix}s are, which {needed_by} looks into: "
             f"set it to json, avro, json-schema, protobuf or string, "
             f"or {class_key} to Connect's JsonConverter or StringConverter",
         )

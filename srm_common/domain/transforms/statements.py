@@ -1,7 +1,7 @@
 """Spark SQL over records as a flow configures it: ``transforms.sql`` and, per topic, ``transforms.sql.<name>``.
 
 Connect's keys cannot clash with the first, since theirs are ``transforms`` and ``transforms.<alias>.<setting>``. The
-others would with those of a transform called ``sql``, so a flow has either that or statements.
+others would clash with the keys of a transform called ``sql``, so a flow has either that or statements.
 """
 
 from __future__ import annotations

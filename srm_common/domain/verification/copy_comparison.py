@@ -1,4 +1,4 @@
-"""Compares a copy, batch by batch, with what the offset map says that the flow committed there.
+"""Compares a copy, batch by batch, with what the flow committed there according to the offset map.
 
     map    [ segment 10..14 )     [ segment 15..19 )
     copy   [ 10 11 ][ 12 13 14 ] C [ 15 .. 19 ] C          C: markers, which a reader does not see
@@ -275,7 +275,7 @@ class CopyComparison:
         if self._of_lost or self._traits.compacted or lost.downstream_first > self._before.downstream_end:
             self.findings.add(lost)
         else:
-            detail = "nor does the offset map tell of them: a record of it is lost, too"
+            detail = "nor does the offset map cover them: a record of it is lost, too"
             self.findings.add(replace(lost, kind=DifferenceKind.LOST, detail=detail))
 
     def _close(self, now: _Open) -> None:

@@ -1,7 +1,8 @@
-"""What a comparison of a copy finds: differences, and how far the copy is proved.
+"""Results of comparing a copy: differences, and how far the copy is proved.
 
-A *difference* is a stretch of one partition where the copy is not what the flow committed. What cannot be compared
-(no fingerprint, taken by retention, compacted) is none: it is counted as not proved, with the reason.
+A *difference* is a stretch of one partition where the copy is not what the flow committed. Records that cannot be
+compared (no fingerprint, deleted by retention, compacted) are not differences: they count as not proved, with the
+reason.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ _SENTENCES = {
     DifferenceKind.CORRUPT: "a batch that fails its checksum",
     DifferenceKind.REORDERED: "the batches that were committed, in another order",
     DifferenceKind.LOST: "records that were committed are missing",
-    DifferenceKind.TRUNCATED: "the log ends before what was committed",
+    DifferenceKind.TRUNCATED: "the log ends before the committed records",
     DifferenceKind.DOUBLED: "a batch is there twice",
     DifferenceKind.FOREIGN: "records that the flow did not write",
     DifferenceKind.COMPACTED: "the log cleaner removed records, though the topic is not compacted",
-    DifferenceKind.UNMAPPED: "records of the flow's own of which the offset map does not tell: a record of it is lost",
+    DifferenceKind.UNMAPPED: "records of the flow itself that the offset map does not cover: a record of it is lost",
     DifferenceKind.RECREATED: "the topic was created again since it was copied",
     DifferenceKind.DELETED: "the topic was deleted since it was copied",
 }

@@ -153,7 +153,7 @@ class OlderValues:
         if same and (not self._same_times or there.timestamp == record.timestamp):
             return
         what = "its timestamp" if same else "its key, value or headers"
-        detail = f"{what} are not those of the source"
+        detail = f"{what} differ from the source"
         place = (record.offset, record.offset, there.offset, there.offset)
         self._differ(Difference(DifferenceKind.CHANGED, *place, detail), there, record)
 

@@ -65,8 +65,8 @@ def _steps(flow: str, result: PartitionVerified) -> Iterator[RepairStep]:
             *place,
             first.kind,
             offset,
-            f"the next run would copy {result.topic}-{result.partition} from offset {offset} on again, behind what is "
-            f"in {result.copy}-{result.partition}: consumers that read on see those records twice",
+            f"the next run would copy {result.topic}-{result.partition} from offset {offset} on again, after the "
+            f"records already in {result.copy}-{result.partition}: consumers that read on see them twice",
             f"srm-control source-offsets set --flow {shlex.quote(flow)} --topic {shlex.quote(result.topic)} "
             f"--partition {result.partition} --offset {offset}",
         )
@@ -77,7 +77,7 @@ def _steps(flow: str, result: PartitionVerified) -> Iterator[RepairStep]:
 
 def _else(kind: DifferenceKind) -> str:
     if kind in (DifferenceKind.RECREATED, DifferenceKind.DELETED):
-        return "the next run would treat the copy as on.data.loss says; srm-control plan shows what it would do"
+        return "the next run would apply on.data.loss to the copy; srm-control plan shows what it would do"
     if kind in (DifferenceKind.FOREIGN, DifferenceKind.DOUBLED):
         return "no record can be taken out of a log: leave it, or delete the copy, which is then copied from its start"
     if kind is DifferenceKind.UNMAPPED:

@@ -308,7 +308,7 @@ class SourceComparison:
             found = Difference(DifferenceKind.FOREIGN, copied.offset, there[more - 1].offset)
         else:
             what = "its timestamp" if record.content == copied.content else "its key, value or headers"
-            found = Difference(DifferenceKind.CHANGED, *place, f"{what} are not those of the source")
+            found = Difference(DifferenceKind.CHANGED, *place, f"{what} differ from the source")
         about = [copied.content] if found.kind is DifferenceKind.FOREIGN else [record.content, copied.content]
         self.findings.add(self._keys.named(found, *about))
 

@@ -1,4 +1,4 @@
-"""What is remembered of verifications: the newest result of each partition, and what they come to for the flow."""
+"""Stored results of verifications: the newest one of each partition, and their summary for the flow."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class VerificationSummary:
     ``uncompared``: partitions with records that the flow has copied and no verification has compared; in reports of
     runs, which know what the flow copies.
 
-    ``started_ms`` and ``ended_ms`` are those of the newest comparison; without an end it was stopped, or is at work.
-    ``oldest_ms``: since when no partition without a difference was compared. ``sentence``: about the differences, None
-    where there are none. ``software``: the version of what compared last.
+    ``started_ms`` and ``ended_ms`` are those of the newest comparison; without an end it was stopped, or is still
+    running. ``oldest_ms``: since when no partition without a difference was compared. ``sentence``: about the
+    differences, None where there are none. ``software``: the version of what compared last.
     """
 
     against: Against
@@ -113,7 +113,7 @@ def results_from(found: Mapping[str, Any], topic: str) -> dict[int, PartitionVer
         CorruptRecord: it is something else, or of a version that is not known.
     """
     results: dict[int, PartitionVerified] = {}
-    with reading(found, f"what is remembered of verifications of {topic}", _VERSION):
+    with reading(found, f"the stored verification results of {topic}", _VERSION):
         results = {int(number): PartitionVerified.from_json(one) for number, one in found["partitions"].items()}
     return results
 

@@ -320,7 +320,7 @@ def _repair(repair: Repair, keeper: _Keeper, cluster: ClusterSettings) -> list[s
             notes.append(_repaired(repair.topic, repair.wanted, cluster))
         except ClusterError as error:
             notes.append(
-                f"state topic {repair.topic.name} takes longer to read than it has to: {error}; set it with: "
+                f"state topic {repair.topic.name} takes longer to read than necessary: {error}; set it with: "
                 f"{alter_command(repair.topic, cluster.bootstrap_servers, repair.wanted)}"
             )
     return notes

@@ -96,7 +96,7 @@ class RegistryConverter:
         if schema is None:
             if value is None:
                 return None
-            raise DataFault(f"cannot be written: {self._values.title} needs a schema, and there is none")
+            raise DataFault(f"cannot be written: {self._values.title} needs a schema, but there is none")
         if value is None and not self._values.writes_null(schema):
             return None
         known = None if before is None else self._known_before(before)

@@ -158,7 +158,7 @@ class Ownership:
         sure = False
         while not sure:
             first = await self._confirm(deadline)
-            # Only now: whoever asserted itself before has made all its slots' ids by then.
+            # Only now: any owner that asserted itself before has created all its slots' ids by this time.
             self._known |= await self._listed(deadline)
             await self._fence(deadline)
             # Once more: a run that took the flow meanwhile may use slots that were not fenced here.
@@ -237,7 +237,7 @@ class Ownership:
             if time.monotonic() > deadline:
                 raise UnreachableCluster(
                     f"cluster {self._link.alias} could not list all its transactional ids within "
-                    f"{self._seconds:g} s, so that a forgotten writer might be missed: {fault}"
+                    f"{self._seconds:g} s, so a forgotten writer might be missed: {fault}"
                 )
             # A broker that just ended leaves the metadata soon, one that loads is ready soon.
             await self._link.loop.sleep(0.1)

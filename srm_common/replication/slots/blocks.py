@@ -111,7 +111,7 @@ class Turn:
         """The next batch goes into the chunk."""
         packed, self.packed = self.packed, None
         if packed is None:
-            raise AssertionError("a portion was asked for a batch that it does not have")
+            raise AssertionError("a batch was requested that the portion does not have")
         state = self.state
         share = state.share or state.open_share()
         share.upstream_end = packed.upstream_end

@@ -1,8 +1,8 @@
 """The Replications page: its shell, and the files that it loads.
 
 The shell is the same for all users and has no data, so it needs no login; all that it shows comes from the API, with
-the rights of whoever looks. Files lie under a path with the version of their content and may be kept by browsers for
-ever; the shell itself is asked for every time.
+the user's permissions. Files lie under a path with the version of their content and may be kept by browsers forever;
+the shell itself is asked for every time.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ class Advertiser:
         self._thread = threading.Thread(target=self._run, name="srm-advertiser", daemon=True)
 
     def start(self) -> None:
-        """Begin, and continue until :meth:`close`, or the process ends; who can tell of the end uses ``with``."""
+        """Start, and continue until :meth:`close` or the end of the process."""
         self._thread.start()
 
     def close(self) -> None:
-        """Take the records back; returns when that is done, or cannot be."""
+        """Delete the records; returns when that is done or has failed."""
         self._ended.set()
         self._thread.join()
         said = self._said
@@ -54,7 +54,7 @@ class Advertiser:
         self.close()
 
     def renew(self) -> float:
-        """Once; returns in how many seconds again."""
+        """Renew once; returns the seconds until the next renewal."""
         try:
             configuration = self._configuration()
             settings = service_settings(configuration)

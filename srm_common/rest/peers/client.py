@@ -28,7 +28,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class PeerRefusal(PeerError):
-    """It answers, and not with data; ``faults`` is why, in its own words."""
+    """It responds, but not with data; ``faults`` has its own reasons."""
 
     def __init__(self, status: int, faults: Sequence[Fault], message: str) -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ def ask(
 
 
 def read(peer: Advertisement, body: bytes, model: type[Answer]) -> Answer:
-    """What a service answered. Raises PeerError where it is not what is asked for."""
+    """Parse a service's response. Raises PeerError if it is not what was requested."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -68,7 +68,7 @@ def read(peer: Advertisement, body: bytes, model: type[Answer]) -> Answer:
 
 
 def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], settings: ServiceSettings) -> bytes:
-    """The body of the answer. Raises as :func:`ask`."""
+    """The body of the response. Raises as :func:`ask`."""
     who = f"service '{peer.name}' ({peer.url})"
     if not settings.may_ask(peer.host):
         raise PeerError(f"{who} is not queried, since service.peers.hosts does not allow its host")

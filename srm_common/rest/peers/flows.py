@@ -37,7 +37,8 @@ from srm_common.rest.schemas import (
 
 
 class ServedByPeer(Exception):
-    """The flow is another service's, which answers for it: :func:`srm_common.rest.peers.flows.pass_on`."""
+    """The flow belongs to another service, to which the request is passed on:
+    :func:`srm_common.rest.peers.flows.pass_on`."""
 
     def __init__(self, flow: FlowName, peer: Advertisement) -> None:
         super().__init__(f"service '{peer.name}' reports {flow}")
@@ -48,8 +49,8 @@ class ServedByPeer(Exception):
 def flows_of_peers(
     peers: Peers, span: TimeRange, sources: Sequence[str], states: Sequence[HealthState], search: str
 ) -> tuple[list[FlowSummary], list[Fault]]:
-    """By name; of a flow that several services tell of, what was reported last. The faults name who is missing, and
-    what the services themselves could not tell."""
+    """Flows by name; if several services report a flow, the newest report is used. The faults name the missing
+    services, and what the services themselves could not return."""
     query = [
         ("from_ms", str(span.start_ms)),
         ("to_ms", str(span.end_ms)),
@@ -87,7 +88,7 @@ def _reported(
             faults.append(fault_of(PeerError(text), service=peer.name))
         for one in answer.flows:
             if one.flow != str(FlowName(one.source, one.target)):
-                text = f"service '{peer.name}' tells of a flow '{one.flow}' from '{one.source}' to '{one.target}'"
+                text = f"service '{peer.name}' reports a flow '{one.flow}' from '{one.source}' to '{one.target}'"
                 faults.append(fault_of(PeerError(text), service=peer.name))
                 continue
             known = found.get(one.flow)
@@ -98,7 +99,7 @@ def _reported(
 
 
 def health_of_peers(peers: Peers) -> tuple[dict[FlowName, HealthModel], Answers[HealthAnswer]]:
-    """How the flows of the others do, and the answers themselves."""
+    """Health of the other services' flows, and their responses."""
     asked = peers.ask("/api/v2/health", (), HealthAnswer)
     found: dict[FlowName, HealthModel] = {}
     for _, answer in asked.answers:

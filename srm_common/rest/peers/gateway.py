@@ -45,7 +45,7 @@ class ReadServices(Protocol):
 
 @dataclass(frozen=True)
 class Answers(Generic[Answer]):
-    """What the services said, each with who it is; ``services`` are all of them, ``faults`` why some are missing."""
+    """The services' responses, each with its service; ``services`` are all of them, ``faults`` why some are missing."""
 
     answers: Sequence[tuple[Advertisement, Answer]] = ()
     services: Sequence[Service] = ()
@@ -54,7 +54,7 @@ class Answers(Generic[Answer]):
 
 @dataclass(frozen=True)
 class _Listing:
-    """What one cluster knows of services."""
+    """The services that one cluster lists."""
 
     read_at: float = -_LIST_SECONDS
     services: Sequence[Advertisement] = ()
@@ -140,7 +140,7 @@ class Peers:
         return self._result(future, peer, settings, held_against=held_against)
 
     def remember(self, reporters: Mapping[str, str]) -> None:
-        """Which service tells of which flow: addresses by flow."""
+        """Which service reports which flow: addresses by flow."""
         with self._lock:
             self._book.reporters.update(reporters)
 
@@ -173,7 +173,7 @@ class Peers:
         model: type[Answer],
         settings: ServiceSettings,
     ) -> Future[Answer]:
-        """Raises :class:`PeerError` for one that is left alone."""
+        """Raises :class:`PeerError` for a service that is being skipped."""
         left = self._book.open_until.get(peer.url, 0.0) - time.monotonic()
         if left > 0:
             raise PeerError(f"{_called(peer)} did not respond; it is tried again in {left:.0f} s")
@@ -196,7 +196,7 @@ class Peers:
     def _find(
         self, clusters: Collection[ClusterSettings], settings: ServiceSettings
     ) -> tuple[list[Advertisement], list[Fault]]:
-        """The other services by name, and why some clusters could not be asked for theirs.
+        """The other services by name, and why some clusters could not be queried for theirs.
 
         A request waits for a cluster's list only while there is none at all.
         """

@@ -61,7 +61,7 @@ class Scraper:
 def metrics(
     request: Request,
     context: AppContextDep,
-    detail: Annotated[Detail, Query(description="how fine; each includes what is coarser")] = Detail.PARTITION,
+    detail: Annotated[Detail, Query(description="the finest level; each includes the coarser ones")] = Detail.PARTITION,
     mirror_maker: Annotated[bool, Query(description="with MirrorMaker 2's series (kafka_connect_*)")] = True,
 ) -> Response:
     """All flows in Prometheus' text format, as of each one's last report; lag is asked of the clusters between scrapes.

@@ -212,12 +212,12 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_source_clock_skew_seconds",
-        "How far the source's clock is ahead of the one that measures.",
+        "How far the source's clock is ahead of the measuring host's.",
         _row(_skew("source")),
     ),
     Series(
         "srm_flow_target_clock_skew_seconds",
-        "How far the target's clock is ahead of the one that measures.",
+        "How far the target's clock is ahead of the measuring host's.",
         _row(_skew("target")),
     ),
 )

@@ -37,7 +37,7 @@ _ClusterId = Annotated[
 
 @router.get("/cluster-info/{kafkaClusterId}", responses=responses(404, 422, 503, 504))
 def cluster_info(context: AppContextDep, caller: ReaderDep, cluster_id: _ClusterId, span: RangeDep) -> ClusterInfo:
-    """Flows from and to a cluster. The clusters are asked for their ids; ``errors`` has those that do not respond."""
+    """Flows from and to a cluster. The clusters are queried for their ids; ``errors`` has those that do not respond."""
     seen = load_overview(context, caller, now_ms())
     aliases = {alias for flow in seen.names for alias in (flow.source, flow.target)}
     faults = [fault.message for fault in seen.faults]

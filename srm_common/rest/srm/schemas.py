@@ -1,6 +1,5 @@
 """JSON of the API, version 1: that of Streams Replication Manager 1.0, field by field. Times are epoch milliseconds.
-
-Numbers are null where there is nothing to tell, where the original had 0 or -1.
+Unknown numbers are null, where the original had 0 or -1.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class TimeRange(_Camel):
 
 
 class Stats(_Camel):
-    """``groups``, ``topics`` and ``partitions`` are what the figures are about, empty for all of the flow's."""
+    """``groups``, ``topics`` and ``partitions`` are what the figures cover; empty: all of the flow's."""
 
     name: str
     min: float | None = None
@@ -58,7 +57,7 @@ class ReplicationInfo(_Camel):
 
 
 class TopicInfo(_Camel):
-    """``num_consumer_groups`` have a position on it; null where no checkpoints were made yet."""
+    """``num_consumer_groups`` have a position on it; null if there are no checkpoints yet."""
 
     name: str
     source: str
@@ -72,7 +71,7 @@ class TopicInfo(_Camel):
 
 
 class TimeSeriesResponse(_Camel):
-    """``errors``: what could not be asked for the answer, such as a cluster that does not tell the lag of now."""
+    """``errors``: what could not be queried, such as a cluster that does not return the current lag."""
 
     metrics: list[Stats]
     errors: list[str] = []
@@ -81,7 +80,7 @@ class TimeSeriesResponse(_Camel):
 
 class ClusterInfo(_Camel):
     """Of version 2: a cluster with the flows into it (``sources``) and out of it (``targets``). ``kafka_cluster_id`` is
-    null where the cluster was asked for by its alias."""
+    null if the cluster was requested by its alias."""
 
     kafka_cluster_id: str | None
     name: str

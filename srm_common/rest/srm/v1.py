@@ -149,8 +149,8 @@ def replication_infos(
 
 
 def status_of(verdict: Verdict) -> schemas.Status:
-    """WARNING: it works, but needs attention; INACTIVE: it does not work, has not run yet, or is unknown.
-    A flow that copies heartbeats only works, as there, where a disabled one does so: version 2 tells which it is."""
+    """WARNING: it works, but needs attention; INACTIVE: it does not work, has not run yet, or is unknown. A flow that
+    copies only heartbeats counts as working, as in SRM, where disabled flows do so; version 2 distinguishes it."""
     state = verdict.health.state
     if state in _WELL:
         return schemas.Status.WARNING if verdict.alarms else schemas.Status.ACTIVE

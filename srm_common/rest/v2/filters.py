@@ -33,7 +33,8 @@ _SHOWING_SECONDS = 5.0
 
 @router.get("/flows/{source}/{target}/filters", responses=responses(404, 422, 503, 504))
 def filters(flow: ReadableFlow, caller: CallerDep, context: AppContextDep) -> Filters:
-    """The lists that count now, those of the file, and who edited them; where the edits cannot be read, the file's."""
+    """The lists in effect, those of the file, and the history of edits; if the edits cannot be read, the lists of the
+    file."""
     settings, place = filters_of(context, flow, caller)
     in_file = FlowFilters.of(settings)
     faults: list[Fault] = []
@@ -65,8 +66,8 @@ def filters(flow: ReadableFlow, caller: CallerDep, context: AppContextDep) -> Fi
 
 @router.put("/flows/{source}/{target}/filters", responses=responses(404, 409, 415, 422, 502, 503, 504))
 def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, context: AppContextDep) -> Done:
-    """Edit the lists, from the flow's next run on. With ``revision`` the edit is refused if another one has
-    edited since it was read."""
+    """Edit the lists; the edit takes effect in the flow's next run. With ``revision`` it is refused if the lists were
+    edited since that revision."""
     settings, place = filters_of(context, flow, caller)
 
     def make() -> str:
@@ -83,7 +84,7 @@ def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerD
 
 @router.post("/flows/{source}/{target}/filters/preview", responses=responses(404, 409, 415, 422, 502, 503, 504))
 def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, context: AppContextDep) -> FilterPreview:
-    """What the edit would start and stop being copied, going by the topics and groups that there are now."""
+    """What the edit would start and stop copying, for the topics and groups that exist now."""
     settings, place = filters_of(context, flow, caller)
 
     def look() -> FilterPreview:
@@ -113,7 +114,7 @@ def decision_shown(one: TopicDecision) -> Decision:
 def _edited(
     settings: FlowSettings, place: FilterPlace, effective: EffectiveFilters, request: FilterEditRequest
 ) -> Edited:
-    """The lists after the edit. A list that is sent unchanged is not edited, so that it keeps following the file.
+    """The lists after the edit. A list that is sent unchanged does not count as edited, so it keeps following the file.
 
     Raises:
         EditConflict: the lists have changed since the caller read them.

@@ -62,7 +62,7 @@ def partitions(
     offset: Offset = 0,
     limit: Limit = 100,
 ) -> PartitionList:
-    """Partitions as the last run left them, by topic, with their newest verification."""
+    """Partitions as of the last run, by topic, with their newest verification."""
     page = context.figures.partitions(str(flow), topic=topic, failed_only=failed, offset=offset, limit=limit)
     document = _document(context, flow, "verified")
     places = {TopicPartition(row.topic, row.partition) for row in page.rows}
@@ -83,7 +83,7 @@ def groups(
 
 @router.get("/runs", responses=_KNOWN)
 def runs(context: AppContextDep, flow: ExistingFlow, offset: Offset = 0, limit: Limit = 50) -> RunList:
-    """Runs that were reported, the newest first."""
+    """Reported runs, newest first."""
     page = context.store.runs(str(flow), offset=offset, limit=limit)
     found = [presenters.run(row, _run_url(context, flow, row.run_id)) for row in page.rows]
     return RunList(runs=found, total=page.total, offset=page.offset, now_ms=now_ms())

@@ -47,8 +47,8 @@ def flows(
     limit: Limit = 100,
     local: Local = False,
 ) -> FlowList:
-    """All flows that the caller may see, by name, with their figures of the range; those of other services, too, where
-    this one is a gateway."""
+    """All flows that the caller may see, by name, with their statistics over the range; a gateway includes flows of
+    other services."""
     seen = load_overview(context, caller, now_ms())
     wanted = search.casefold()
     own = {
@@ -183,12 +183,12 @@ def _faults(seen: Overview, figures: Figures) -> list[Fault]:
 
 
 def _ignored(context: AppContext, seen: Overview, flow: FlowName) -> list[str]:
-    """What the file says and nothing acts upon."""
+    """Keys of the file that have no effect."""
     return [str(notice) for notice in notices(context.configuration())[flow]] if flow in seen.settings else []
 
 
 def _settings(context: AppContext, seen: Overview, flow: FlowName) -> dict[str, str]:
-    """What the file says of the flow; secrets are masked."""
+    """What the file sets for the flow; secrets are masked."""
     if flow not in seen.settings and flow not in seen.misconfigured:
         return {}
     found = Explainer(context.configuration(), flow).everything()

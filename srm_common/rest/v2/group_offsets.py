@@ -28,7 +28,8 @@ _TOLD = 100
 
 @router.get("/flows/{source}/{target}/group-offsets", responses=responses(404, 422, 502, 503, 504))
 def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: AppContextDep) -> schemas.GroupOffsets:
-    """Each partition of a group: committed at the source, translated, committed at the target, and why not."""
+    """Each partition of a group: the offset at the source, the translated one, the one at the target, and the reason if
+    there is none."""
     found = CALLS.ask(
         f"the offsets of group {group}", lambda: group_positions(hurried(flow_now(context, flow, caller)), group)
     )
@@ -52,8 +53,8 @@ def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: App
 
 @router.post("/flows/{source}/{target}/offsets", responses=responses(404, 409, 415, 422, 502, 503, 504))
 def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContextDep) -> OffsetsApplied:
-    """Commit offsets for groups without active members at the target: those of the newest checkpoints, or those that
-    are sent. Nothing is set while a single one cannot be; every one is read again afterwards."""
+    """Commit offsets for groups without active members at the target: those of the newest checkpoints, or those in the
+    request. If a single one cannot be set, none is; each is read back afterwards."""
     settings = hurried(context.configuration().flow(flow))
     sent = _sent(request)
     applied = CALLS.ask(

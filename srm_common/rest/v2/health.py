@@ -52,7 +52,7 @@ class WhoAmI(Answer):
 
 @router.get("/health", responses=responses())
 def health(context: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
-    """How the service and its flows do, and the other services and theirs where this one is a gateway. ``status`` is
+    """Health of the service and its flows; for a gateway also of the other services and their flows. ``status`` is
     ``down`` when every flow has a problem or nothing is known, ``degraded`` when some are or something does not
     answer, else ``up``, as with flows that have not run yet or copy heartbeats only; it is about this service's own
     flows."""

@@ -73,9 +73,9 @@ def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: A
 
 @router.get("/moves/{kind}/{run_id}", responses=responses(404, 409, 422, 502, 503))
 def move_state(kind: Kind, run_id: RunId, caller: CallerDep, context: AppContextDep) -> MoveState:
-    """How far a move is: each step with what it did, and where groups resume once that is known."""
+    """Progress of a move: each step with its messages, and where groups resume once that is known."""
     require(caller, Right.READ)
-    scheduler = scheduler_of(context, "look at the output of srm-control")
+    scheduler = scheduler_of(context, "see the output of srm-control")
     found = scheduler.run(kind.dag_id, run_id)
     flow = None if found is None else _flow(found.conf)
     if found is None or flow is None or not caller.may(Right.READ, flow):

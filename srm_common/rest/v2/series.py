@@ -73,7 +73,7 @@ def downstream_topic_metrics(
     span: RangeDep,
     samples: Samples = 1000,
 ) -> Series:
-    """One metric of a remote topic over time, by its name on the target; of whatever name its policy gives it."""
+    """One metric of a remote topic over time, by its name on the target, under any replication policy."""
     flow, topic = upstream_of(context, caller, target, downstream_topic, span, "downstream_topic")
     return _series(context, flow, metric, span, samples, topic)
 

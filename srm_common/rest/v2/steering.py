@@ -21,7 +21,7 @@ router = APIRouter(prefix="/api/v2", tags=["steering"], route_class=AfterLogin)
 
 @router.post("/flows/{source}/{target}/plan", tags=[TAG], responses=responses(404, 415, 422, 502, 503, 504))
 def plan(flow: ReadableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> PlanAnswer:
-    """Looks at both clusters and changes nothing; the same as ``srm-control plan``."""
+    """What the next run would change, from both clusters; changes nothing. The same as ``srm-control plan``."""
     return plan_answer(CALLS.ask(f"the plan of {flow}", lambda: plan_topics(flow_now(context, flow, caller))))
 
 
@@ -62,7 +62,7 @@ def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppCont
 
 @router.post("/flows/{source}/{target}/resume", responses=responses(404, 409, 415, 422, 502, 503))
 def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
-    """Let the flow run by its schedule again."""
+    """Resume the flow's schedule."""
     known(context, flow)
     scheduler_of(context, f'run it with srm-control run --flow "{flow}"').set_paused(flow, False, caller)
     return Done(done=f"{flow} runs on its schedule again", now_ms=now_ms())
@@ -70,7 +70,7 @@ def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppCon
 
 @router.post("/flows/{source}/{target}/runs", responses=responses(404, 409, 415, 422, 502, 503))
 def run(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
-    """Start a run now. Where one is active, it begins after that; where the flow is paused, once it is resumed."""
+    """Start a run now. If a run is active, the new one starts after it; if the flow is paused, once it is resumed."""
     known(context, flow)
     scheduler = scheduler_of(context, f'run it with srm-control run --flow "{flow}"')
     started = scheduler.trigger(flow.dag_id, {}, note.note or f"started by {caller.name}", caller)

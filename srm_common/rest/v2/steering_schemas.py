@@ -10,8 +10,8 @@ from srm_common.rest.schemas import Answer, Decision, GroupOffset
 
 
 class Filters(Answer):
-    """GET /flows/{s}/{t}/filters. ``lists`` by key (topics, topics.exclude, groups, ...): what counts now; ``in_file``:
-    what the file has; ``revision`` goes back with an edit, which is refused after a concurrent edit."""
+    """GET /flows/{s}/{t}/filters. ``lists`` by key (topics, topics.exclude, groups, ...): in effect now; ``in_file``:
+    as in the file; ``revision`` is sent back with an edit, which is refused after a concurrent edit."""
 
     lists: dict[str, list[str]]
     in_file: dict[str, list[str]]
@@ -23,8 +23,8 @@ class Filters(Answer):
 
 
 class FilterEditRequest(BaseModel):
-    """Whole lists by key; keys left out stay. ``reset``: keys of lists that are to follow the file again. ``note``:
-    why, for the history."""
+    """Whole lists by key; keys left out stay. ``reset``: keys of lists that should follow the file again. ``note``: the
+    reason, for the history."""
 
     lists: dict[str, list[str]] = {}
     reset: list[str] = Field(default=[])
@@ -44,13 +44,13 @@ class FilterPreview(Answer):
 
 
 class Note(BaseModel):
-    """Body of a write that needs none. ``note``: why, for those who look at it later."""
+    """Body of a request without parameters. ``note``: the reason, which is recorded."""
 
     note: str = Field(default="", max_length=1000)
 
 
 class Done(Answer):
-    """Answer of a write: what was done, in one sentence. ``run_id`` and ``url`` when a run was started."""
+    """Response to a write: what was done, in one sentence. ``run_id`` and ``url`` if a run was started."""
 
     done: str
     run_id: str | None = None

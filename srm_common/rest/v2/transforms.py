@@ -1,6 +1,5 @@
-"""/flows/{source}/{target}/transforms: what a flow does to records, and what it would make of the newest ones.
-
-No code of the user's and no Spark runs for it in this process (docs/adr/0017).
+"""/flows/{source}/{target}/transforms: the transforms of a flow, and their preview on the newest records. No user code
+and no Spark runs for it in this process (docs/adr/0017).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from srm_common.usecases.transforms.transform_preview import FATES, Previewed, p
 
 class Transforms(Answer):
     """GET /flows/{s}/{t}/transforms. ``settings``: keys without a prefix. ``elsewhere``: why a preview is refused here,
-    where the flow has something that only its runs and ``command`` carry out."""
+    if the flow has transforms that only its runs and ``command`` execute."""
 
     settings: dict[str, str] = Field(json_schema_extra={"examples": [{"transforms": "sane"}]})
     editable: bool
@@ -42,9 +41,9 @@ class Transforms(Answer):
 
 
 class TransformPreviewRequest(BaseModel):
-    """``settings``: keys that the flow would have in place of its own, all of them; null compares with nothing.
-    ``topics``: of the source; the first ten that are copied where none is named. ``sample``: the newest records of each
-    topic; ``examples``: how many of all of them are in the response, the ones that differ first."""
+    """``settings``: keys that would replace all of the flow's own; null: no comparison.
+    ``topics``: of the source; by default the first ten that are copied. ``sample``: the newest records of each
+    topic; ``examples``: how many records the response contains, those that differ first."""
 
     settings: dict[str, str] | None = None
     topics: list[str] = Field(default=[], max_length=10)
@@ -69,7 +68,7 @@ class ShownRecord(BaseModel):
 
 
 class ShownOutcome(BaseModel):
-    """``reason``: why it failed; only the step where values are not shown, since reasons may quote them."""
+    """``reason``: why it failed; only the step if values are not shown, since reasons may quote them."""
 
     result: Literal["unchanged", "changed", "dropped", "failed"]
     reason: str | None
@@ -113,7 +112,7 @@ _SHOWN_BYTES = 2048
 
 @router.get("", responses=responses(404, 422, 502, 503))
 def transforms(flow: LocalFlow, caller: CallerDep, context: AppContextDep) -> Transforms:
-    """The flow's keys of transforms as the file has them; references to secrets stay references."""
+    """The flow's transform settings as in the file; references to secrets are not resolved."""
     configuration = context.configuration()
     settings = configuration.flow(flow)
     return Transforms(
@@ -130,8 +129,8 @@ def transforms(flow: LocalFlow, caller: CallerDep, context: AppContextDep) -> Tr
 def transform_preview(
     flow: EditableFlow, request: TransformPreviewRequest, caller: CallerDep, context: AppContextDep
 ) -> TransformPreview:
-    """What becomes of the newest records, by the flow's transforms and by those of ``settings``; nothing is written.
-    After 10 s, or 32 MiB of records, the answer is what was compared until then."""
+    """How the flow's transforms, and those of ``settings``, would change the newest records; nothing is written. After
+    10 s, or 32 MiB of records, the response covers what was compared so far."""
     configuration = context.configuration()
     settings = configuration.flow(flow)
     other = None

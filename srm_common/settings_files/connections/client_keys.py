@@ -93,7 +93,7 @@ NO_EFFECT = frozenset({
     "sasl.oauthbearer.sub.claim.name", "ssl.client.auth",
 })  # fmt: skip
 _OTHER_GRANT = "Of OAuth's grants the one of client credentials is available."
-_HANDLER = "A login that a Java class supplies is not available; those of KIP-768 for OAUTHBEARER act."
+_HANDLER = "A login that a Java class supplies is not available; those of KIP-768 for OAUTHBEARER take effect."
 #: Keys that no other one can stand for: a login would not be what it is to be. Each with the reason.
 REFUSED: Mapping[str, str] = {
     "sasl.login.callback.handler.class": _HANDLER,
@@ -237,7 +237,7 @@ def _why_unused(client: Connection, key: str, protocol: str) -> str:
         return "has no effect, as the cluster has no schema.registry.url"
     if key.startswith(("sasl.oauthbearer.", "https.")):
         return f"has no effect, as sasl.mechanism is {client.get('sasl.mechanism')}"
-    return "has no effect beside the other settings of this connection, which say the same in another way"
+    return "has no effect, since other settings of this connection say the same"
 
 
 def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
@@ -380,7 +380,7 @@ def _endpoint_authority(client: Connection, options: Mapping[str, str]) -> tuple
         if kind != "PEM":
             raise client.fault(
                 "sasl.jaas.config",
-                f"ssl.truststore.location: a {kind} truststore can be read by Java only; export it as PEM, and set "
+                f"ssl.truststore.location: a {kind} truststore can be read only by Java; export it as PEM, and set "
                 "ssl.truststore.type=PEM beside it, or https.ca.location",
             )
     file = client.get("https.ca.location") or location

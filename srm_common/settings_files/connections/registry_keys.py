@@ -46,7 +46,7 @@ def registry_settings(client: Connection) -> RegistrySettings | None:
             if not colon or not user:
                 raise client.fault(info_key, "must be <user>:<password>")
         elif source is not None:
-            raise client.fault(key, f"is USER_INFO, and there is no {_USER_INFO}; write <user>:<password> there")
+            raise client.fault(key, f"is USER_INFO, but there is no {_USER_INFO}; write <user>:<password> there")
     key, source = _either(client, _BEARER_SOURCE)
     if source is not None and source.upper() != "STATIC_TOKEN":
         raise client.fault(key, f"must be STATIC_TOKEN, but is '{source}'; give the token in {_TOKEN}")

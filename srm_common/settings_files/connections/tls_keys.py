@@ -1,4 +1,4 @@
-"""The connection settings of one alias, and what of them is about TLS."""
+"""The connection settings of one alias, and the TLS settings among them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _store(client: Connection, which: str, pem_key: str) -> tuple[str | None, Ja
     if kind != "PEM":
         raise client.fault(
             f"ssl.{which}.type",
-            f"a {kind} {which} can be read by Java only; convert it (keytool -importkeystore ... -deststoretype "
+            f"a {kind} {which} can be read only by Java; convert it (keytool -importkeystore ... -deststoretype "
             f"PKCS12), and set ssl.{which}.type=PKCS12; or write {pem_key}",
         )
     if password is not None:

@@ -1,9 +1,9 @@
 """Holds a flow while it is idle, for edits of its offsets and for hand-overs.
 
 "Not running" is proved in two steps. There must be no sign of life: no beat of a run, no open transaction of the flow's
-ids, no worker of MirrorMaker 2. Then the flow is taken by the fence, which makes the target refuse whatever an
-unnoticed writer still sends. A run that starts meanwhile says so before it takes the flow: either it is seen after our
-fence, and nothing is written; or its fence comes after ours, and our transaction is refused.
+ids, no worker of MirrorMaker 2. Then the flow is fenced, so the target rejects whatever an undetected writer still
+sends. A run that starts meanwhile says so before it takes the flow: either it is seen after our fence, and nothing is
+written; or its fence comes after ours, and our transaction is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def idle_flow(
             raise FlowRunning(f"{undone}: {begun} started at the same moment, and was fenced: start it again")
         yield owner
     except Fenced as error:
-        raise FlowRunning(f"{undone}: a run took the flow meanwhile") from error
+        raise FlowRunning(f"{undone}: a run took over the flow in the meantime") from error
     finally:
         # Without another fence: it would hit a run that took the flow meanwhile. Nothing of ours is open.
         owner.abandon()

@@ -1,8 +1,8 @@
 """Hand a flow back, in a state from which MirrorMaker 2 continues.
 
-MirrorMaker 2 with exactly-once support waits behind open transactions, so the flow is fenced. Without it, it believes
-the offsets of aborted transactions, so the committed ones are written once more. It knows nothing of starting points
-that were never committed, so they are committed.
+MirrorMaker 2 with exactly-once support waits behind open transactions, so the flow is fenced. Without it, it would use
+the offsets of aborted transactions, so the committed ones are written once more. It has no access to start positions
+that were never committed, so these are committed.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _as_committed(found: HandoverPosition) -> HandoverPosition:
     """Offsets committed with their records differ from them only if an operator moved them on purpose."""
     if found.verdict not in (Verdict.AHEAD, Verdict.BEHIND):
         return found
-    why = f"{found.proof}; was the offset moved by hand?"
+    why = f"{found.proof}; was the offset moved manually?"
     return replace(found, position=found.stored, verdict=Verdict.UNPROVED, proof=why, pairs=())
 
 

@@ -75,7 +75,7 @@ class MoveSteps:
                 f"{away}; mode {mode} needs the source. Where it is gone, use mode {MoveMode.DISASTER}",
                 exit_code=3,
             )
-        said = [f"'{self._here}' answers, '{self._there}' does, too"]
+        said = [f"'{self._here}' responds, '{self._there}' does, too"]
         if away is not None:
             said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
         positions = self._positions(away)

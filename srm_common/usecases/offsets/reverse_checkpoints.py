@@ -1,7 +1,7 @@
 """Checkpoints for the way back: positions on copies of groups at a flow's source, translated to the originals.
 
-The copies were made by the flow in the other direction, whose originals are on this flow's target. Its offset map lies
-beside the copies. Names play no part.
+The copies were made by the flow in the other direction, whose originals are on this flow's target. Its offset map is on
+the same cluster as the copies. Topic names are not used.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _translate(clusters: FlowClusters, moved: Iterable[_Moved], made: ReverseChe
             starts=None if known is None else known.downstream_starts,
         )
         if not isinstance(found, Translated):
-            why = f"nothing is known of what was copied into {one.copy}-{wanted.partition} before that"
+            why = f"it is unknown what was copied into {one.copy}-{wanted.partition} before that"
             made.untranslated.append(Untranslated(wanted.group, one.copy, wanted.partition, wanted.upstream, why))
             continue
         new = replace(wanted, downstream=found.offset)

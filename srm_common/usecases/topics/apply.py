@@ -53,7 +53,7 @@ _HINTS = {
     ),
     KafkaError.POLICY_VIOLATION: (
         "a policy of the target's brokers (create.topic.policy.class.name, alter.config.policy.class.name) forbids it; "
-        "create the topic by hand, or leave the setting out by config.properties.exclude"
+        "create the topic yourself, or exclude the setting with config.properties.exclude"
     ),
     KafkaError.INVALID_CONFIG: (
         "the target does not take a setting of the source; leave it out by config.properties.exclude"

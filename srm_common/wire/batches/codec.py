@@ -232,7 +232,7 @@ def _unsnapped(block: Buffer, most: int) -> Buffer:
 
 def _too_large(codec: int) -> CorruptBatch:
     most = f"more than {LARGEST_BODY >> 20} MiB"
-    return CorruptBatch(f"batch body of {NAMES[codec]} comes to {most}, too much to be read record by record")
+    return CorruptBatch(f"batch body of {NAMES[codec]} comes to {most}, too large to be read record by record")
 
 
 def _snappy(records: Buffer) -> Buffer:

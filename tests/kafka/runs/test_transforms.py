@@ -243,9 +243,9 @@ def json_value(schema: str, data: bytes) -> Any:
 
 #: What is said of a value that ends in the middle of its first field.
 CUT = {
-    "AVRO": "is not what its schema says",
+    "AVRO": "does not match its schema",
     "JSON": "is not JSON: Unterminated string starting at at character 9",
-    "PROTOBUF": "is not what its schema says: it ends in the middle of a field",
+    "PROTOBUF": "does not match its schema: it ends in the middle of a field",
 }
 
 

@@ -125,7 +125,7 @@ def test_a_cluster_that_takes_no_such_setting_is_used_all_the_same(
     topic = f"mm2-offsets.{name}.internal"
     target_kafka.create_topic(topic, 25, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "7200000"})
     (note,) = [note for note in ensure_state_topics(flow).notes if topic in note]
-    assert "takes longer to read than it has to" in note
+    assert "takes longer to read than necessary" in note
     assert f"--entity-name {topic} --add-config segment.bytes=1048576,max.compaction.lag.ms=3600000" in note
 
 

@@ -51,7 +51,7 @@ def test_properties_replace_the_files_for_reading_and_writing(tmp_path: Path) ->
     ("props", "said"),
     [
         ("nothing", "'nothing' is neither key=value nor a file"),
-        ("linger.ms=5", "the command line: linger.ms says nothing about how to reach a cluster"),
+        ("linger.ms=5", "the command line: linger.ms does not describe how to reach a cluster"),
         ("security.protocol=TLS", "security.protocol: must be one of PLAINTEXT"),
     ],
 )

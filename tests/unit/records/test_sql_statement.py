@@ -72,7 +72,7 @@ def test_what_is_computed_as_it_was_is_as_it_was() -> None:
 
     left, faults = applied(names, changes, both)
     assert left == FOUR.slice(0, 3)
-    assert faults == [RecordFault(14, "sql.x", "gives a timestamp before 1970")]
+    assert faults == [RecordFault(14, "sql.x", "returns a timestamp before 1970")]
 
 
 def test_what_is_only_asked_for_nulls_goes_without_its_bytes() -> None:
@@ -119,7 +119,7 @@ def test_rows_are_kept_dropped_and_failed() -> None:
 
 @pytest.mark.parametrize(
     ("header", "reason"),
-    [(None, "gives a header without a name"), ({"key": None, "value": b"1"}, "gives a header without a name")],
+    [(None, "returns a header without a name"), ({"key": None, "value": b"1"}, "returns a header without a name")],
 )
 def test_a_header_without_a_name_is_a_fault(header: object, reason: str) -> None:
     kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -110,7 +110,7 @@ def test_a_registry_that_is_down_is_named_with_what_was_asked() -> None:
     finally:
         port.release()
     assert str(caught.value).startswith(
-        "the schema registry of b did not respond when asked to register version 3 of subject orders-value with id 7 ("
+        "the schema registry of b did not respond when trying to register version 3 of subject orders-value with id 7 ("
     )
     assert "check b.schema.registry.url" in str(caught.value)
 
@@ -190,7 +190,7 @@ def test_a_certificate_has_to_be_vouched_for_and_to_be_of_the_host(tmp_path: Pat
             with client(url, tls=tls) as registry, pytest.raises(RegistryError) as caught:
                 registry.level("")
             assert str(caught.value).startswith(
-                "the certificate of the schema registry of b is not accepted when asked"
+                "the certificate of the schema registry of b is not accepted when trying"
             )
             assert reason in str(caught.value)
             assert "check b.schema.registry.url and b.schema.registry.ssl.truststore.location" in str(caught.value)
@@ -274,7 +274,7 @@ def test_the_login_is_sent_and_its_secret_never_shown(server: LocalRegistry) -> 
 
 def test_an_id_that_was_not_asked_for_is_noticed() -> None:
     with LocalRegistry(contexts=False, imports=False) as server, client(server.url) as registry:
-        expected = "has given id 1 to version 3 of subject orders-value, not 7 as asked"
+        expected = "has assigned id 1 to version 3 of subject orders-value, not 7 as requested"
         with pytest.raises(RegistryError, match=expected):
             registry.register(SCHEMA)
 

@@ -252,7 +252,7 @@ def test_a_cluster_that_cannot_be_used_stops_its_flows_alone(load: Load) -> None
         "A->B.enabled=true\nA->C.enabled=true\nA->D.enabled=true\n"
     )
     assert [str(flow.name) for flow in configuration.enabled_flows] == ["A->B"]
-    assert "a BKS keystore can be read by Java only" in str(configuration.faults[FlowName("A", "C")])
+    assert "a BKS keystore can be read only by Java" in str(configuration.faults[FlowName("A", "C")])
     assert configuration.faults[FlowName("A", "C")].line == 7
     assert "D.bootstrap.servers" in str(configuration.faults[FlowName("A", "D")])
 

@@ -187,7 +187,7 @@ def test_a_run_does_not_say_what_makes_no_difference(tmp_path: Path, line: str) 
         (
             "security.protocol = SSL\nssl.ca.location = /a\nssl.truststore.certificates = X\nssl.truststore.type = PEM",
             "ssl.truststore.type",
-            "has no effect beside the other settings of this connection",
+            "has no effect, since other settings of this connection",
         ),
         ("A->B.consumer.flarp = x", "A->B.consumer.flarp", "is not a known setting of Kafka's clients"),
         ("A->B.admin.bootstrap.servers = x:1", "A->B.admin.bootstrap.servers", "has no effect; write A.bootstrap"),

@@ -17,7 +17,7 @@ MOST_EMPTY_ITEMS = 1 << 20
 #: Bytes of the longest number, by ``BinaryDecoder.readInt`` and ``readLong``.
 _INT_BYTES, _LONG_BYTES = 5, 10
 _SIZES = {"null": 0, "float": 4, "double": 8}
-_END = "is not what its schema says"
+_END = "does not match its schema"
 
 
 class AvroEncoding:

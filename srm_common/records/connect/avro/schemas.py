@@ -222,7 +222,7 @@ def _shape(avro: Avro) -> tuple[Type, str | None, dict[str, Any]]:
         case "array" if is_map_entry(avro.branches[0]):
             entry = {one.name: one.of for one in avro.branches[0].fields}
             if set(entry) != {"key", "value"}:
-                raise DataFault("has a schema of a map whose entries are not made of key and value")
+                raise DataFault("has a map schema whose entries do not consist of key and value")
             return Type.MAP, None, {f"{name}_schema": to_connect(one) for name, one in entry.items()}
         case "array":
             return Type.ARRAY, None, {"value_schema": to_connect(avro.branches[0])}

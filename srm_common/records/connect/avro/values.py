@@ -93,9 +93,9 @@ class AvroValues(WithoutPlace):
         try:
             found = fastavro.schemaless_reader(stream, self._wire, None, return_record_name=True)
         except _BROKEN:
-            raise DataFault("is not what its schema says") from None
+            raise DataFault("does not match its schema") from None
         if stream.tell() != len(data):
-            raise DataFault(f"has {len(data) - stream.tell()} bytes behind what its schema says")
+            raise DataFault(f"has {len(data) - stream.tell()} bytes after the end of its schema")
         return self._read(found)
 
     def encode(self, value: Any) -> bytes:

@@ -272,11 +272,11 @@ def _aligned(entries: Iterable[tuple[Any, Any]], keys: _Kind | None, values: _Ki
 def _converted(kind: _Kind, value: Any) -> Any:
     """``Values.convertTo``, as far as a value can get there."""
     if value is None:
-        raise DataFault("null stands among values")
+        raise DataFault("null is mixed with values")
     if isinstance(value, JavaDate):
         if kind.name in (DATE, TIME, TIMESTAMP):
             return value
-        raise DataFault("a date stands among numbers")
+        raise DataFault("a date is mixed with numbers")
     if kind.name == DATE:
         return JavaDate(integral(value, 32) * MILLIS_PER_DAY)
     if kind.name == TIME:

@@ -66,7 +66,7 @@ class JsonSchemaValues(WithoutPlace):
         """Raises :class:`DataFault` if the bytes are not JSON of this schema."""
         node = json_text.read(data)
         if node is json_text.MISSING:
-            raise DataFault("has nothing behind the id of its schema")
+            raise DataFault("has nothing after its schema id")
         return read(self.schema, node)
 
     def encode(self, value: Any) -> bytes:

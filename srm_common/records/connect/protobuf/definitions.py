@@ -122,7 +122,7 @@ def from_connect(schema: Schema, options: ProtobufOptions) -> Definition:
         return _Writer(options).file(schema)
     name = WRAPPERS.get(schema.type)
     if name is None or schema.name in _LOGICAL_NAMES:
-        raise DataFault(f"cannot be written: Protobuf has no message for {schema} that stands alone")
+        raise DataFault(f"cannot be written: Protobuf has no message for {schema} as a whole value")
     names = [one.rpartition(".")[2] for one in WRAPPED]
     texts = (_Message(one, [_Field("value", 1, _wrapped_kind(one), "", HashMap())]).text() for one in names)
     return Definition(_WRAPPERS_TEXT + "".join(texts), (names.index(name),))

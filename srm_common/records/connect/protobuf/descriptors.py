@@ -243,7 +243,7 @@ class _Linker:
     def _map(self, message: MessageType, written: TextField, where: str) -> FieldType:
         assert written.key is not None
         if written.key not in _MAP_KEYS or written.label is not None or written.oneof is not None:
-            raise DataFault(f"has a schema whose map {where} is one that Protobuf has not")
+            raise DataFault(f"has a schema whose map {where} is not valid in Protobuf")
         name = map_entry(written.name)
         entry = MessageType(name, self._new(message.full_name, name), message.proto3, ())
         # The value's type is looked up in the scope of the map's message, where the entry is defined.

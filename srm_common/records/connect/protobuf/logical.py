@@ -164,7 +164,7 @@ def _timestamp(message: MessageType) -> tuple[Read, Write]:
     def read(raw: Raw) -> JavaDate:
         seconds, nanos = parts.get(raw, "seconds") or 0, parts.get(raw, "nanos") or 0
         if not (_FIRST_SECOND <= seconds <= _LAST_SECOND and 0 <= nanos < 1000 * _NANOS_PER_MILLI):
-            raise DataFault(f"has a google.protobuf.Timestamp of {seconds} seconds and {nanos} nanos, which is none")
+            raise DataFault(f"has an invalid google.protobuf.Timestamp, of {seconds} seconds and {nanos} nanos")
         return JavaDate(seconds * 1000 + nanos // _NANOS_PER_MILLI)
 
     def write(value: Any) -> bytes:

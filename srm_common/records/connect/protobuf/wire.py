@@ -22,7 +22,7 @@ _Take = Callable[[Raw, bytes, int, int, int], int]
 _VARINT, _FIXED64, _SIZED, _GROUP, _END_GROUP, _FIXED32 = range(6)
 #: ``CodedInputStream``'s limit for messages in messages.
 _DEEPEST = 100
-_CUT = "is not what its schema says: it ends in the middle of a field"
+_CUT = "does not match its schema: it ends in the middle of a field"
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 
 

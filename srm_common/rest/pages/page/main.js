@@ -188,7 +188,7 @@ export function controls() {
           title: page.auto ? "Refreshes every 10 s; click to turn off" : "Automatic refresh is off; click to turn on",
           onclick: toggleAuto,
         },
-        page.errors.length && !nowhere() ? "No answer" : page.auto ? "Live" : "Stopped",
+        page.errors.length && !nowhere() ? "No response" : page.auto ? "Live" : "Stopped",
       ),
       page.loadedMs ? age(page.loadedMs, { class: "muted number", "data-testid": "age" }) : null,
     ),

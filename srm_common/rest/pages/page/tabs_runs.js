@@ -199,7 +199,7 @@ export const settingsTab = {
         ? h(
             "div",
             { class: "note" },
-            h("p", null, "Keys of the file without effect:"),
+            h("p", null, "Ineffective keys in the file:"),
             h("ul", { "data-testid": "ignored-settings" }, detail.ignored.map((text) => h("li", { class: "break" }, text))),
           )
         : null,

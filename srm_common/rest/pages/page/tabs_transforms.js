@@ -20,7 +20,7 @@ const TONES = { "newly failed": "bad", "newly dropped": "warn", "written differe
 const SHOWN = 300;
 const SHOWN_BYTES = 2048;
 
-/** One setting a line, as in the file, but without the flow's name before it and without escapes. */
+/** One setting per line, as in the file, but without the flow's prefix and without escapes. */
 const written = (settings) =>
   Object.entries(settings)
     .map(([key, value]) => `${key} = ${value.replaceAll("\n", " ")}`)
@@ -79,7 +79,7 @@ export function transformsTab(redraw) {
   function draw(answer, flow) {
     take(answer);
     const { fault } = edited() ? parsed(state.text) : {};
-    const here = answer.elsewhere && !edited() ? "The preview is made by the command above" : null;
+    const here = answer.elsewhere && !edited() ? "Use the command above for this preview" : null;
     const why = whyNot("edit", flow) ?? (state.busy ? "Reading the newest records" : (fault ?? here));
     const fresh = JSON.stringify(state.asked) === JSON.stringify(request());
     return h(
@@ -151,8 +151,8 @@ export function transformsTab(redraw) {
       h(
         "small",
         { class: "muted", id: "transforms-help" },
-        `One key = value a line, without ${flow.flow} before it. They stand in the properties file: try an edit here, ` +
-          "then write it there.",
+        `One key = value per line, without the prefix ${flow.flow}. Try an edit here, then copy it to the ` +
+          "properties file.",
       ),
       h("textarea", {
         id: "transforms-text",
@@ -210,7 +210,7 @@ function outcome(answer, asked, fresh, flow) {
     h(
       "h2",
       null,
-      fresh ? `The newest ${plural(compared, "record")}` : "Something was edited since this preview",
+      fresh ? `The newest ${plural(compared, "record")}` : "The edit has changed since this preview",
       h("span", { class: "muted" }, " Nothing was written."),
     ),
     answer.ended_early
@@ -235,11 +235,11 @@ function outcome(answer, asked, fresh, flow) {
           { class: "muted", "data-testid": "transforms-hidden" },
           "Keys, values and headers are not shown. For this flow, ",
           h("code", null, "preview.values.enabled = true"),
-          " in the properties file shows them to those who may edit it.",
+          " in the properties file shows them to users who may edit it.",
         )
       : null,
     answer.topics_left_out.length
-      ? h("p", { class: "muted" }, `${plural(answer.topics_left_out.length, "more topic")} not looked at; name them above.`)
+      ? h("p", { class: "muted" }, `${plural(answer.topics_left_out.length, "more topic")} not read; name them above.`)
       : null,
     asked.settings && fresh ? lines(asked.settings, flow) : null,
     answer.records.length ? examples(answer) : null,

@@ -198,7 +198,7 @@ export function flowName(flow, props = {}) {
   );
 }
 
-/** Which other service tells of a flow, where one does. */
+/** The other service that reports the flow, if any. */
 export const teller = (flow, props = {}) =>
   flow.service
     ? h("span", { class: "chip calm", title: `Reported by the service ${flow.service}`, ...props }, `via ${flow.service}`)

@@ -137,8 +137,8 @@ def test_groups_are_not_moved_back_unasked() -> None:
     [
         (TargetGroup("stable"), WANTED, "group g is in use (stable): stop its consumers, then run again"),
         ("it must not be seen", WANTED, "it must not be seen"),
-        (None, replace(WANTED, partition=1), "there is no partition a.t-1"),
-        (None, replace(WANTED, topic="b"), "there is no partition b-0"),
+        (None, replace(WANTED, partition=1), "no such partition: a.t-1"),
+        (None, replace(WANTED, topic="b"), "no such partition: b-0"),
         (None, replace(WANTED, offset=91), "offset 91 is not in the log, which has the offsets 10 to 90"),
         (None, replace(WANTED, offset=9), "offset 9 is not in the log, which has the offsets 10 to 90"),
     ],

@@ -103,7 +103,7 @@ def test_files(text: str) -> None:
         ("t,0\n", "f: line 1 has 2 columns"),
         ("t,0,5\nt,x,5\n", "f: line 2 is not a topic, a partition and an offset: 't', 'x', '5'"),
         ("t,0,-1\n", "f: line 1 is not"),
-        ("t,0,5\nt,0,6\n", "f: line 2 names t-0 a second time"),
+        ("t,0,5\nt,0,6\n", "f: line 2 names t-0 twice"),
         ("{", "f: the file is not JSON"),
         ("{}", "f: the file is not a list"),
         ('[{"topic": "t"}]', "f: entry 1 is not an object"),

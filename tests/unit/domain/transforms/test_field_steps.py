@@ -124,9 +124,9 @@ def test_paths_of_nested_fields(text: str, path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("changed", "key", "reason"),
     [
-        ({}, "value.format", "says nothing of what values are, which transforms.f.type looks into: set it to json, "),
-        ({"value.format": "bytes"}, "value.format", "says nothing of what values are"),
-        ({"value.converter": BYTES}, "value.converter", "says nothing of what values are"),
+        ({}, "value.format", "does not say what values are, which transforms.f.type looks into: set it to json, "),
+        ({"value.format": "bytes"}, "value.format", "does not say what values are"),
+        ({"value.converter": BYTES}, "value.converter", "does not say what values are"),
         (
             {"value.format": "xml"},
             "value.format",
@@ -205,7 +205,7 @@ def test_wrong_formats(changed: dict[str, str], key: str, reason: str) -> None:
         ("Cast$Key", {}, "spec", "is missing: fields and their types"),
         ("Cast$Key", {"spec": "a:bytes"}, "spec", "has 'a:bytes', but types are int8, int16"),
         ("Cast$Key", {"spec": "a:b:int8"}, "spec", "has 'a:b:int8', but types are"),
-        ("Cast$Key", {"spec": "int8, a:int8"}, "spec", "has a type for everything besides others"),
+        ("Cast$Key", {"spec": "int8, a:int8"}, "spec", "has a type for all fields besides others"),
         ("ExtractField$Key", {}, "field", "is missing"),
         ("ExtractField$Key", {"field": "a", "field.syntax.version": "V3"}, "field.syntax.version", "must be V1 or V2"),
         ("ExtractField$Key", {"field": "`a", "field.syntax.version": "V2"}, "field", "is '`a', which has a backtick"),

@@ -375,7 +375,7 @@ def test_null_is_written_where_the_schema_has_it() -> None:
     [
         (b"{}", "is not JSON Schema of a schema registry: it does not begin with a zero"),
         (framed(7, b"{}"), "has the schema id 7, which the registry of the source does not know"),
-        (framed(1, b""), "has nothing behind the id of its schema"),
+        (framed(1, b""), "has nothing after its schema id"),
         (framed(1, b"{"), "is not JSON"),
         (framed(1, b"[]"), "has a list where the schema has an object"),
         (framed(1, b'{"a":null}'), "has null for a required BYTES"),

@@ -369,7 +369,7 @@ STRING = Schema(Type.STRING)
 @pytest.mark.parametrize(
     ("schema", "reason"),
     [
-        (Schema(Type.ARRAY, value_schema=STRING), "Protobuf has no message for Schema.ARRAY. that stands alone"),
+        (Schema(Type.ARRAY, value_schema=STRING), "Protobuf has no message for Schema.ARRAY. as a whole value"),
         (
             Schema(Type.INT64, name="org.apache.kafka.connect.data.Timestamp", version=1),
             "Protobuf has no message for Schema.org.apache.kafka.connect.data.Timestamp:INT64.",

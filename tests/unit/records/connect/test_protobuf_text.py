@@ -228,7 +228,7 @@ MESSAGE = 'syntax = "proto3"; message M { %s }'
         ("message M { optional int32 x = 1 [default = 1.5]; }", "whose field M.x has a default that is no int32"),
         ("message M { optional uint32 x = 1 [default = -1]; }", "has a default that is no uint32"),
         ("message M { optional E x = 1 [default = C]; enum E { A = 0; } }", "has a default that is no enum"),
-        (MESSAGE % "map<double, int32> x = 1;", "whose map M.x is one that Protobuf has not"),
+        (MESSAGE % "map<double, int32> x = 1;", "whose map M.x is not valid in Protobuf"),
         (MESSAGE % "enum E { }", "whose enum M.E has no symbols"),
         (MESSAGE % "enum E { A = 2147483648; }", "whose enum M.E has a number of more than 32 bits"),
         ("package " + "a." * 600 + "a; message M { }", "with a name of more than 1000 characters"),

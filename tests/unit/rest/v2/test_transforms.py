@@ -160,7 +160,7 @@ SPARK_SQL = {"transforms.sql": "SELECT upper(key) AS key FROM records"}
     [
         ({"transforms.python": "os:getcwd"}, 409, "transforms.python is code of yours, which this server does not run"),
         (SPARK_SQL, 409, "transforms.sql is evaluated by Spark, which this server"),
-        ({"topics": ".*"}, 422, "topics says nothing of transforms; known are transforms, predicates, "),
+        ({"topics": ".*"}, 422, "topics is not a key of transforms; known keys are transforms, predicates, "),
         ({"transforms": "a"}, 422, "transforms.a.type is missing: the class of the transform"),
         ({"provenance.headers": "x"}, 422, "provenance.headers must be one or more of none, flow, "),
         (MASK | {"value.format": "avro"}, 422, "transforms needs "),

@@ -214,7 +214,7 @@ def test_whom_to_trust_at_the_token_endpoint(
         ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "/a", "ssl_truststore_type": "BCFKS"},
-            "BCFKS truststore can be read by Java only.*set ssl.truststore.type=PKCS12",
+            "BCFKS truststore can be read only by Java.*set ssl.truststore.type=PKCS12",
         ),
         (
             {"security_protocol": "SSL", "ssl_keystore_location": "/a.pem", "ssl_keystore_password": "hush"},

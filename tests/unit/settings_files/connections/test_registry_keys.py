@@ -123,7 +123,7 @@ def test_tls_is_that_of_the_registry_and_not_of_the_brokers(tmp_path: Path) -> N
         (["b.bearer.auth.token = gehe\u00efm"], "b.bearer.auth.token: must be letters, digits"),
         (["b.basic.auth.user.info = geheim"], "b.basic.auth.user.info: must be <user>:<password>"),
         (["b.basic.auth.credentials.source = SASL_INHERIT"], "must be URL or USER_INFO, but is 'SASL_INHERIT'"),
-        (["b.basic.auth.credentials.source = USER_INFO"], "is USER_INFO, and there is no basic.auth.user.info"),
+        (["b.basic.auth.credentials.source = USER_INFO"], "is USER_INFO, but there is no basic.auth.user.info"),
         (["b.bearer.auth.credentials.source = OAUTHBEARER"], "must be STATIC_TOKEN, but is 'OAUTHBEARER'"),
         (["b.bearer.auth.token = t", "b.basic.auth.user.info = u:p"], "cannot be combined with a user name"),
         (["b.schema.registry.ssl.keystore.key = geheim"], "go together"),

@@ -188,7 +188,7 @@ def test_the_target_is_reached_without_a_file(
     clients = ["--bootstrap-servers", target_kafka.bootstrap_servers, "--props", str(client)]
     assert run(["topics", *place, *clients, "--add", "by-props"]) == 0
     assert run(["topics", *place, *clients, "--producer-props", "linger.ms=1", "--add", "x"]) == 2
-    assert "linger.ms says nothing about how to reach a cluster" in capsys.readouterr().err
+    assert "linger.ms does not describe how to reach a cluster" in capsys.readouterr().err
     assert run(["topics", *place, *clients]) == 2
     assert "the listing queries the source" in capsys.readouterr().err
     assert srm("topics", "--list").splitlines()[2:4] == ["by-file", "by-props"]

@@ -328,7 +328,7 @@ def test_handback_tells_what_it_cannot_prove(scene: Scene) -> None:
     assert (code, answer["written"]) == (1, False)
     assert verdicts(answer)[0] == ("proved", 20)
     assert [verdicts(answer)[partition] for partition in (1, 2)] == [("unproved", 5), ("unproved", 20)]
-    assert "was the offset moved by hand?" in answer["obstacles"][0]
+    assert "was the offset moved manually?" in answer["obstacles"][0]
     code, answer, _ = scene.control("handback")
     assert (code, answer["written"]) == (1, False)
     code, answer, _ = scene.control("handback", "--accept-unproved")

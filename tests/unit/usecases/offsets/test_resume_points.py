@@ -118,8 +118,8 @@ def test_what_cannot_be_applied_is_said_and_nothing_is(
         return out + err
 
     good = f"{one},{remote},1,20\n"
-    assert f"there is no partition {remote}.x-0" in refused(good + f"{one},{remote}.x,0,1\n", 1)
-    assert f"there is no partition {remote}-3" in refused(good + f"{one},{remote},3,1\n", 1)
+    assert f"no such partition: {remote}.x-0" in refused(good + f"{one},{remote}.x,0,1\n", 1)
+    assert f"no such partition: {remote}-3" in refused(good + f"{one},{remote},3,1\n", 1)
     assert "offset 99 is not in the log, which has the offsets 0 to 4" in refused(good + f"{one},{remote},0,99\n", 1)
     assert "offsets.csv:2: the offset -1 is negative" in refused(good + f"{one},{remote},0,-1\n", 2)
     assert f"group {one}-x has no checkpoint of flow" in scenario.offsets("apply", "--group", f"{one}-x", code=2)[1]

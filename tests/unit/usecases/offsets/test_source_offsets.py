@@ -176,7 +176,7 @@ def test_a_run_that_starts_meanwhile_wins(scenario: Scenario, monkeypatch: pytes
 
     monkeypatch.setattr(editing, "write_transaction", overtaken)
     code, _, error = scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "3")
-    assert (code, "a run took the flow meanwhile" in error) == (5, True)
+    assert (code, "a run took over the flow in the meantime" in error) == (5, True)
     assert scenario.offsets() == {0: 22, 1: 20}
     monkeypatch.undo()
 

@@ -126,7 +126,7 @@ def test_a_change_of_its_code_is_told(sides: Sides, tmp_path: Path, monkeypatch:
     (notice,) = told(plan_topics(sides.clusters()).notices)
     assert notice == (
         f"the code of {path} has changed since run 'second' ({before} -> {code_digest(path)}): what is copied from the "
-        f"next run on goes through the new one, what is copied already stays"
+        f"next run on goes through the new one, records already copied stay"
     )
     assert told(sides.run("third").notes) == [notice.replace("the next run", "now")]
     assert told(sides.run("fourth").notes) == []

@@ -110,7 +110,7 @@ def test_a_change_of_the_transforms_is_told_and_is_for_what_comes(sides: Sides) 
     digest = sides.flow.transforms_digest
     assert notice == (
         f"the transforms have changed since run 'first' (none -> {digest}): what is copied from the next run on goes "
-        f"through the new ones, what is copied already stays"
+        f"through the new ones, records already copied stay"
     )
     sides.source.write("orders", [(b"k", None), (b"k", b"2")])
     assert told(sides.run("second").notes) == [notice.replace("the next run", "now")]

@@ -77,10 +77,10 @@ def test_records_get_the_ids_of_the_target(mapping: Mapping) -> None:
     event = source.register("events", 'syntax = "proto3";', kind="PROTOBUF")
     key = source.register("orders-key", '{"type": "object"}', kind="JSON")
     assert mapping.plan() == [
-        "register version 1 of subject address on b with an id of its own instead of 1 (copy of address)",
-        "register version 1 of subject events on b with an id of its own instead of 3 (copy of events)",
-        "register version 1 of subject orders-key on b with an id of its own instead of 4 (copy of orders-key)",
-        "register version 1 of subject orders-value on b with an id of its own instead of 2 (copy of orders-value)",
+        "register version 1 of subject address on b with a new id instead of 1 (copy of address)",
+        "register version 1 of subject events on b with a new id instead of 3 (copy of events)",
+        "register version 1 of subject orders-key on b with a new id instead of 4 (copy of orders-key)",
+        "register version 1 of subject orders-value on b with a new id instead of 2 (copy of orders-value)",
     ]
     values = [framed(order), None, framed(event, b""), b"\0\0\0", b"plain", b"", framed(order, b"\0" * 9)]
     sides.source.write("orders", [(framed(key, b"%d" % number), value) for number, value in enumerate(values)])
@@ -187,8 +187,8 @@ def test_a_schema_of_a_subject_that_is_not_copied_stops_the_partition(mapping: M
     mapping.copy()
     assert mapping.fault() == (
         "partition orders-0: schema id 1 of the values of orders has no id at the target: at a it belongs to subject "
-        "orders-value, which the flow does not copy; let schemas.subjects match a subject that has it, or leave the "
-        "topic out by schemas.ids.values"
+        "orders-value, which the flow does not copy; select a subject that has it with schemas.subjects, or leave the "
+        "topic out of schemas.ids.values"
     )
 
 
