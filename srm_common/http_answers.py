@@ -1,4 +1,4 @@
-"""Answers of HTTP servers that may be anybody's: within a time and a size, and JSON that Python can hold.
+"""Responses of untrusted HTTP servers: limited in time and size, and JSON that Python can hold.
 
 A socket's own time limit is for each piece that it receives, so that a server that sends byte by byte never meets it.
 """

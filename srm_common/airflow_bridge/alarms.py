@@ -1,8 +1,8 @@
 """Sends alarms through Airflow's notifiers, when they are raised and when they are resolved.
 
-Any class will do that takes the keyword arguments of the file and can be called with a task's context, as those of
-Airflow's providers (``airflow.sdk.BaseNotifier``). The context has ``alarm`` besides, so that their templates can say
-``{{ alarm.text }}``.
+Any class works that accepts the keyword arguments of the file and can be called with a task's context, like those of
+Airflow's providers (``airflow.sdk.BaseNotifier``). The context also has ``alarm``, so that templates can use ``{{
+alarm.text }}``.
 """
 
 from __future__ import annotations

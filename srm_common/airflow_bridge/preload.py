@@ -1,4 +1,4 @@
-"""Imports modules once, in the processes that Airflow forks others from, instead of in each of those.
+"""Imports modules once, in the processes from which Airflow forks others, instead of in each fork.
 
 With LocalExecutor the scheduler forks its workers, and they fork a process for each task: nearly all CPU of a task with
 little to do goes into imports, and what the scheduler has imported costs it nothing. The DAG processor forks a process

@@ -1,7 +1,7 @@
 """The DAG ``srm.watch``: one task that looks at all flows once a minute.
 
 It exists if the file configures a notifier: without one there is nothing to send, and the page, the REST API and
-Prometheus judge flows whenever they are asked.
+Prometheus judge flows on each request.
 """
 
 from __future__ import annotations

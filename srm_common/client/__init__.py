@@ -1,8 +1,7 @@
 """For programs that use what flows have copied: which clusters are upstream, which topics are copies of what, and where
 a consumer group resumes.
 
-The questions are those of Kafka's ``RemoteClusterUtils`` and ``MirrorClient``, answered under any policy; see
-docs/client.md.
+It offers what Kafka's ``RemoteClusterUtils`` and ``MirrorClient`` offer, under any policy; see docs/client.md.
 """
 
 from __future__ import annotations

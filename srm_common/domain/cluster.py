@@ -221,7 +221,7 @@ class KerberosLogin:
     system's ``krb5.conf``.
 
     ``service_name`` is the first part of the brokers' principals. ``principal`` is the client's own, ``keytab`` the
-    file with its keys; without one, tickets are taken from ``ticket_cache``, which somebody else fills and renews.
+    file with its keys; without one, tickets are taken from ``ticket_cache``, which another program fills and renews.
     Where that is None, it is the one that Kerberos uses by itself (``KRB5CCNAME``). The files are read where the client
     is: on the workers, too.
     """

@@ -1,8 +1,8 @@
 """Replication policies: the name of a topic's copy, and what a name reveals about its origin.
 
-The rules are those of ``org.apache.kafka.connect.mirror.DefaultReplicationPolicy`` and
-``IdentityReplicationPolicy``, down to how Java splits strings. Policies of users have the methods of
-:class:`ReplicationPolicy`; docs/policies.md says how to write one.
+The rules are those of ``org.apache.kafka.connect.mirror.DefaultReplicationPolicy`` and ``IdentityReplicationPolicy``,
+down to how Java splits strings. Custom policies have the methods of :class:`ReplicationPolicy`; docs/policies.md
+describes how to write one.
 """
 
 from __future__ import annotations

@@ -247,9 +247,9 @@ class SchemaRegistry(RegistryHttp):
         answer = self.ask("POST", path, what, dict, schema.request())
         if answer.get("id") != schema.id:
             raise RegistryError(
-                f"the schema registry of {self.alias} has given id {answer.get('id')} to version {schema.version} of "
-                f"{_named(schema.subject)}, not {schema.id} as asked: records would refer to another schema; delete "
-                f"that version there, and use a registry with mode IMPORT"
+                f"the schema registry of {self.alias} has assigned id {answer.get('id')} to version {schema.version} "
+                f"of {_named(schema.subject)}, not {schema.id} as requested: records would refer to another schema; "
+                f"delete that version there, and use a registry with mode IMPORT"
             )
 
     def delete_version(self, subject: str, version: int) -> None:

@@ -14,7 +14,7 @@ from srm_common.replication.spark.spark_pass import JVM_GONE
 #: Exit code of what was stopped, as shells have it for Ctrl-C.
 STOPPED = 130
 _LOOK_SECONDS = 1.0
-#: How long an end may take that nobody waits for any more.
+#: How long a shutdown may take when nothing waits for it any longer.
 _END_SECONDS = 60.0
 
 

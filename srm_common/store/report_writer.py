@@ -1,4 +1,4 @@
-"""Stores one report: the newest status, what the run did, and its samples."""
+"""Stores one report: the newest status, the run, and its samples."""
 
 from __future__ import annotations
 

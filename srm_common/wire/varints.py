@@ -87,5 +87,5 @@ def write_uvarint(value: int) -> bytes:
 
 
 def signed64(value: int) -> int:
-    """A sum or a difference of times as Java has it, where it leaves 64 bits: whoever reads it adds the same way."""
+    """A sum or a difference of times as Java has it, where it exceeds 64 bits: readers add in the same way."""
     return value if -_SIGN64 <= value < _SIGN64 else ((value + _SIGN64) & _MASK64) - _SIGN64

@@ -1,2 +1,1 @@
-"""The web app inside Airflow's API server: its caller by Airflow's authentication, its scheduler by Airflow's
-database."""
+"""The web app inside Airflow's API server: callers by Airflow's authentication, the scheduler by Airflow's database."""

@@ -1,7 +1,7 @@
 """The scheduler, seen from inside Airflow's API server: DAGs, runs and variables of its own database.
 
-Airflow keeps these modules to itself and may change them; this file and :mod:`srm_common.airflow_bridge.web.web_app`
-are the only ones that know them.
+These modules are internal to Airflow and may change; only this file and :mod:`srm_common.airflow_bridge.web.web_app`
+use them.
 """
 
 from __future__ import annotations

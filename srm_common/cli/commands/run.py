@@ -1,4 +1,4 @@
-"""``srm-control run``: what the tasks of a flow's DAG do, in this process."""
+"""``srm-control run``: the tasks of a flow's DAG, in this process."""
 
 from __future__ import annotations
 

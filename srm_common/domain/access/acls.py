@@ -1,9 +1,9 @@
 """Access control bindings on topics as values, with the semantics of Kafka's authorizer for patterns, hosts and
 principals.
 
-The words are Kafka's (``org.apache.kafka.common.acl``, ``org.apache.kafka.common.resource``); how bindings match is
-that of ``org.apache.kafka.metadata.authorizer.StandardAuthorizer``: a DENY wins over every ALLOW, and what nothing
-allows is refused.
+Terms are Kafka's (``org.apache.kafka.common.acl``, ``org.apache.kafka.common.resource``); bindings match as in
+``org.apache.kafka.metadata.authorizer.StandardAuthorizer``: a DENY wins over every ALLOW, and what nothing allows is
+refused.
 
 The desired bindings of a flow's copies are derived from the bindings of its source. Readers of the source may read the
 copy, and only the replicator writes. What MirrorMaker 2 does (``MirrorSourceConnector.updateTopicAcls``) is kept for

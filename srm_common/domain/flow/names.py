@@ -1,4 +1,4 @@
-"""Names that a flow uses: topics, transactional ids, DAG tags; and those of a MirrorMaker 2 on its target.
+"""Names that a flow uses: topics, transactional ids, DAG tags; and names that MirrorMaker 2 uses on its target.
 
 Those that MirrorMaker 2 has too are spelled as it spells them, so that either can take over from the other.
 """

@@ -1,5 +1,5 @@
-"""A flow as ``srm.watch`` sees it from outside its runs: what the last of them left behind, and what the scheduler has
-of it now.
+"""A flow as ``srm.watch`` sees it from outside its runs: what the last run left behind, and the current state of its
+DAG in the scheduler.
 
 The alarm ``stalled`` is the watch's alone, since runs that never start cannot send it; all others
 are sent by the runs. So each alarm has one sender, which keeps its own record.

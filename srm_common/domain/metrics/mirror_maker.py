@@ -1,4 +1,4 @@
-"""Metrics of MirrorMaker 2 that Prometheus is given under their names there."""
+"""Metrics of MirrorMaker 2 that are exported to Prometheus under their original names."""
 
 from dataclasses import dataclass
 

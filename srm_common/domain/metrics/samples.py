@@ -1,8 +1,8 @@
 """From the report of a run to samples of every metric, for its flow, topics and partitions.
 
 The report of a run becomes records of the topic with raw metrics, each below a broker's default limit of 1 MB. The
-first part has the run and what is said of the flow; partitions, groups and decisions are rows that are spread over as
-many parts as they need. Each part can be read by itself.
+first part has the run and the flow; partitions, groups and decisions are rows, spread over as many parts as needed.
+Each part can be read by itself.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is measured of flows: reports of runs, and the history that flows keep of themselves."""
+"""Monitoring data of flows: reports of runs, and the history folded from them."""

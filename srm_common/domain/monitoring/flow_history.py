@@ -1,7 +1,7 @@
 """The history of a flow, folded from its reports: the newest runs, since when it fails or lags, what it lost.
 
-Everything that shows or reports a flow reads this history and nothing else of the past: alarms, the page, REST,
-Prometheus, ``status`` and ``top``. It is folded from reports, so that two who saw the same reports know the same.
+Everything that shows or judges a flow reads its past from this history only: alarms, the page, REST,
+Prometheus, ``status`` and ``top``. Since it is folded from reports, the same reports always give the same history.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Makes floors exact by reading the logs: counts records before a position, or between two offsets.
 
-A log may have lost records since they were copied (compaction, retention), but none comes back. So what is seen on
-either side of a position are lower bounds, and the place of the position stays within what they leave:
+A log may have lost records since they were copied (compaction, retention), but none comes back. So the records found on
+either side of a position are lower bounds, and the translated position lies between them:
 
     run.downstream + seen before the position  <=  place  <=  end of the run - seen at or after it
 

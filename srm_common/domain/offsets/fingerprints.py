@@ -13,7 +13,7 @@ brokers correct it, and records' times count from the base timestamp.
 One batch that is other than it was always changes the digest if its CRC-32C, its time, or its number of records does,
 and so does one that has another offset: no factor is zero modulo a prime. Several faults cancel by a chance of 2**-61.
 Where the digest differs and the content does not, the same batches lie in another order. A body that was changed so
-that its CRC-32C is the same is not detected: fingerprints prove that nothing broke, not that nobody forged it.
+that its CRC-32C is the same is not detected: fingerprints detect faults, not forgery.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from srm_common.errors import CorruptRecord
 #: A prime of Mersenne's.
 PRIME = (1 << 61) - 1
 _CONTENT_MASK = (1 << 32) - 1
-#: Digits of pi and e, so that nobody wonders how they were chosen; they are part of the format.
+#: Digits of pi and e, as numbers that were clearly not chosen for a purpose; they are part of the format.
 FACTORS = _A, _B, _C, _D = 0x0243F6A8885A308D, 0x013198A2E0370734, 0x15BF0A8B14573A1F, 0x0B7E151628AED2A6
 _LAYOUT = struct.Struct(">QI")
 

@@ -1,8 +1,7 @@
 """MirrorMaker 2's offset syncs: sparse pairs of offsets that say which record became which.
 
-Ours are derived from the segment map, at the moments at which MirrorMaker 2 writes its own, so that its
-checkpoint connector and its client library work on them. A pair (up, down) promises its readers two things,
-and nothing else:
+Ours are derived from the segment map, at the points where MirrorMaker 2 writes its own, so that its checkpoint
+connector and client library can use them. A pair (up, down) guarantees exactly two things:
 
     position == up  ->  down        the record at ``down`` is not read yet
     position > up   ->  down + 1    the record at ``down`` is read

@@ -1,7 +1,7 @@
 """Java regular expressions (``java.util.regex``) as Python ones, as far as topic and group filters need them.
 
-What Python spells otherwise is rewritten; what it lacks is refused with its position instead of being read as
-something else.
+Syntax that differs in Python is rewritten; syntax that Python lacks is refused with its position, rather than
+interpreted differently.
 """
 
 from __future__ import annotations

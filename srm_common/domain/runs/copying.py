@@ -1,7 +1,7 @@
 """What the driver passes to a slot, and its results: plain frozen values that are sent to Spark workers.
 
-A *range* is one partition from an upstream offset (inclusive) to an upstream offset (exclusive). A *slot* is one
-unit of parallel work with a transactional id of its own; it copies its ranges chunk by chunk.
+A *range* is one partition from an upstream offset (inclusive) to an upstream offset (exclusive). A *slot* is a unit of
+parallel work with its own transactional id; it copies its ranges chunk by chunk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Distribution of latencies: records counted in buckets that all histograms share, so that they can be added.
 
 Buckets are a quarter of a power of two wide, from 8 ms on (8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...), below that one
-millisecond; the first also holds what came before its time by the clock of its producer.
+millisecond; the first also holds negative latencies, from producers whose clock is ahead.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Schemas of registries: which of them the other side needs, under which names and in which order."""
+"""Schemas of registries: which of them the target needs, under which names and in which order."""

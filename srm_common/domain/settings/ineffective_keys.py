@@ -1,4 +1,4 @@
-"""Keys of MirrorMaker 2, Kafka Connect and Streams Replication Manager that are known here and have no effect.
+"""Keys of MirrorMaker 2, Kafka Connect and Streams Replication Manager that are recognized but have no effect.
 
 Each says why, and what to use instead if there is a replacement. A name that ends in ``.*`` stands for all keys that
 begin with it.

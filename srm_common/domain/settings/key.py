@@ -105,7 +105,7 @@ class Key:
     ``default`` is written as in a file; None means there is none. ``unit`` is the unit of a number. ``legacy`` are
     older names, read where the key itself is absent at the same level. ``also`` are further spellings at one level,
     which go before the key itself there. ``note`` explains a key that is known from MirrorMaker 2 and accepted, but has
-    no effect here. Of these, ``matters`` says whether whoever writes it expects other data on the target or another
+    no effect here. Of these, ``matters`` says whether a user who sets it expects other data on the target or another
     cost, and ``anyway`` are the values that ask for what happens here.
     """
 

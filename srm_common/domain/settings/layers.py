@@ -1,6 +1,6 @@
 """The levels of a configuration file, and which of several values of a key takes effect.
 
-The longest prefix wins, and presence decides, never truth: ``false``, ``0`` and an empty value override.
+The longest prefix wins, whatever its value: ``false``, ``0`` and an empty value override as well.
 """
 
 from __future__ import annotations

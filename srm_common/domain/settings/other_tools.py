@@ -1,7 +1,7 @@
 """Every key that other tools document: MirrorMaker 2, Kafka Connect and Kafka's clients (by the ConfigDefs of Kafka
 4.3, and older names), Streams Replication Manager, and KIP-382.
 
-What each does here is in :mod:`srm_common.settings_files.fates`; a test walks all of them at every level.
+:mod:`srm_common.settings_files.fates` has the effect of each; a test checks all of them at every level.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The actions of a plan: small frozen values, each of which changes one thing on one cluster and has a reason.
 
-A new kind of action is one class here (or beside the rules that make it) with the parts of :class:`Action`, and one
-handler in :mod:`srm_common.usecases.topics.apply`. Printing, comparing and storing plans need nothing else.
+A new kind of action is a class here (or next to the rules that create it) with the fields of :class:`Action`, and a
+handler in :mod:`srm_common.usecases.topics.apply`. Printing, comparing and storing plans need no change.
 """
 
 from __future__ import annotations

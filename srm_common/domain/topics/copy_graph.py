@@ -3,8 +3,8 @@ before it copies.
 
 Two rules keep a graph of copies sound, whatever topics are called:
 
-* no record comes back to a cluster where it was (a *cycle*);
-* no record comes into a topic by two ways (a *diamond*).
+* no record returns to a cluster where it was (a *cycle*);
+* no record reaches a topic by two paths (a *diamond*).
 
 What is copied is known from the records on the clusters. A flow reads those of its source and its target; what lies
 beyond, it knows from lineages, which may be older than the newest flow. So where a flow is about to begin to copy

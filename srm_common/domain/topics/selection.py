@@ -1,8 +1,8 @@
 """Which topics of the source a flow copies, each with a decision and its reason, and the names of the copies by the
 records on its target.
 
-Filters and policy decide by names; whether a copy would form a loop or bring records twice is decided by what is
-recorded on the clusters (:mod:`srm_common.domain.topics.copy_graph`).
+Filters and policy decide by names; whether a copy would form a loop or duplicate records is decided from the records on
+the clusters (:mod:`srm_common.domain.topics.copy_graph`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The records of ``srm-meta.internal``: what is known of every topic that a flow copies.
-
-A cluster's records are about what is copied *into* it, so that two clusters' records answer what a flow between
-them has to know: where the data of an upstream topic came from, and who else feeds the downstream topic. Nothing
-here is derived from a name; names may be anything under a policy of the user's own.
+"""The records of ``srm-meta.internal``, one for each topic that a flow copies. A cluster's records describe what is
+copied *into* it. So the records of two clusters are enough for a flow between them: they tell where the data of an
+upstream topic came from, and which other flows write to the downstream topic. Nothing here is derived from names, which
+can be anything under a custom policy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The settings that a remote topic needs, given those of its source topic.
 
-MirrorMaker 2's rules (``MirrorSourceConnector.targetConfig``) decide first. A few settings are then pinned to what
-the source has in effect, wherever its value comes from: with others, batches would be recompressed, refused, or
-deleted at once.
+MirrorMaker 2's rules (``MirrorSourceConnector.targetConfig``) decide first. A few settings are then set to the source's
+effective values, whatever their origin: with other values, batches would be recompressed, rejected, or deleted
+immediately.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Connect's single message transforms (KIP-66) and predicates (KIP-585) as a flow configures them, read and checked.
 
-A record goes through the steps in their order; a step may say by a predicate which records it is for. MirrorMaker 2
-hands its transforms keys and values as bytes, so only those work there that do not look inside. Here those of fields
-work, too, where the flow says how keys or values are written.
+A record passes through the steps in order; a predicate may limit a step to some records. MirrorMaker 2 passes keys and
+values to its transforms as bytes, so only transforms that do not use fields work there. Here, transforms of fields work
+as well, if the flow declares the format of keys or values.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Statements that mean the same without Spark: they ask whether a key or value is there, compare where a record is with
-constants, and write constants.
+"""Statements that give the same result without Spark: they test keys and values for null, compare topic, partition and
+offset with constants, and write constants.
 
 This reads a small part of Spark's grammar (``SqlBaseParser.g4``), in which nothing can fail on a record, nothing is
 converted, and every condition is true or false. Whatever is not in it, or only might mean something else to Spark

@@ -1,1 +1,1 @@
-"""Verification: what a copy is compared with, how it may differ, results and what would mend it."""
+"""Verification: what a copy is compared with, how it may differ, results, and possible repairs."""

@@ -1,10 +1,11 @@
-"""What lies in a copy between two neighbours of the offset map, by what the flow had committed before the second.
+"""What a copy contains between two neighbouring segments of the offset map, judged by what the flow had committed
+before the second.
 
     copied        0 .. 29 | 0 .. 9   again from 10 on, as offsets were moved back
     copy          [ 0..9 ] C [ 10..19 ] C [ 20..29 ] C [ 10..19 ] C
     map           [ 0..9 )                             [ 10..19 )   after: upstream 30, downstream 32
 
-The map forgets the chunks that were copied again, and says no more of them than where they end. A record of the map
+The map drops the chunks that were copied again, and keeps only where they end. A record of the map
 that was lost leaves a gap at the source, too, although the flow had committed up to its end.
 """
 

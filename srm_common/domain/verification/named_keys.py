@@ -1,4 +1,4 @@
-"""How differences name the record that they are about: by a digest of its key, since keys may be anybody's name."""
+"""How a difference identifies its record: by a digest of the key, since keys may be personal data."""
 
 from __future__ import annotations
 

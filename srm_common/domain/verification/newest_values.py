@@ -1,7 +1,7 @@
-"""Compares a compacted copy with its source by what they mean: the newest value of each key.
+"""Compares a compacted copy with its source by meaning: the newest value of each key.
 
-Cleaners of both sides remove older values at their own time, so that neither log holds what the other does. What a
-consumer that reads all of a side ends up with has to be the same, up to what is copied.
+Cleaners of both sides remove older values at their own time, so that neither log holds what the other does. A consumer
+that reads either side completely must end up with the same values, up to what is copied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A verification that is shared out to tasks, which run side by side, and the results put together again.
+"""A verification that is divided into parallel tasks, and the combination of their results.
 
 A task compares whole partitions, or one *stretch* of a large one::
 

@@ -1,7 +1,6 @@
-"""Batches of a copy that lie in no segment of the offset map: whose they are.
-
-The flow's own are there twice, or the map has forgotten them; a batch of others is a difference, unless it may be of a
-stretch that MirrorMaker 2 has copied.
+"""The origin of batches in a copy that are in no segment of the offset map. The flow's own batches were written twice,
+or a record of the map is lost; a batch of another writer is a difference, unless it may belong to a stretch that
+MirrorMaker 2 copied.
 """
 
 from __future__ import annotations

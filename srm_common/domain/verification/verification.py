@@ -111,7 +111,7 @@ class PartitionVerified:
             return Verdict.FAILED
         if not found.segments and not found.not_proved:
             return Verdict.NOTHING
-        # What retention has taken a part of is going, and nobody waits for it.
+        # A segment that retention has begun to delete is disappearing, and does not matter.
         left = found.not_proved.keys() - {NotProved.RETENTION}
         return Verdict.PARTLY if left or not self.whole else Verdict.PROVED
 

@@ -1,7 +1,7 @@
 """Access control bindings on topics of one cluster: describe all, create and delete some.
 
-Bindings are described by kafka-python's protocol: confluent-kafka 2.16 answers with an empty list where the broker has
-no authorizer or refuses to tell, and an empty list would revoke every binding of the copies.
+Bindings are described by kafka-python's protocol: confluent-kafka 2.16 returns an empty list if the broker has no
+authorizer or denies access, and an empty list would revoke every binding of the copies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Committed offsets of a cluster's consumer groups, queried every few seconds over persistent connections.
 
-One ListGroups a broker and one OffsetFetch a coordinator, however many groups there are (KIP-709, Kafka 3.0); an older
-cluster is asked group by group.
+One ListGroups per broker and one OffsetFetch per coordinator, however many groups there are (KIP-709, Kafka 3.0); an
+older cluster is queried group by group.
 """
 
 from __future__ import annotations

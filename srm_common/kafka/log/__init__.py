@@ -1,1 +1,1 @@
-"""What a partition's leader tells of its log: records, markers, offsets by time, ends of leader epochs."""
+"""Reads a partition's log from its leader: records, markers, offsets by time, ends of leader epochs."""

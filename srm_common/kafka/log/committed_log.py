@@ -1,7 +1,7 @@
 """The committed records of a topic, read over a link in log order: the only way to read long state topics.
 
-A read goes to the ends that were listed before, and to nothing less: an answer without records says nothing (the broker
-may be slow, throttled or just elected). A position moves only past batches that came. Where compaction has taken what
+A read continues to the ends that were listed before: a response without records proves nothing (the broker may be slow,
+throttled or just elected). A position advances only past batches that were received. Where compaction has taken what
 lay before the end, the next batch of the log lies behind it; a read_committed answer never shows that one when it
 belongs to an open transaction, so the log is then asked read_uncommitted for it.
 """
@@ -167,7 +167,7 @@ async def read_answers(
     patience_seconds: float,
     fetch_bytes: int,
 ) -> None:
-    """The same as whole answers, read uncommitted, for whoever looks for markers: ``absorb`` gets a partition and its
+    """The same as whole responses, read uncommitted, to search for markers: ``absorb`` gets a partition and its
     batches, markers included, and returns the offset behind them."""
     first = await log_offsets(link, topic, list(ends), EARLIEST, committed=True, patience_seconds=patience_seconds)
     first = {partition: max(offset, starts[partition]) for partition, offset in first.items()}

@@ -1,10 +1,9 @@
-"""Responses without records although the log continues: they prove nothing by themselves.
-
-A broker says "no records, no error" of a log that was compacted there, and also when a remote read (KIP-405) took
-longer than ``remote.fetch.max.wait.ms``, when the quota of remote reads (KIP-956) is used up, when another partition of
-the same request was read remotely, and when a replica selector names another replica (KIP-392). Only the first may move
-a position, and it is proved by what the leader says of the log afterwards: the topic is compacted, and the position is
-on the brokers' own disks, where a read that has room brings whatever is there.
+"""Responses without records although the log continues: they prove nothing by themselves. A broker returns no records
+and no error for a log that was compacted there, but also when a remote read (KIP-405) took longer than
+``remote.fetch.max.wait.ms``, when the quota of remote reads (KIP-956) is used up, when another partition of the same
+request was read remotely, and when a replica selector names another replica (KIP-392). Only the first may move a
+position, and it is proved by what the leader says of the log afterwards: the topic is compacted, and the position is on
+the brokers' own disks, where a read that has room brings whatever is there.
 """
 
 from __future__ import annotations

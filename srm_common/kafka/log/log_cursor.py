@@ -1,4 +1,5 @@
-"""A partition's log, read forward by whoever asks for the next batch: two logs can be compared without holding one."""
+"""A partition's log, read forward batch by batch on request, so that two logs can be compared without holding
+either."""
 
 from __future__ import annotations
 

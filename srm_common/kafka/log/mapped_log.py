@@ -1,7 +1,6 @@
-"""Reads a copy of which the offset map tells: uncommitted, with the markers of what the map does not tell of alone.
-
-What a chunk has written to the map was committed with its records, so that their marker needs no look: behind a large
-transaction that would be to read the log twice. A marker that passes by and says otherwise is told.
+"""Reads a copy that the offset map covers: uncommitted, looking up markers only for records that the map does not
+cover. A chunk's record in the map was committed with its records, so their marker need not be looked up: for large
+transactions that would mean reading the log twice. A marker that is read anyway and contradicts this is reported.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from srm_common.wire.batches.visibility import fate
 
 
 class MappedReader(Protocol):
-    """Whoever is shown the log, in its order."""
+    """A consumer of the log, in order."""
 
     def is_mapped(self, first: int, end: int) -> bool:
         """Whether a batch at these offsets, the end exclusive, was committed by what the map says."""

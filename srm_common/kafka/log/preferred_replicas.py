@@ -1,7 +1,7 @@
 """The replica from which each partition is read: its leader, or the one that the leader named (KIP-392).
 
-The rules of Java's consumer: a named replica is kept until the metadata would be too old, or until it fails; then the
-leader is asked again. A leader names a replica by its ``replica.selector.class`` and the reader's ``client.rack``.
+The rules of Java's consumer: a named replica is used until the metadata expires or the replica fails; then the leader
+is queried again. A leader names a replica by its ``replica.selector.class`` and the reader's ``client.rack``.
 """
 
 from __future__ import annotations

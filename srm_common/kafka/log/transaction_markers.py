@@ -1,7 +1,7 @@
 """Finds the markers of transactions in the logs of their leaders, after the end of what was fetched.
 
-Brokers do not list all aborted transactions (:mod:`srm_common.wire.batches.visibility`), but whoever reads uncommitted
-sees all markers.
+Brokers do not list all aborted transactions (:mod:`srm_common.wire.batches.visibility`), but an uncommitted read
+returns all markers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""``srm-control.internal`` on the target: who changed what in a flow, and when.
-
-Every record has a key of its own, so compaction keeps all of them. One partition, so that they have one order.
+"""``srm-control.internal`` on the target: who changed what in a flow, and when. Every record has its own key, so
+compaction keeps all of them. A single partition keeps them in order.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """A run announces itself, so that its offsets are not edited in the meantime.
 
-It writes a record of its own before it takes the flow, renews it every few seconds, and takes it back at its end. A
-record that is not renewed is that of a run which died. Clocks play no part: the reader waits for the next renewal.
+It writes its own record before it takes the flow, renews it every few seconds, and deletes it at its end. A record that
+is not renewed belongs to a run that died. Clocks are not used: the reader waits for the next renewal.
 
-Presence only protects from mistakes. What protects the data is the fence: whoever takes the flow after the run makes
-the target refuse all that the run still sends.
+Presence only protects against mistakes. The data is protected by the fence: an owner that takes the flow after the run
+makes the target refuse all that the run still sends.
 """
 
 from __future__ import annotations

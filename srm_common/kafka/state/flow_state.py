@@ -21,7 +21,7 @@ class FlowState(Closing):
 
     Args:
         patience_seconds: for a run, whose topic exists: how long the target may take to answer. By default as long as
-            whoever waits for a command likes, and a topic that does not exist holds nothing.
+            a user of a command should wait, and a topic that does not exist holds nothing.
         clients: those of the target, where they are shared; they stay open.
 
     Raises:

@@ -1,6 +1,6 @@
 """A compacted topic of JSON records by key: what flows remember, registries, logs of changes, services.
 
-All records lie in partition 0, so that they have one order. The last one of a key counts; a tombstone removes it.
+All records are in partition 0, so they are ordered. The last record of a key counts; a tombstone removes it.
 """
 
 from __future__ import annotations

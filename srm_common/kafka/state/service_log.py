@@ -1,7 +1,7 @@
 """``srm-services.internal`` of one cluster: the services that write to that cluster, and their addresses.
 
-Each renews its record every while; the key is its address. Who stops well takes its record back, of the others the time
-of the last renewal tells (:meth:`srm_common.domain.flow.service_advertisement.Advertisement.stale`).
+Each renews its record periodically; the key is its address. A service that stops cleanly deletes its record; for
+others, the time of the last renewal decides (:meth:`srm_common.domain.flow.service_advertisement.Advertisement.stale`).
 """
 
 from __future__ import annotations

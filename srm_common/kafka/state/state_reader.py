@@ -1,7 +1,7 @@
 """Reading state topics from a position to their end, read_committed.
 
-A read ends where the last stable offset is when it begins. State may be believed only where that is the high
-watermark too: an open transaction hides whatever was committed behind its first record.
+A read ends at the last stable offset as of its beginning. State can be trusted only if that is also the high watermark:
+an open transaction hides everything committed after its first record.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StateReader(Closing):
         timeout_seconds: how long one request may take, and a read bring nothing.
         committed: False also shows records of aborted and of open transactions, as a read_uncommitted consumer sees.
         patience_seconds: how long a cluster may be silent, and leaders be on their move, before a question fails. By
-            default no longer than whoever waits for the answer of a command likes. Who gives it, a run, does not
+            default no longer than the user of a command should wait. A run sets it, and does not
             believe that a topic does not exist before it was said twice.
         pool: of the cluster's connections, which a read takes and gives back.
 

@@ -1,7 +1,6 @@
-"""Ends hanging transactions of any slot that block copies; done by the driver.
-
-A slot ends its own leftovers in the partitions it writes to. But the next run may deal a partition to another slot, or
-to none when nothing is new there; its readers would then wait forever.
+"""Ends hanging transactions of any slot that block copies; done by the driver. A slot ends its own hanging transactions
+in the partitions to which it writes. But the next run may assign a partition to another slot, or to none if it has no
+new records; its readers would then wait forever.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether the source's logs are still those that were copied, by their leader epochs (KIP-101, KIP-320).
 
-Within one leader epoch a log only grows. So a position is asked about when its log has another leader than the one that
-wrote what was read last, once for each leader; logs at their end are asked about, too: they may have been cut and have
-grown to just the same length.
+Within one leader epoch a log only grows. So a position is checked when its log has a different leader than the one that
+wrote the last record read, once for each leader. Logs at their end are checked as well: they may have been truncated
+and have grown to exactly the same length.
 """
 
 from __future__ import annotations

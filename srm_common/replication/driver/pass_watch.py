@@ -1,8 +1,8 @@
 """Progress of an active pass, observed from outside: the target's committed end offsets.
 
-Workers report when their slot is done, wherever they run. Meanwhile what they have committed shows in the ends of
-the remote topics, so no channel from the workers is needed. Transaction markers take offsets too; the figure is
-therefore cut at the end of each range, and replaced by the exact one when the pass is over.
+Workers report when their slot is done, wherever they run. Until then, what they have committed is visible in the end
+offsets of the remote topics, so no channel from the workers is needed. Transaction markers also take offsets; the
+figure is therefore limited to the end of each range, and replaced by the exact one after the pass.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The temporary files of a run: a folder of its own in ``TMPDIR``.
-
-Spark's driver puts most into it: libraries that its JVM unpacks, folders for blocks. A killed process cannot clean up,
-so a run removes the folders of runs that are gone before it makes its own.
+"""The temporary files of a run, in a folder of their own in ``TMPDIR``. Most come from Spark's driver: libraries that
+its JVM unpacks, folders for blocks. A killed process cannot clean up, so a run removes the folders of runs that are
+gone before it makes its own.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class SourceView(Closing):
 
     Args:
         patience_seconds: how long the cluster may be silent at first, and when topic ids are asked for; by default no
-            longer than whoever waits for the answer of a command likes.
+            longer than the user of a command should wait.
         pool: of the source's connections.
 
     All questions raise :class:`UnreachableCluster` when no broker answers and :class:`AccessDenied` for a

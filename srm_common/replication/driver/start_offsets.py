@@ -1,4 +1,4 @@
-"""The offsets that start positions come to in the logs of the source, as they are now."""
+"""Resolves start positions to offsets in the source's current logs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where each partition is read from: what was committed, unless a start position, a first sight or lost data
-says otherwise. Every answer that no commit carries yet is pinned before anything is copied from there.
+"""The offset from which each partition is read: the committed one, unless a start position, a newly seen topic or lost
+data requires another. An offset that is not committed yet is pinned before anything is copied from there.
 
 Invariant: where a topic starts is decided once, when it is first seen, and remembered; a partition that it got
 later starts at its beginning, and so does a topic that was created again, since what is in them was written while the

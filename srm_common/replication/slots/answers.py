@@ -1,8 +1,8 @@
 """Interprets Fetch responses for ranges: batches, faults, and responses with neither.
 
-A position moves past offsets for two reasons only: a batch that has them, or begins behind them; or a proof that
-compaction took them (:mod:`srm_common.kafka.log.empty_answers`). And offsets are lost only when the leader's own words
-on the log say so: an error in a Fetch answer may come from a replica, an outdated leader or a remote store.
+A position advances past offsets for two reasons only: a batch that contains them or begins after them, or proof that
+compaction removed them (:mod:`srm_common.kafka.log.empty_answers`). Offsets count as lost only if the leader's own log
+offsets show it: an error in a Fetch response may come from a replica, an outdated leader or a remote store.
 
 Transactions are proved: none of their records is copied before the COMMIT marker was read. Brokers do not list all
 aborted transactions (:mod:`srm_common.wire.batches.visibility`). So where an answer ends between records and their

@@ -212,7 +212,7 @@ class Fetching:
         leading = leader_epoch(self._source, state.upstream)
         # A log that does not have the offset before under this epoch is another one (KIP-595).
         last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1
-        # Whoever was leader before that epoch answers that it does not know it (KIP-320).
+        # A leader of an earlier epoch responds that it does not know this one (KIP-320).
         return FetchFrom(*state.upstream, state.fetched, max(leading, last), last)
 
     def _arrived(

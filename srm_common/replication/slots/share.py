@@ -1,4 +1,4 @@
-"""What one chunk carries of one range: what was acknowledged, and what becomes of it in the offset map."""
+"""One range's share of a chunk: what was acknowledged, and its spans for the offset map."""
 
 from __future__ import annotations
 

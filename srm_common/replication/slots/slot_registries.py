@@ -1,7 +1,6 @@
-"""A slot's questions to schema registries: asked in a thread, so that the slot goes on with other partitions.
-
-Whoever needs an answer that is not there yet is told to come back (:class:`SchemasPending`): what was taken of its
-partition so far stays in the chunk, and the partition is fetched again from there when there are news.
+"""A slot's requests to schema registries, sent from a thread so that the slot continues with other partitions. If a
+response is still missing, :class:`SchemasPending` is raised: what was taken from the partition so far stays in the
+chunk, and the partition is fetched again from there when the response has arrived.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ class SlotRegistries:
             except SrmError as fault:
                 # Such as a certificate that is being replaced: a fault of the partitions that need it, not of the slot.
                 error = TransformFailed(str(fault))
-            except BaseException as fault:  # passed to whoever asks
+            except BaseException as fault:  # raised in the caller
                 error = fault
             until = time.monotonic() + _UNKNOWN_SECONDS if value is None else float("inf")
             with self._lock:

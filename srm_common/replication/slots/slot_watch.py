@@ -1,4 +1,4 @@
-"""Watches a slot from inside its event loop: logs what it waits for, and ends it when there are no responses at all."""
+"""Watches a slot from inside its event loop: logs what it is waiting for, and ends it if no responses arrive at all."""
 
 from __future__ import annotations
 

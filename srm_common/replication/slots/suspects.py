@@ -1,7 +1,7 @@
 """Suspects: ranges that made a chunk fail. They are retried in chunks of their own, so that they do not delay others.
 
-Invariant: a chunk carries suspects or others, never both; suspects are tried only when nothing of the others
-waits for its commit; and trials that are soon over take at most a fifth of the time.
+Invariant: a chunk carries suspects or others, never both; suspects are tried only when no other records wait for their
+    commit; and short trials take at most a fifth of the time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Suspects:
         self._hold()
 
     def convict(self) -> None:
-        """The trial's chunk failed: whoever is paused now has to wait at least until the others had their turn."""
+        """The trial's chunk failed: its paused ranges wait at least until the others have had their turn."""
         now = time.monotonic()
         rest = now + min(_OTHERS_TURN * (now - self._trial_began), _LONGEST_TURN_SECONDS)
         for state in self._tried:

@@ -1,1 +1,1 @@
-"""Connection settings of clusters and registries, translated from the words of the Java clients."""
+"""Connection settings of clusters and registries, translated from the settings of the Java clients."""

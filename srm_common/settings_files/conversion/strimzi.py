@@ -1,6 +1,6 @@
 """Strimzi's ``KafkaMirrorMaker2`` resource (v1alpha1 to v1) as entries of a properties file.
 
-Kubernetes Secrets become references to the environment; what is about pods is named and left out.
+Kubernetes Secrets become references to environment variables; settings of pods are listed and left out.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Where settings are read: properties files, config providers, variables of the environment."""
+"""Sources of settings: properties files, config providers, environment variables."""

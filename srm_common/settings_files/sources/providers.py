@@ -1,7 +1,7 @@
 """``${provider:path:key}`` in values, as Kafka's config providers resolve it (KIP-297, KIP-421, KIP-887).
 
-``env``, ``file`` and ``dir`` are always there; ``config.providers`` may give them other names and limits. Unlike
-Kafka, which leaves the text standing, a value that is not there is an error: it would end up as a password.
+``env``, ``file`` and ``dir`` always exist; ``config.providers`` may define other names and limits for them. Unlike in
+Kafka, which leaves the text unresolved, a missing value is an error: the text would end up as a password.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Environment variables with secrets: where this process finds them, and that no process of Spark inherits them.
+"""Environment variables with secrets: where this process finds them, and how Spark's processes are kept from inheriting
+them.
 
-Every process hands its environment down to its children: Spark's driver to its JVM, that one to Python workers. So what
-a flow needs of it reaches the driver by a file of mode 0600 in the run's folder; its path alone is in the environment,
-and Spark is started without the variables themselves. The driver removes the file as soon as it has read it; of a run
-that is killed before, the next one removes the folder. A driver on another machine (cluster mode) has an environment of
-its own, and no file.
+Every process hands its environment down to its children: Spark's driver to its JVM, that one to Python workers. So the
+variables that a flow needs reach the driver in a file of mode 0600 in the run's folder; only its path is in the
+environment, and Spark is started without the variables themselves. The driver removes the file as soon as it has read
+it; of a run that is killed before, the next one removes the folder. A driver on another machine (cluster mode) has an
+environment of its own, and no file.
 """
 
 from __future__ import annotations

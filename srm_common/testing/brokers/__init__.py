@@ -1,1 +1,1 @@
-"""What local brokers are made of: nodes and their settings, formatted folders, a ZooKeeper, topics."""
+"""Parts of local brokers: nodes and their settings, formatted folders, a ZooKeeper, topics."""

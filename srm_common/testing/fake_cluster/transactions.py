@@ -215,7 +215,7 @@ class Transactions:
         committed: bool,
         at_once: bool = False,
     ) -> None:
-        """Write the markers; ``at_once`` also where nobody leads."""
+        """Write the markers; ``at_once``: even in partitions without a leader."""
         left = []
         for place in places:
             try:

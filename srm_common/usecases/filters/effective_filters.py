@@ -1,8 +1,8 @@
 """The filters in effect for a flow: the edited lists if there are any, otherwise those of the properties file.
 
 Edits are kept in the Airflow variable of the flow. Where that does not exist, the last edit that srm-control made
-without an Airflow counts (its record in ``srm-control.internal``). A variable that cannot be read leaves the last good
-lists in force: those of the last record.
+without an Airflow counts (its record in ``srm-control.internal``). If the variable cannot be read, the last valid lists
+stay in effect: those of the last record.
 """
 
 from __future__ import annotations

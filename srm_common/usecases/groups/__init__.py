@@ -1,1 +1,1 @@
-"""Which consumer groups there are, at the source and on the target, and where they stand there."""
+"""Consumer groups at the source and on the target, and their positions there."""

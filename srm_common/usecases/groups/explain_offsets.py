@@ -1,8 +1,7 @@
 """Where consumer groups are on both sides of a flow, and why positions have no translation, as far as the source
 responds.
 
-The export of where groups resume asks only the target, by the checkpoints there, so that it works while the source is
-down.
+The export of resume positions queries only the target, for its checkpoints, so it works while the source is down.
 """
 
 from __future__ import annotations

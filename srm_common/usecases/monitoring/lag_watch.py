@@ -1,7 +1,7 @@
 """The current lag of flows, queried in the background while it is in use.
 
-Callers never wait for a cluster: they get the latest value, with its time. Each cluster has a thread of its own,
-which ends, together with its connections, when it has not been used for a while.
+Callers never wait for a cluster: they get the latest value, with its time. Each cluster has its own thread, which ends,
+together with its connections, when it has not been used for a while.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class LagWatch:
 
     Args:
         patience_seconds: how long a cluster may take to answer before that is its fault.
-        clock: monotonic seconds, by which flows are asked about again, and nobody is interested any more.
+        clock: monotonic seconds, for the age of values, and for the time since the last request.
     """
 
     def __init__(

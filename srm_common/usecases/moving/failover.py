@@ -1,9 +1,9 @@
 """Move consumer groups from a flow's source to its target, step by step; each step may be repeated at any time.
 
-A failback is the same along the flow in the other direction, and a change of direction one of everything. What a step
-found and did is kept in the flow's state on the target, under ``move``, so that the steps may run in processes of their
-own and a move that was interrupted can be looked at. Doing all steps once more is how to go on after a crash: positions
-are queried again, and no group is moved back behind what it has committed on the target.
+A failback is the same along the flow in the other direction, and a change of direction is a failover of everything. The
+results of each step are kept in the flow's state on the target, under ``move``, so that each step may run in its own
+process and an interrupted move can be inspected. Doing all steps once more is how to go on after a crash: positions are
+queried again, and no group is moved back behind what it has committed on the target.
 """
 
 from __future__ import annotations

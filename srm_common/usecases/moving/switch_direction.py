@@ -1,7 +1,7 @@
 """The last step of a migration: the flow in the other direction takes over, after what was copied.
 
-Under a policy whose names tell where a topic came from there is nothing to do: copies never go back. Where names stay
-as they are, the topics on the new source hold two kinds of records: first those that were copied there, then those that
+Under a policy whose names show the origin of a topic there is nothing to do: copies are never copied back. If names are
+kept, the topics on the new source hold two kinds of records: first those that were copied there, then those that
 producers have written since. The offset map of the flow that ends, which lies on the new source, says where the one
 ends and the other begins.
 """

@@ -1,8 +1,7 @@
-"""Checkpoints during a run, so that they are not as old as its start if the source dies in a long run.
-
-What the task ``sync_checkpoints`` does after a run is done here for the common case only, cheaply and often: groups
-that moved, on copies that are as the last round of the task left them, at places that the offset map tells exactly.
-Whatever needs a look into a log, or a judgement about a former copy, waits for the task.
+"""Checkpoints during a run, so that they are recent even if the source dies in a long run. What the task
+``sync_checkpoints`` does after a run is done here for the common case only, cheaply and often: groups that moved, on
+copies that are as the last round of the task left them, at places that the offset map tells exactly. Whatever needs a
+look into a log, or a judgement about a former copy, waits for the task.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""The bindings on a flow's topics and on their copies: which the flow made, what has to change, and changing it.
+"""ACL bindings on a flow's topics and their copies: which of them the flow created, planning changes, and applying
+them.
 
-The record of the bindings that a flow made is in ``srm-flow-state.<source>.internal``. It is written before bindings
+The record of the bindings that a flow created is in ``srm-flow-state.<source>.internal``. It is written before bindings
 are created and after they are deleted, so that a crash in between leaves a record without a binding, and never a
 binding without a record.
 """

@@ -1,7 +1,7 @@
-"""Schemas of the target's registry: what has to change there, and changing it.
+"""Schemas of the target's registry: planning changes, and applying them.
 
-To keep version and id, a subject is in mode IMPORT while its versions are registered, and then gets its own mode back.
-What mode that is, is written down before, so that the next plan restores it where a run ends in between.
+To keep version and id, a subject is in mode IMPORT while its versions are registered, and then its previous mode is
+restored. The previous mode is recorded first, so that the next plan restores it if the run is interrupted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 A = TypeVar("A", bound=Action)
 _IMPORT = "IMPORT"
-#: How registries answer that have no mode IMPORT (Karapace: 405), or do not let anybody set it (Confluent: 42205).
+#: Responses of registries that have no mode IMPORT (Karapace: 405), or do not permit setting it (Confluent: 42205).
 _NO_IMPORT = frozenset({404, 405, 422, 501})
 
 

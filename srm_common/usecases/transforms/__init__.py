@@ -1,1 +1,1 @@
-"""Transforms tried before they run: the newest records of a topic, before and after them, as text."""
+"""Previews of transforms: the newest records of a topic before and after them, as text."""

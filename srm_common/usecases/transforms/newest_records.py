@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Offsets of a partition that are read first; then twice as many each time, towards the start of the log.
 _FIRST_OFFSETS = 64
-#: Whoever is asked at the last moment still gets time to answer.
+#: A request just before the deadline still gets this long for its response.
 _LEAST_SECONDS = 0.5
 _MIB = 1 << 20
 

@@ -1,4 +1,4 @@
-"""What the transforms of a flow make of the newest records of its topics, before it counts. Nothing is written."""
+"""Applies the transforms of a flow to the newest records of its topics, as a preview. Nothing is written."""
 
 from __future__ import annotations
 

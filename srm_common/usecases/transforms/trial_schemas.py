@@ -1,6 +1,7 @@
 """Schemas of a preview: those that its transforms would register get ids that only the preview knows.
 
-A file of its own, since reading records takes Arrow, which commands and the API that show no preview do without.
+This is a separate file because reading records requires Arrow, which commands and API routes without a preview do not
+need.
 """
 
 from __future__ import annotations

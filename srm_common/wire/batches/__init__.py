@@ -1,1 +1,1 @@
-"""Record batches as they lie in a log: headers, checksums, codecs, their records one by one, and who may see them."""
+"""Record batches as stored in a log: headers, checksums, codecs, single records, and their visibility to consumers."""

@@ -2,7 +2,7 @@
 
 The marker of a transaction decides: what its producer wrote since its marker before is committed, or aborted. The list
 of aborted transactions that comes with an answer, which is all that Kafka's ``CompletedFetch`` goes by, counts only
-where the answer ends before the marker, and whoever believes it looks for the marker first (``unproved``): the list may
+where the answer ends before the marker, and a reader must look up the marker first (``unproved``): the list may
 lack transactions. A replica that catches up appends many of them at once, and ``ProducerStateManager.lastStableOffset``
 passes over all of the producer whose transaction is being written into the index of aborted ones. So the index claims
 that this one is the last before the next transaction of another producer, and responses that end before that one lack

@@ -16,7 +16,7 @@ partition of the topic, in the order of their commits, so that a reader sees a l
 replaces.
 
 A joined segment is written long after the chunks that it holds, and belongs where the last of them lay. Its key says
-where that was, so that whoever replaces it cannot take one for another:
+where that was, so that a replacement cannot be mistaken:
 
     key     version (one byte, 3) | topic | partition | upstream start (8 bytes) | place (8 bytes)
     value   downstream start (8 bytes) | generation (4 bytes) | 0 | size of the body | zlib: body of a value as above

@@ -1,4 +1,4 @@
-"""Of each run: the records that transforms could not take, and those of them in the dead letter topic."""
+"""For each run: the records that transforms could not handle, and how many of them are in the dead letter topic."""
 
 from __future__ import annotations
 
