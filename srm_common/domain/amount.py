@@ -9,11 +9,11 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """So many in ``parts`` partitions, or whatever is summed: ``least`` to ``known_most``, and in ``unknown`` of the
-    parts an unknown number besides.
+    """A sum over ``parts`` partitions or other parts: ``least`` to ``known_most``, plus an unknown number in
+    ``unknown`` of the parts.
 
-    A sum with an unknown part has no upper limit: ``most`` is None then, so that the known part is not taken for
-    the whole. The text says which of these it is, wherever it is shown.
+    A sum with an unknown part has no upper limit: ``most`` is None then, so that the known part is not mistaken for the
+    whole. The text always says which of these it is.
     """
 
     least: int = 0
@@ -86,7 +86,7 @@ class Amount:
         return ", ".join(words)
 
     def short(self) -> str:
-        """For a cell: "1,234", ">=1,234", "unknown"; the upper limit of what is a bound."""
+        """For a table cell: "1,234", ">=1,234", "unknown"; for a bound, its upper limit."""
         if self.unknown:
             return f">={self.least:,}" if self.least else "unknown"
         return f"{self.known_most:,}" if self.least == self.known_most else f"<={self.known_most:,}"
@@ -103,7 +103,7 @@ class Amount:
 
     @classmethod
     def from_json(cls, found: Any) -> Self:
-        """Read plain values. Raises ValueError, TypeError or KeyError for what is not an amount."""
+        """Read plain values. Raises ValueError, TypeError or KeyError if they are not an amount."""
         if not isinstance(found, Mapping):
             raise TypeError(f"{found!r} is not an amount")
         return cls(*(int(found[name]) for name in ("least", "known_most", "parts", "unknown")))

@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 
 class CopiedTo(NamedTuple):
-    """Where what the flow itself has committed of a partition ends, on both sides, both exclusive: the newest segment's
-    ends, when it was committed.
-
-    It tells a segment that lies behind the one before it from one behind a record of the map that was lost, and which
-    part of a copy was made again since offsets were moved back.
+    """Where the flow's committed records of a partition end, on both sides, exclusive: the ends of the newest segment
+    when it was committed. It distinguishes a segment that follows its predecessor from one that follows a lost record
+    of the map, and shows which part of a copy was copied again after offsets were moved back.
     """
 
     upstream_end: int

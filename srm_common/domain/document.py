@@ -30,5 +30,6 @@ def reading(document: Mapping[str, Any], what: str, version: int) -> Iterator[No
 
 
 def known_fields(kind: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Of ``document`` what the dataclass ``kind`` has a field for; the rest is of a newer minor version."""
+    """The entries of ``document`` for which the dataclass ``kind`` has a field; the rest is from a newer minor
+    version."""
     return {field.name: document[field.name] for field in fields(kind) if field.name in document}

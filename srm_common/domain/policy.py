@@ -15,7 +15,7 @@ HEARTBEATS = "heartbeats"
 
 @runtime_checkable
 class ReplicationPolicy(Protocol):
-    """The questions a policy answers; all of them are about strings."""
+    """The methods of a policy; all of them work on strings."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         """Name on the target of ``topic`` of cluster ``source_alias``."""

@@ -131,7 +131,7 @@ class AclBinding:
         return f"{self.permission} {self.right} on {self.topics}"
 
     def limits(self, allow: AclBinding) -> bool:
-        """Whether this DENY takes away something of what ``allow`` gives."""
+        """Whether this DENY limits anything that ``allow`` permits."""
         return (
             (EVERYONE in (self.principal, allow.principal) or self.principal == allow.principal)
             and self.topics.overlaps(allow.topics)
@@ -236,7 +236,7 @@ class _PatternMap:
         return self._found[pattern]
 
     def ahead(self, pattern: TopicPattern) -> tuple[TopicPattern, ...]:
-        """Where the copies of what ``pattern`` covers would be, had it any; none where names do not tell."""
+        """Where copies of the topics that ``pattern`` covers would be; none if names do not show it."""
         if not self._front:
             return ()
         mapped = replace(pattern, name=self._front + pattern.name)
@@ -300,7 +300,7 @@ def wanted_acls(
 
 @dataclass(frozen=True)
 class _Allow:
-    """An ALLOW of the source: what is left of it, in terms of the source, and the patterns on the target."""
+    """An ALLOW of the source: what remains of it, in terms of the source, and the patterns on the target."""
 
     origin: AclBinding
     carried: AclBinding
@@ -390,6 +390,6 @@ class _Rules:
 
 
 def _common_front(pairs: Iterable[tuple[str, str]]) -> str | None:
-    """What stands in front of each name on the target, None when it is not the same for all, or not just in front."""
+    """The prefix of every name on the target, None if it differs between names or is not simply a prefix."""
     fronts = {copy[: -len(topic)] if copy.endswith(topic) else None for topic, copy in pairs}
     return fronts.pop() if len(fronts) == 1 else None

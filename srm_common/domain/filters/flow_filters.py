@@ -104,7 +104,7 @@ class FilterLists:
         return FilterLists.of({**dict(self.lists), key: patterns})
 
     def over(self, flow: FlowSettings, origin: str) -> FlowFilters:
-        """What counts for ``flow``: these lists, which are from ``origin``, and the flow's own where there is none."""
+        """The lists in effect for ``flow``: these, which are from ``origin``, and the flow's own for the others."""
         return self.over_filters(FlowFilters.of(flow), origin)
 
     def over_filters(self, filters: FlowFilters, origin: str = "") -> FlowFilters:
@@ -239,7 +239,7 @@ class FilterEdit:
 
     @property
     def replaces(self) -> bool:
-        """Whether it can be made whatever the lists are now."""
+        """Whether the edit does not depend on the current lists."""
         return bool(self.put.lists or self.reset)
 
     def __bool__(self) -> bool:
@@ -318,17 +318,17 @@ class Chooser(Protocol):
 
 
 def topic_filter(flow: FlowSettings) -> Chooser:
-    """What the flow makes of the names of topics. Raises :class:`ConfigError`."""
+    """The flow's filter of topic names. Raises :class:`ConfigError`."""
     return _chooser("topic.filter.class", flow.topic_filter_class, "topics", flow.topics, flow.topics_exclude)
 
 
 def group_filter(flow: FlowSettings) -> Chooser:
-    """What the flow makes of the names of consumer groups. Raises :class:`ConfigError`."""
+    """The flow's filter of consumer group names. Raises :class:`ConfigError`."""
     return _chooser("group.filter.class", flow.group_filter_class, "groups", flow.groups, flow.groups_exclude)
 
 
 def property_filter(flow: FlowSettings) -> Chooser:
-    """What the flow makes of the names of topics' properties. Raises :class:`ConfigError`."""
+    """The flow's filter of topic property names. Raises :class:`ConfigError`."""
     key, own = "config.property.filter.class", flow.config_property_filter_class
     return _chooser(key, own, "config.properties", _ALL, flow.config_properties_exclude)
 

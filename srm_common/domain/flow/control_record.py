@@ -14,12 +14,10 @@ HANDOVER = "handover"
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """Who changed what, when, from what to what.
-
-    ``key`` is unique; ``kind`` says what the change is about (:data:`FILTERS`, :data:`SOURCE_OFFSETS`, ...).
-    ``who`` is None if unknown. ``before`` and ``after`` are what JSON can say, each kind has its own form.
-    ``origin``: where the change was made or found. ``based_on``: the key of the record whose ``after`` the author
-    looked at; used by kinds in which only the newest record counts.
+    """Who changed what, when, with the values before and after. ``key`` is unique; ``kind`` is the subject of the
+    change (:data:`FILTERS`, :data:`SOURCE_OFFSETS`, ...). ``who`` is None if unknown. ``before`` and ``after`` are JSON
+    values, in the form of their kind. ``origin``: where the change was made or found. ``based_on``: the key of the
+    record whose ``after`` the author looked at; used by kinds in which only the newest record counts.
     """
 
     key: str

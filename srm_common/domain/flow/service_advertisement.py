@@ -45,7 +45,7 @@ class Advertisement:
 
     @property
     def url(self) -> str:
-        """Of the service, without a slash at its end; what tells services apart."""
+        """The service's address, without a trailing slash; it identifies the service."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS.get(self.protocol) else f":{self.port}"
         return f"{self.protocol}://{host}{port}{self.root_path}"

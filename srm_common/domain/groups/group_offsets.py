@@ -192,8 +192,8 @@ def judge_application(
     """Judge each offset; nothing may be written while one of them has a problem.
 
     Args:
-        groups: those of the cluster, or a sentence where one cannot be looked at; absent: there is none, which is no
-            hindrance.
+        groups: those of the cluster, or a sentence if one cannot be queried; absent: it does not exist, which is
+            allowed.
         logs: those of the partitions, or a sentence; absent: there is no such partition.
         rewind: whether groups may be moved back.
     """
@@ -223,8 +223,8 @@ def _judged(wanted: GroupOffset, group: TargetGroup | str, log: LogRange | str |
 
 
 def compared(applied: AppliedOffset, group: TargetGroup | str, fault: str | None) -> AppliedOffset:
-    """``applied`` after the attempt: ``group`` as it was found afterwards, or why it could not be looked at; ``fault``
-    is what the cluster said to the attempt."""
+    """``applied`` after the attempt: ``group`` as found afterwards, or why it could not be queried; ``fault`` is the
+    cluster's error for the attempt."""
     if isinstance(group, str):
         return replace(applied, problem=f"cannot tell whether it was set: {fault or group}")
     after = group.offsets.get(TopicPartition(applied.wanted.topic, applied.wanted.partition))

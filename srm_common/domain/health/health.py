@@ -193,7 +193,7 @@ class FlowLine:
         return self.health.state in (HealthState.LOST_DATA, HealthState.FAILING, HealthState.STALLED)
 
     def to_json(self) -> dict[str, Any]:
-        """``lag`` is null where it is not known for certain; ``lag_bounds`` has what is known."""
+        """``lag`` is null if it is not known exactly; ``lag_bounds`` has what is known."""
         bounds = None if self.lag is None else self.lag.to_json()
         return {**asdict(self), "lag": None if self.lag is None else self.lag.most, "lag_bounds": bounds}
 

@@ -72,7 +72,7 @@ class StatusReport:
 
     @property
     def behind_seconds(self) -> float | None:
-        """How old the oldest record is that is not copied, 0 when all are; None where no source's log tells."""
+        """Age of the oldest record that is not copied, 0 if all are; None if it is unknown."""
         if self.lag.unknown:
             return None
         return max((row.behind_seconds for row in self.partitions if row.behind_seconds is not None), default=None)

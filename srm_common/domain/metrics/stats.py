@@ -79,7 +79,7 @@ def pooled(samples: Iterable[Sample | None]) -> Sample | None:
 
 
 def within(estimate: float | None, least: float | None, most: float | None) -> float | None:
-    """An estimate from a histogram, which tells the bucket only: never beyond what was measured."""
+    """An estimate from a histogram, which only has buckets; never beyond the measured minimum and maximum."""
     if estimate is None or least is None or most is None:
         return estimate
     return min(max(estimate, least), most)

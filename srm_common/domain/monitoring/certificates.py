@@ -35,7 +35,7 @@ class CertificateEnd:
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Self:
-        """Of ``astuple``, also by newer software, which may have more behind it. Raises TypeError."""
+        """From ``astuple``, even of a newer version with additional fields. Raises TypeError."""
         found = cls(*row[: len(fields(cls))])
         if not (isinstance(found.cluster, str) and isinstance(found.ends_ms, int | None)):
             raise TypeError(f"{row!r} does not report when a certificate expires")

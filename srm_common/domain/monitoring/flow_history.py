@@ -28,7 +28,8 @@ TOPICS_NAMED = 3
 
 
 def loss_message(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
-    """That of the first partition that stands still for it, else the first note about where the run continued."""
+    """That of the first partition that is stopped because of it, otherwise the first note about where the run
+    continued."""
     return next((text for text in (*partition_errors, *notes) if _SETTING in text), None)
 
 
@@ -198,9 +199,9 @@ NO_RUNS = FlowHistory()
 def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
     """The history with one more report.
 
-    One of the newest run replaces what that run had reported before. One that comes late, after a newer one, changes
-    nothing of how things stand; but what it lost is lost. However often a run is reported, and in whatever order, each
-    record that it lost or left out counts once.
+    One of the newest run replaces what that run had reported before. A late report, after a newer one, does not change
+    the current state, but its lost records count. However often and in whatever order a run is reported, each record
+    that it lost or left out counts once.
     """
     if history.reported_ms is not None and report.reported_ms < history.reported_ms:
         if report.run_id == history.run_id:
@@ -279,7 +280,7 @@ def _over_since(history: FlowHistory, report: RunReport) -> int | None:
 
 
 def _with_loss(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowHistory:
-    """``new``: what is not counted yet of the records that partitions have passed by."""
+    """``new``: records skipped by partitions that are not counted yet."""
     run = report.run
     if run is None:
         return replace(history, lost_now=0)

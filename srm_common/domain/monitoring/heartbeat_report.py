@@ -91,8 +91,8 @@ class CopiedHeartbeat:
 class HeartbeatReport:
     """The heartbeats that one flow has brought, those of its source first.
 
-    ``every_ms`` and ``silent_after_ms`` are the flow's own pace; the latter is None where no heartbeats are to be
-    expected. ``fault`` says why nothing could be looked at.
+    ``every_ms`` and ``silent_after_ms`` are the flow's own pace; the latter is None if no heartbeats are expected.
+    ``fault`` says why nothing could be queried.
     """
 
     flow: str
@@ -110,7 +110,7 @@ class HeartbeatReport:
 
     @property
     def age_ms(self) -> int | None:
-        """How old the newest heartbeat of the source is: whatever was written there before it has arrived."""
+        """Age of the source's newest heartbeat: everything written there before it has arrived."""
         newest = self.newest
         return None if newest is None or newest.beat is None else self.now_ms - newest.beat.timestamp_ms
 
@@ -133,7 +133,7 @@ class HeartbeatReport:
         )
 
     def sentence(self) -> str | None:
-        """How it stands, for people; None where there is nothing to say."""
+        """A sentence about a problem with heartbeats; None if there is none."""
         if self.fault is not None:
             return f"Heartbeats are not known: {self.fault}"
         newest, age = self.newest, self.age_ms

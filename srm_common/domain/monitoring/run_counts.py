@@ -42,7 +42,7 @@ class RunCounts:
         return bool(self.lost or self.skipped or self.dead_letters)
 
     def beyond(self, known: RunCounts) -> RunCounts:
-        """Without what is ``known`` of the same run already."""
+        """Without the counts of the same run that are already ``known``."""
         return replace(
             self,
             lost=max(0, self.lost - known.lost),
@@ -57,7 +57,7 @@ def counts_of(counted: tuple[RunCounts, ...], run_id: str) -> RunCounts | None:
 
 
 def uncounted(counted: tuple[RunCounts, ...], report: RunReport) -> RunCounts:
-    """What the report tells that was not counted yet. ``counted``: the oldest first."""
+    """The counts of the report that are not counted yet. ``counted``: the oldest first."""
     found, nothing = RunCounts.of(report), RunCounts(report.run_id, report.reported_ms)
     known = counts_of(counted, report.run_id)
     if known is None and len(counted) >= RUNS_COUNTED and report.reported_ms < counted[0].reported_ms:
@@ -66,7 +66,7 @@ def uncounted(counted: tuple[RunCounts, ...], report: RunReport) -> RunCounts:
 
 
 def with_report(counted: tuple[RunCounts, ...], report: RunReport) -> tuple[RunCounts, ...]:
-    """What was counted, and what the report tells besides; the oldest first, :data:`RUNS_COUNTED` at most."""
+    """What was counted, with the counts of the report added; the oldest first, at most :data:`RUNS_COUNTED`."""
     new = uncounted(counted, report)
     if not new.any:
         return counted

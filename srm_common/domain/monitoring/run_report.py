@@ -55,7 +55,7 @@ class TopicGroups:
 
     @classmethod
     def of_row(cls, row: Sequence[Any]) -> Self:
-        """Of ``astuple``, also by newer software, which may have more behind it. Raises TypeError."""
+        """From ``astuple``, even of a newer version with additional fields. Raises TypeError."""
         return cls(*row[: len(fields(cls))])
 
 
@@ -135,7 +135,7 @@ class RunReport:
 
     @property
     def has_figures(self) -> bool:
-        """Whether it tells how partitions stand; a run that could not begin does not."""
+        """Whether it has the state of partitions; a run that could not start does not."""
         return self.run is not None and (bool(self.run.partitions) or self.run.error is None)
 
     @property
@@ -231,7 +231,7 @@ class CheckpointRound:
     checkpointed: Collection[tuple[str, str]] = ()
 
     def topic_groups(self, before: Iterable[TopicGroups] | None) -> list[TopicGroups]:
-        """Each topic with a position, sorted; what this round does not tell is as in ``before``."""
+        """Each topic with a position, sorted; whatever this round lacks is as in ``before``."""
         known = {one.topic: one for one in before or ()}
         out = []
         for topic, groups in sorted(self.topics.items()):
@@ -244,7 +244,7 @@ class CheckpointRound:
         return out
 
     def samples(self, before: Iterable[GroupSample]) -> list[GroupSample]:
-        """Each group with a position; what this round does not tell is as in ``before``, the samples of the last."""
+        """Each group with a position; whatever this round lacks is as in ``before``, the samples of the last round."""
         missing: dict[str, list[Untranslated]] = defaultdict(list)
         for row in self.untranslated:
             missing[row.group].append(row)
@@ -301,7 +301,7 @@ def groups_from(record: Any) -> tuple[GroupSample, ...]:
 
 
 def topics_from(record: Any) -> tuple[TopicGroups, ...] | None:
-    """The topics in a record; None where there is no record, or one that does not tell of topics."""
+    """The topics in a record; None without a record, or if it has no topics."""
     try:
         return tuple(map(TopicGroups.of_row, record["topics"]))
     except (KeyError, TypeError, ValueError):

@@ -46,5 +46,5 @@ def waits_for_slot(task: str, pool: str) -> str:
 
 
 def waits_for_worker(task: str) -> str:
-    """For a task that was handed to the executor and has not begun."""
+    """For a task that was handed to the executor but has not started."""
     return f"task {task} waits for a worker"

@@ -226,7 +226,8 @@ def _equal_ends(copy: Sequence[SeenRecord], source: Sequence[SeenRecord]) -> int
 
 
 def _found(copy: Sequence[SeenRecord], source: Sequence[SeenRecord]) -> tuple[int, int] | None:
-    """Where at the source the copy's end lies: index of its last record there, and how many are equal up to it."""
+    """Where the copy's end is at the source: index of its last record there, and how many records are equal up to
+    it."""
     matches = list(_matches(copy, source))
     if not matches:
         return None

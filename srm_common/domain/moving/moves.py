@@ -158,7 +158,7 @@ class PositionReport:
 
     @classmethod
     def from_json(cls, row: list[Any]) -> Self:
-        """Read a row. Raises ValueError, TypeError or KeyError for what is none."""
+        """Read a row. Raises ValueError, TypeError or KeyError if it is invalid."""
         found = dict(zip(POSITION_COLUMNS, row, strict=True))
         return cls(**found | {"read_again": _read_again(found["read_again"])})
 
@@ -192,7 +192,7 @@ _SHOWN = 500
 
 
 def shown_positions(positions: Iterable[PositionReport]) -> list[dict[str, Any]]:
-    """The positions for people, with names; of many, those that they should look at first."""
+    """The positions for display, with names; of many, the most important ones."""
     first = sorted(positions, key=lambda one: (one.translated, not one.reason))
     return [
         dict(zip(POSITION_COLUMNS, one.to_json(), strict=True)) | {"read_again": _shown(one.read_again)}

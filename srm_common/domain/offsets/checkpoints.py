@@ -56,7 +56,7 @@ class Addition:
 
 
 def still_holds(last: Checkpoint, committed: int, added: Addition | None) -> bool:
-    """Whether a translation of ``committed`` would put the group where ``last`` does, so that it need not be made.
+    """Whether a translation of ``committed`` would give the same result as ``last``, so that it can be skipped.
 
     The group has not moved, and what was copied since lies behind its place on either side: a later part of the map
     changes nothing about what is before it, but for what is no record of the copy and lies between. A group that
@@ -123,7 +123,7 @@ def untranslated_from(record: Any) -> tuple[list[Untranslated], int]:
 
 
 def other_groups_from(record: Any) -> list[tuple[str, str]]:
-    """The groups (name, kind) in a record that are no consumer groups; none where it says nothing of them."""
+    """The groups (name, kind) in a record that are not consumer groups."""
     try:
         return [(str(name), str(kind)) for name, kind in record["other_groups"]]
     except (KeyError, TypeError, ValueError):
@@ -153,7 +153,7 @@ _TOLERANCE = 0.05
 
 
 class Part(StrEnum):
-    """A part of a round with an interval of its own. Offset syncs have none: they are written for what was copied."""
+    """A part of a round that has its own interval. Offset syncs have none: they are written for what was copied."""
 
     CHECKPOINTS = "checkpoints"
     GROUPS = "groups"
@@ -172,7 +172,7 @@ class CheckpointMemory:
     last_ms: Mapping[Part, int] = field(default_factory=dict)
 
     def due(self, flow: FlowSettings, now_ms: int, *, at_once: bool = False) -> frozenset[Part]:
-        """What a round at ``now_ms`` has to do; with ``at_once`` whatever is switched on."""
+        """What is due in a round at ``now_ms``; with ``at_once`` everything that is enabled."""
         checkpoints = flow.emit_checkpoints and (
             at_once or self._is_over(Part.CHECKPOINTS, flow.emit_checkpoints_interval_seconds, flow, now_ms)
         )

@@ -92,7 +92,7 @@ def looked_between(floor: Translated, downstream: Sequence[int]) -> Translated:
 
 
 def by_syncs(syncs: Sequence[OffsetSync], position: int, lowest: int, highest: int) -> Translated | None:
-    """MirrorMaker 2's rule for a part that it copied: a sync's own offset is exact, behind it one step is certain.
+    """MirrorMaker 2's rule for a part that it copied: a sync's own offset is exact, after it only one step is certain.
 
     Args:
         syncs: of one partition, as :func:`current_syncs` leaves them.

@@ -110,7 +110,7 @@ def refuse_parts_of_new_topics(
 ) -> list[OffsetEdit]:
     """Edits of a topic that was created again count only for all its partitions that have a position.
 
-    The others' positions belong to the former topic; taken for those of the new one, they would pass over records.
+    The others' positions belong to the former topic; used for the new one, they would skip records.
     """
     edits = list(edits)
     edited = {edit.place for edit in edits}
@@ -229,7 +229,7 @@ def _json_rows(text: str, name: str) -> Iterable[tuple[str, Any, Any, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class CopyEnd:
-    """What the target has of one partition: the end of its log, and how many visible records lie behind the map."""
+    """One partition on the target: the end of its log, and how many visible records follow the end of the map."""
 
     log_end: int
     records_behind_map: int
@@ -237,7 +237,7 @@ class CopyEnd:
 
 @dataclass(frozen=True, slots=True)
 class RepairAction:
-    """One partition. ``next_offset`` is what is to be committed, None where nothing can be proved."""
+    """One partition. ``next_offset`` is to be committed, None if nothing can be proved."""
 
     topic: str
     partition: int

@@ -54,7 +54,7 @@ class OffsetMap:
 
     @property
     def copied_to(self) -> int:
-        """The upstream offset behind everything that is copied, 0 where nothing is."""
+        """The upstream offset after everything that is copied, 0 if nothing is."""
         mapped = self.segments[-1].upstream_end if self.segments else 0
         return max(mapped, self.replicated_to or 0)
 
@@ -132,7 +132,7 @@ def not_copied(position: int, along: OffsetMap | None) -> int:
 
 
 def _in_copy(position: int, log: Log, translation: Translation, reasons: list[str]) -> int:
-    """The place in a partition that holds nothing but copies."""
+    """The resume point in a partition that contains only copies."""
     match translation:
         case Translated(offset, exact):
             if not exact:
@@ -167,7 +167,8 @@ def _unread_copies(position: int, along: OffsetMap | None) -> list[int]:
 def _unread_originals(
     position: int, log: Log, back: OffsetMap, along: OffsetMap | None, reasons: list[str]
 ) -> list[int]:
-    """Where records of this cluster's own begin that the group has not read: copied ones, and those left behind."""
+    """Where this cluster's own records begin that the group has not read: copied ones, and those that were left
+    behind."""
     copies = along.segments if along is not None else ()
     segments = back.segments
     out = []
@@ -214,7 +215,7 @@ def _uncovered(copies: Sequence[Segment], start: int, end: int) -> int:
 
 
 def _copies_read(position: int, offset: int, along: OffsetMap | None) -> int:
-    """At most so many copies at or behind ``offset`` were read on the other cluster, before ``position``."""
+    """Upper limit of the copies from ``offset`` on that were read on the other cluster, before ``position``."""
     if along is None:
         return 0
     total = 0
@@ -230,7 +231,8 @@ def _copies_read(position: int, offset: int, along: OffsetMap | None) -> int:
 
 
 def _originals_read(position: int, offset: int, back: OffsetMap | None) -> int:
-    """At most so many originals at or behind ``offset`` have copies before ``position``, which the group has read."""
+    """Upper limit of the originals from ``offset`` on that have copies before ``position``, which the group has
+    read."""
     if back is None:
         return 0
     total = 0
@@ -251,7 +253,7 @@ def _originals_read(position: int, offset: int, back: OffsetMap | None) -> int:
 
 
 def _from(segments: Sequence[Segment], index: int) -> Iterator[Segment]:
-    """One after the other: they may be decoded as they are looked at."""
+    """One after the other, since they may be decoded lazily."""
     return (segments[number] for number in range(index, len(segments)))
 
 

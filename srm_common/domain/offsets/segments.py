@@ -186,7 +186,7 @@ def in_a_row(segments: Iterable[Segment], copied_to: CopiedTo | None) -> list[Se
 
 
 def copied_before(copied_to: CopiedTo | None, upstream_start: int, downstream_start: int) -> CopiedTo | None:
-    """What a segment that begins there has to say of what was committed before it; None where that is not known."""
+    """What a segment that begins there must record about earlier commits; None if that is unknown."""
     if copied_to is None or copied_to.downstream_end <= downstream_start:
         return copied_to
     # The copy was cut. What is left of it was copied again only where offsets were moved back, too.
@@ -286,7 +286,8 @@ def _coarsened(runs: Sequence[OffsetSpan], limit: int) -> list[OffsetSpan]:
 
 
 def upstream_offsets(segment: Segment, first: int, last: int) -> tuple[int, int]:
-    """Upstream offsets, inclusive, that became these downstream: exact in dense runs, else those of the runs."""
+    """Upstream offsets, inclusive, that became these downstream: exact in dense runs, otherwise those of the whole
+    runs."""
     found: list[tuple[int, int]] = []
     for run in segment.runs:
         start, end = max(first, run.downstream), min(last + 1, run.downstream_end)

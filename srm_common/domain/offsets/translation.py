@@ -49,7 +49,7 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class NotReplicatedYet:
-    """The position is ``behind`` upstream offsets ahead of what is copied.
+    """The position is ``behind`` upstream offsets ahead of the copy.
 
     ``offset`` is the end of the copy; a group that resumes from it reads those records again, once they are
     copied.

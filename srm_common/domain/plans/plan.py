@@ -22,9 +22,9 @@ _LINES = 500
 class Plan:
     """Decisions on all topics of the source, and the actions that follow from them, in the order they are done.
 
-    ``notices`` are what a person should know and no action fixes. The cluster ids tell where it was made for; empty
-    where a cluster does not tell its id. ``restore`` is what was chosen for single topics whose copies are lost, by
-    upstream topic.
+    ``notices`` are facts that an operator should know and no action fixes. The cluster ids identify the clusters of the
+    plan; empty if a cluster does not return its id. ``restore`` is what was chosen for single topics whose copies are
+    lost, by upstream topic.
     """
 
     flow: FlowName
@@ -124,10 +124,9 @@ class PlanFile:
             ) from error
 
     def compare(self, now: Plan) -> PlanChanges:
-        """The printed plan beside the one that would be made now.
-
-        The file holds when what would be done now was printed, all of it. Less is fine: what is missing was done
-        meanwhile, as by an earlier application of the same file.
+        """The printed plan compared with the one that would be made now. The file is valid if it contains everything
+        that would be done now. It may contain more: the rest has been done since, for example by an earlier application
+        of the same file.
         """
         if self.flow != str(now.flow):
             return PlanChanges((f"the file is a plan of {self.flow}, not of {now.flow}",))

@@ -130,8 +130,8 @@ def make_plan(
 
 
 def _unseen(flow: FlowSettings, source: SourceView) -> Iterator[str]:
-    """A sentence about each topic that ``topics`` names and the source does not show: brokers leave out what the login
-    must not describe, so that nothing else would ever tell why it is not copied."""
+    """A sentence about each topic that ``topics`` names but the source does not show: brokers hide topics that the
+    principal may not describe, so nothing else would explain why it is not copied."""
     if flow.topic_filter_class is not None:
         return
     for name in flow.topics:

@@ -108,7 +108,7 @@ class CopyJob:
 
     @property
     def changes_records(self) -> bool:
-        """Whether batches have to be opened for what the flow does to records."""
+        """Whether the flow changes records, so that batches have to be opened."""
         return bool(self.transforms or self.statements or self.python_transform or self.provenance or self.id_mapping)
 
     @property
@@ -268,7 +268,7 @@ def cut_slots(
     minimum_slot_bytes: int = MINIMUM_SLOT_BYTES,
     recent_bytes: Mapping[TopicPartition, int] | None = None,
 ) -> tuple[tuple[CopyRange, ...], ...]:
-    """Share the non-empty ranges out, largest first, each to the slot that has least so far.
+    """Distribute the non-empty ranges, largest first, each to the slot with the least so far.
 
     No slot ends up with more than 4/3 of the least possible maximum (Graham's bound for this rule). The index
     of a slot in the result is its number. Raises :class:`ValueError` when ``tasks_max`` is below 1.

@@ -69,7 +69,7 @@ class LatencyHistogram:
 
     @property
     def sum_ms(self) -> float:
-        """All latencies added up, each taken for the middle of its bucket."""
+        """The sum of all latencies, each counted as the middle of its bucket."""
         return sum(_middle(bucket) * records for bucket, records in self.counts)
 
     def below(self, latency_ms: int) -> int:
@@ -115,7 +115,7 @@ class LatencyHistogram:
 
 
 def _cells(text: str) -> Iterator[tuple[int, int]]:
-    """Of one text, records by bucket, sorted. Raises ValueError when it is none."""
+    """Parse the text form: records by bucket, sorted. Raises ValueError if it is invalid."""
     bucket, *numbers = map(int, text.split(",")) if text else (0,)
     if bucket < 0:
         raise ValueError("a bucket is below 0")

@@ -153,8 +153,8 @@ class PartitionTrack:
             self.goal = end
 
     def fail(self, error: str, kind: str, now: float) -> None:
-        """Note an error. One that only the operator can fix is final for this run; others rest, then go
-        on."""
+        """Note an error. One that only the operator can fix is final for this run; after others the partition rests,
+        then continues."""
         self.error, self.error_kind = error, kind
         self.final = self.final or is_final(kind)
         self.rest_seconds = min(max(2 * self.rest_seconds, FIRST_REST_SECONDS), LONGEST_REST_SECONDS)

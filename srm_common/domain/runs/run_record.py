@@ -70,7 +70,7 @@ class RunState(StrEnum):
 
 
 class PartitionStanding:
-    """What follows from where a partition stands."""
+    """Values derived from a partition's position and end."""
 
     __slots__ = ()
     upstream_topic: str
@@ -95,19 +95,18 @@ class PartitionStanding:
 class PartitionRecord(PartitionStanding):
     """One partition in one run.
 
-    ``position`` is the next upstream offset to copy, everything before it is committed; ``end`` the last stable
-    offset at the source when the run looked last; ``lag`` their distance in offsets. Counts are of this run;
-    ``bytes`` as the batches lie in the source's log. Latencies are milliseconds from a batch's newest record to
-    the commit of its chunk, None when nothing was copied; ``latencies`` counts the records by them, None also in
-    records of earlier versions. ``error`` is None or one sentence, ``error_kind`` the name of its class in
-    :mod:`srm_common.errors`. ``records_total`` and ``bytes_total`` are sums over all runs, this one and its earlier
-    attempts included, since the flow's state has known the partition; None where that was not counted yet.
-    ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None where none
-    was, or it was not checked. ``copy_end`` is where the copy's log ended when the run looked last.
-    ``dropped_records`` are those that a transform has dropped, None where there were none.
-    ``skipped_records`` are those that a transform could not take and ``errors.tolerance = all`` left out, and
-    ``dead_letters`` how many of these are in the dead letter topic; None where there were none. Their totals count as
-    those of records do; None where no run could leave out any.
+    ``position`` is the next upstream offset to copy, everything before it is committed; ``end`` the last stable offset
+    at the source as last seen by the run; ``lag`` their distance in offsets. Counts are of this run; ``bytes`` as the
+    batches lie in the source's log. Latencies are milliseconds from a batch's newest record to the commit of its chunk,
+    None when nothing was copied; ``latencies`` counts the records by them, None also in records of earlier versions.
+    ``error`` is None or one sentence, ``error_kind`` the name of its class in :mod:`srm_common.errors`.
+    ``records_total`` and ``bytes_total`` are sums over all runs, this one and its earlier attempts included, since the
+    flow's state has known the partition; None where that was not counted yet. ``oldest_ms`` is the timestamp of the
+    first record that was not copied when the run was reported; None where none was, or it was not checked. ``copy_end``
+    is where the copy's log ended when the run looked last. ``dropped_records`` are those that a transform has dropped,
+    None where there were none. ``skipped_records`` are those that a transform could not take and ``errors.tolerance =
+    all`` left out, and ``dead_letters`` how many of these are in the dead letter topic; None where there were none.
+    Their totals count as those of records do; None where no run could leave out any.
     """
 
     upstream_topic: str
@@ -139,7 +138,7 @@ class PartitionRecord(PartitionStanding):
     dropped_records: int | None = None
 
     def cells(self, columns: Iterable[str]) -> list[Any]:
-        """What ``json.dumps`` takes, by column; the first are those of every record."""
+        """A value for ``json.dumps``, by column; the first columns are in every record."""
         cells = [getattr(self, column) for column in columns]
         if self.latencies is not None:
             cells[_LATENCIES] = self.latencies.text()
@@ -155,8 +154,8 @@ class PartitionRecord(PartitionStanding):
         return cls(**values)
 
     def carried(self) -> PartitionRecord:
-        """The partition in a run that did not look at it: where it stands and its totals, without the counts of the run
-        before."""
+        """The partition in a run that did not process it: its position and totals, without the counts of the earlier
+        run."""
         return PartitionRecord(
             upstream_topic=self.upstream_topic,
             downstream_topic=self.downstream_topic,

@@ -81,8 +81,8 @@ class MapSchema(SchemaAction):
 def plan_mapped(
     target: str, naming: SubjectNaming, source_view: RegistryView, target_view: RegistryView, *, own_level: bool = False
 ) -> list[Action]:
-    """What makes a registry that gives ids of its own have all schemas that the flow copies. Compatibility levels come
-    first, since it checks by them. What is soft-deleted at the source is registered when a record needs it.
+    """The actions by which a registry that assigns its own ids gets all schemas that the flow copies. Compatibility
+    levels come first, since it checks by them. What is soft-deleted at the source is registered when a record needs it.
 
     A registry may have changed a schema's text, as Karapace does with Protobuf: a caller with access to the registry
     leaves out actions for what is there.

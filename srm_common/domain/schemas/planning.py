@@ -94,7 +94,7 @@ class DeleteSchemaVersion(SchemaAction):
 
 @dataclass(frozen=True)
 class SetCompatibility(SchemaAction):
-    """Give a subject a compatibility level of its own, or the registry another one."""
+    """Set the compatibility level of a subject, or that of the registry."""
 
     kind: ClassVar[str] = "set_compatibility"
     word: ClassVar[str] = "alter"

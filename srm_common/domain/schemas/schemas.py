@@ -99,7 +99,7 @@ class SchemaVersion:
 
 
 def _resolved(context: str, subject: str) -> str:
-    """References without a context are about that of the schema that refers."""
+    """References without a context are to the context of the referring schema."""
     return subject if subject.startswith(_CONTEXT_PREFIX) else qualified(context, subject)
 
 
@@ -107,7 +107,7 @@ def _resolved(context: str, subject: str) -> str:
 class RegistryView:
     """What a registry holds. ``levels`` are the compatibility levels of subjects that have one of their own, and under
     an empty name that of the registry as a whole. ``contexts``: whether it has any; mode ``IMPORT`` is older than they
-    are, so that a registry without contexts is taken for one without that, too."""
+    are, so a registry without contexts counts as one without that mode."""
 
     schemas: Mapping[tuple[str, int], SchemaVersion] = field(default_factory=dict)
     levels: Mapping[str, str] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class SubjectNaming:
         return not self.from_target.isdisjoint(context_of(subject).split("."))
 
     def target_subject(self, subject: str) -> str:
-        """The name on the target; contexts of the source are kept behind the flow's."""
+        """The name on the target; contexts of the source are appended to the flow's."""
         inner = context_of(subject)
         return qualified(".".join(part for part in (self.context, inner) if part), plain_name(subject))
 

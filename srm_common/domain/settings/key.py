@@ -104,9 +104,9 @@ class Key:
 
     ``default`` is written as in a file; None means there is none. ``unit`` is the unit of a number. ``legacy`` are
     older names, read where the key itself is absent at the same level. ``also`` are further spellings at one level,
-    which go before the key itself there. ``note`` explains a key that is known from MirrorMaker 2 and accepted, but has
-    no effect here. Of these, ``matters`` says whether a user who sets it expects other data on the target or another
-    cost, and ``anyway`` are the values that ask for what happens here.
+    which take precedence over the key itself there. ``note`` explains a key that is known from MirrorMaker 2 and
+    accepted, but has no effect here. Of these, ``matters`` says whether a user who sets it expects other data on the
+    target or another cost, and ``anyway`` are the values that ask for what happens here.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Key:
 
     @property
     def is_family(self) -> bool:
-        """Whether the name ends in ``.*`` and stands for every key that begins like it."""
+        """Whether the name ends in ``.*`` and matches every key with that prefix."""
         return self.name.endswith(".*")
 
     def parse(self, text: str) -> Any:

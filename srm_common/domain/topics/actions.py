@@ -212,7 +212,7 @@ class AlterConfigs:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What became of one action: ``error`` is None or one sentence, ``note`` what is worth saying of a success."""
+    """The result of one action: ``error`` is None or one sentence, ``note`` a remark on a success."""
 
     action: Action
     error: str | None = None

@@ -50,7 +50,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Why a topic cannot be copied (now). ``ask`` are the aliases whose records would have to be known."""
+    """Why a topic cannot be copied (now). ``ask`` are the aliases whose records are needed to decide."""
 
     rule: Rule
     answer: Answer
@@ -222,7 +222,7 @@ class CopyGraph:
     # ---- searching
 
     def _search(self, start: Place, steps: Steps, *, backward: bool) -> dict[Place, _Reached]:
-        """Everything that can be reached, ``start`` first; what is sure before what is guessed, near before far."""
+        """Everything reachable from ``start``, itself first; certain before assumed, near before far."""
         found = {start: _Reached((start,))}
         queue = deque([start])
         later: deque[tuple[Place, _Reached]] = deque()

@@ -32,7 +32,7 @@ LOSSES = frozenset({TARGET_DELETED, TARGET_RECREATED})
 
 @dataclass(frozen=True)
 class TopicIds:
-    """Ids by topic name, as both clusters tell them now. Topics that do not exist are absent; an unknown id is ""."""
+    """Current ids by topic name, on both clusters. Topics that do not exist are absent; an unknown id is ""."""
 
     source: Mapping[str, str] = field(default_factory=dict)
     target: Mapping[str, str] = field(default_factory=dict)

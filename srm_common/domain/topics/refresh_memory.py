@@ -25,7 +25,7 @@ _TOLERANCE = 0.05
 
 
 class Job(StrEnum):
-    """A part of a refresh with a switch and an interval of its own."""
+    """A part of a refresh that has its own switch and interval."""
 
     TOPICS = "topics"
     CONFIGS = "configs"

@@ -128,7 +128,8 @@ def _not_taken(decision: TopicDecision, taken: dict[str, str]) -> TopicDecision:
 
 
 def _renamed(flow: FlowSettings, decision: TopicDecision, record: TopicRecord | None) -> TopicDecision | None:
-    """The refusal of a topic whose copy has another name under the policy it was made by; None when that is none."""
+    """The refusal of a topic whose copy was created under another policy with another name; None if that is not the
+    case."""
     if record is None or record.state is TopicState.CLAIMED:
         return None
     if record.downstream_topic == decision.remote_topic or flow.policy_switch == "force":
@@ -205,12 +206,12 @@ class CopiedTopics:
         }
 
     def name_of(self, topic: str, by_policy: str) -> str:
-        """The copy of ``topic``: a name belongs to the copy that was made under it, whatever the policy would call it
-        now; without a record what the policy calls it."""
+        """The copy of ``topic``: the recorded name if the copy exists, whatever the policy would call it now; without a
+        record, the policy's name."""
         return self.records[topic].downstream_topic if topic in self.records else by_policy
 
     def copied_in_runs(self, topic: str, copy: str) -> bool:
-        """Whether a run copies ``topic`` into ``copy``, as far as records tell."""
+        """Whether a run copies ``topic`` into ``copy``, according to the records."""
         found = self.records.get(topic)
         return found is not None and found.state in _COPIED_IN_RUNS and found.downstream_topic == copy
 

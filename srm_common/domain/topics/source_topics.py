@@ -65,13 +65,13 @@ class SourceTopics:
         return None if known is None else known.pins.get(partition)
 
     def position(self, topic: str, partition: int, committed: int | None) -> int | None:
-        """Where to read next: the pin where it still holds, else what was committed; None when neither is
+        """Where to read next: the pin if it is still valid, otherwise the committed offset; None if neither is
         known."""
         pin = self.pin(topic, partition)
         return pin.offset if pin is not None and pin.instead_of == committed else committed
 
     def with_ids(self, ids: Mapping[str, str | None]) -> SourceTopics:
-        """Remember these ids; an unknown one leaves what is remembered."""
+        """Remember these ids; an unknown id does not replace a known one."""
         topics = dict(self.topics)
         for topic, topic_id in ids.items():
             if topic_id is not None:

@@ -95,7 +95,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The topic cannot be believed. ``setting`` is what is wrong, ``command`` what fixes it."""
+    """The topic cannot be trusted. ``setting`` is the cause, ``command`` fixes it."""
 
     topic: StateTopic
     setting: str
@@ -259,7 +259,7 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
 
 
 def alter_command(topic: StateTopic, bootstrap_servers: str, settings: Mapping[str, str]) -> str:
-    """What an operator types to give ``topic`` these settings."""
+    """The command that gives ``topic`` these settings."""
     config = ",".join(f"{name}={value}" for name, value in settings.items())
     return (
         f"kafka-configs.sh --bootstrap-server {bootstrap_servers} --alter --entity-type topics "

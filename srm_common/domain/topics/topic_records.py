@@ -37,7 +37,7 @@ class TopicState(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ancestor:
-    """A topic whose records have come into another one. ``alias`` is what the cluster was called there."""
+    """A topic whose records were copied into another one. ``alias`` is the cluster's name there."""
 
     cluster_id: str
     alias: str
@@ -45,7 +45,7 @@ class Ancestor:
 
     @property
     def place(self) -> tuple[str, str]:
-        """Cluster id and topic: the same topic, whatever the cluster is called."""
+        """Cluster id and topic: the topic's identity, independent of the cluster's alias."""
         return self.cluster_id, self.topic
 
     def __str__(self) -> str:

@@ -76,14 +76,14 @@ class TargetAbilities:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What one setting of a remote topic should be; ``value`` None: no value of its own."""
+    """The desired value of one setting of a remote topic; ``value`` None: no topic-level value."""
 
     value: str | None
     reason: str
 
 
 def target_abilities(broker: Mapping[str, str | None], known: frozenset[str] | None) -> TargetAbilities:
-    """From the settings of a broker (none when it may not be asked) and of any topic (None when there is none)."""
+    """From the settings of a broker (none without permission) and of any topic (None if there is none)."""
     # Without a topic to look at, a broker's own settings tell; without those, the broker is taken to be a new one.
     told_by_broker = not broker or f"log.{BEFORE_MAX}" in broker
     two_limits = told_by_broker if known is None else BEFORE_MAX in known
@@ -92,7 +92,7 @@ def target_abilities(broker: Mapping[str, str | None], known: frozenset[str] | N
 
 
 def broker_defaults(broker: Mapping[str, str | None]) -> dict[str, str]:
-    """Values that topics without settings of their own get, from the settings of a broker."""
+    """Values of topics without topic-level settings, from the settings of a broker."""
     found = {
         "compression.type": broker.get("compression.type"),
         "max.message.bytes": broker.get("message.max.bytes"),
@@ -160,7 +160,7 @@ class SettingRules:
         return [key for key in keys if self._is_excluded(key)]
 
     def left_out(self, source: Mapping[str, TopicSetting]) -> list[str]:
-        """Settings the source topic has of its own which the target does not know or cannot have."""
+        """Topic-level settings of the source that the target does not know or cannot have."""
         return [
             key
             for key, setting in source.items()
@@ -226,7 +226,7 @@ class Drift:
                 self._defaults[key][setting.value] += 1
 
     def notices(self) -> list[str]:
-        """One sentence a setting, whatever the number of topics."""
+        """One sentence per setting, whatever the number of topics."""
         found = [
             f"sync.topic.configs.enabled is false, so {key} stays as it is on {_some(places)}: {FOLLOWED[key]}"
             for key, places in sorted(self._left.items())

@@ -99,13 +99,13 @@ def parse_chain(values: Mapping[str, str]) -> Chain:
 
 
 def makes_headers(written: str) -> bool:
-    """Whether a transform's class is one that gives headers to records; with its package or without."""
+    """Whether a transform's class adds headers to records; with or without its package."""
     simple = written.strip().removeprefix(TRANSFORMS_PACKAGE).partition("$")[0]
     return simple in (StepKind.INSERT_HEADER.value, HeaderFrom.__name__)
 
 
 def schema_formats(chain: Chain) -> list[FormatKind]:
-    """The formats of what steps look into, of those whose schemas are in a registry."""
+    """The formats that steps need, of those whose schemas are in a registry."""
     formats = [one for step in chain if step.fields for one in (step.fields.format, step.fields.key_format)]
     kinds = {one.kind for one in formats if one is not None}
     return [kind for kind in WITH_REGISTRY if kind in kinds]

@@ -166,7 +166,7 @@ def field_step(alias: str, name: str, values: Mapping[str, str]) -> FieldStep | 
 
 
 def class_of_fields(written: str) -> bool:
-    """Whether a transform's class is one of those that look into keys or values; with its package or without."""
+    """Whether a transform's class uses fields of keys or values; with or without its package."""
     return written.strip().removeprefix(TRANSFORMS_PACKAGE).partition("$")[0] in _PARSERS
 
 

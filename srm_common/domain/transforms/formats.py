@@ -41,7 +41,7 @@ class HeaderConverter(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ProtobufOptions:
-    """What ``ProtobufConverter`` can be told, with its defaults.
+    """Settings of ``ProtobufConverter``, with their defaults.
 
     Args:
         full_names: Connect's schemas have the full names of messages and enums (``enhanced.protobuf.schema.support``).
@@ -152,7 +152,7 @@ _SUBJECTS = "TopicNameStrategy"
 
 
 def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
-    """The format of one side, for a transform that looks into it.
+    """The format of one side, for a transform that uses its fields.
 
     Args:
         values: the flow's keys, those of the side's converter among them.

@@ -124,7 +124,7 @@ class CopyComparison:
         return 0 if run.foreign or first < run.downstream else min(run.downstream_end, now.end, self._log.end)
 
     def take_row(self, row: BatchRow) -> None:
-        """What :meth:`take` would make of each of its batches."""
+        """The findings of :meth:`take` for each of its batches."""
         now = self._open
         assert now is not None
         self.findings.bytes += row.size
@@ -180,7 +180,7 @@ class CopyComparison:
         self._unmapped.remember({batch.term: first})
 
     def _goes_on(self, now: _Open, end: int) -> bool:
-        """Whether a batch that reaches beyond its run fills the ones behind it, as merged batches with holes do."""
+        """Whether a batch that extends beyond its run fills the following ones, as merged batches with holes do."""
         at = now.segment.runs[now.run].downstream_end
         for run in now.segment.runs[now.run + 1 :]:
             if at >= end or run.downstream != at:
@@ -224,7 +224,7 @@ class CopyComparison:
     # ---- segments
 
     def _segment_at(self, offset: int) -> _Open | None:
-        """The segment in work when the log is at ``offset``; it may begin behind it."""
+        """The current segment when the log is at ``offset``; it may begin after it."""
         now = self._open
         while now is not None and offset >= now.end:
             self._close(now)
@@ -252,7 +252,7 @@ class CopyComparison:
         self._open = _Open(segment, segment.downstream_start, end, at=segment.runs[0].downstream)
 
     def _look_at_gap(self, following: Segment | None) -> None:
-        """What lies behind the segment before, up to the one that follows it."""
+        """Batches between the preceding segment and the next one."""
         before, traits = self._before, self._traits
         if before is None:
             return

@@ -112,7 +112,7 @@ class Difference:
         return f"{where}: {_SENTENCES[self.kind]}{told}"
 
     def shown(self) -> str:
-        """The sentence, with the key itself where it was asked for."""
+        """The sentence, with the key itself if requested."""
         if self.shown_key is None:
             return str(self)
         return f"{self}; key {self.shown_key.decode(errors='backslashreplace')!r}"

@@ -126,7 +126,7 @@ class OlderValues:
         self._tell_foreign()
 
     def _compare(self, record: LogRecord) -> MappedOffsets | None:
-        """One record, and where it lies; None where the map ends before."""
+        """One record, and its position; None if the map ends before it."""
         while self._now is not None and record.offset >= self._now.end:
             self._tell_foreign()
             self._now = next(self._mapped, None)
@@ -176,7 +176,7 @@ class OlderValues:
         self.different.add(difference.downstream_first)
 
     def _tell_foreign(self) -> None:
-        """What lies between two neighbours of the map is one difference."""
+        """Everything between two neighbouring segments of the map is one difference."""
         if self._foreign is not None:
             self._findings.add(self._foreign)
             self._foreign = None

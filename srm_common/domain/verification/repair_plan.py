@@ -25,8 +25,8 @@ _COPIED_AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RepairStep:
-    """Of one partition of the upstream ``topic``. From the upstream offset ``first`` on it would be copied again,
-    behind what is there; None where that does not help. ``command``: what does it, None where there is none."""
+    """Of one partition of the upstream ``topic``. It would be copied again from the upstream offset ``first``, after
+    the existing records; None if that does not help. ``command``: the command for it, None if there is none."""
 
     topic: str
     partition: int

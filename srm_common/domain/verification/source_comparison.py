@@ -332,7 +332,7 @@ class SourceComparison:
 
 
 def _more(side: Side, records: list[LogRecord], end: int) -> list[LogRecord]:
-    """What follows, some thousand records at most: to say what is missing, or too much."""
+    """The following records, a few thousand at most, to find out what is missing or additional."""
     found, size = list(records), sum(len(one.content) for one in records)
     while len(found) < _AHEAD and size < _AHEAD_BYTES and (more := side.left(end)):
         found += more
