@@ -146,9 +146,9 @@ def results_table(results: Iterable[PartitionVerified]) -> dict[str, Any]:
 def newest_result(
     before: PartitionVerified | None, now: PartitionVerified, *, against_map: bool = True
 ) -> PartitionVerified:
-    """Which of two results of one partition holds. A part without a difference says nothing of the rest: it takes the
-    place of another part only. What the source cannot tell (not ``against_map``), as it is gone or holds others, says
-    nothing at all."""
+    """Which of two results of one partition to keep. A sample without a difference proves nothing about the rest, so it
+    replaces only another sample. A comparison with a source (not ``against_map``) that is gone or has other records
+    proves nothing at all."""
     if before is None:
         return now
     if not against_map and now.verdict not in (Verdict.PROVED, Verdict.DIFFERENT):
@@ -169,7 +169,7 @@ def shortened(result: PartitionVerified) -> PartitionVerified:
 def summarized(
     flow: str, against: Against, started_ms: int, ended_ms: int | None, results: Iterable[PartitionVerified]
 ) -> VerificationSummary:
-    """What the results of all partitions come to."""
+    """The summary of the results of all partitions."""
     found = sorted(results, key=lambda one: (one.topic, one.partition))
     different = [one for one in found if one.verdict is Verdict.DIFFERENT]
     compared = [one.checked_ms for one in found if one.verdict in (Verdict.PROVED, Verdict.PARTLY)]
@@ -195,7 +195,7 @@ def differences_sentence(flow: str, different: list[PartitionVerified], partitio
 
 
 def outcome_sentence(flow: str, partitions: Sequence[PartitionVerified]) -> str:
-    """What the results of a verification come to."""
+    """The summary of a verification's results."""
     counts = verdicts(partitions)
     where = counted(len(partitions), "partition")
     if different := counts.get(Verdict.DIFFERENT, 0):

@@ -131,7 +131,7 @@ def share_out(parts: Iterable[VerificationPart], slots: int) -> list[Verificatio
 
 
 def joined_results(stretches: Sequence[PartitionVerified]) -> PartitionVerified:
-    """The result of a partition by those of its stretches, in their order."""
+    """The result of a partition from those of its stretches, in order."""
     first = stretches[0]
     findings, unread = Findings(), False
     for one in stretches:

@@ -20,7 +20,7 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class CopyTraits:
-    """What is known of the copy besides its log.
+    """Facts about the copy other than its log.
 
     ``compacted``: by its ``cleanup.policy``. ``recompressed``: its ``compression.type`` is not ``producer``.
     ``both_ways``: a flow in the other direction copies what is written to it (start position ``opposite``).
@@ -104,7 +104,7 @@ class UnmappedBatches:
             self._stray = stray
 
     def end_stray(self) -> None:
-        """What lies between two segments is one difference."""
+        """Everything between two segments is one difference."""
         if self._stray is not None:
             self._findings.add(self._stray)
             self._stray = None

@@ -103,7 +103,7 @@ class PartitionVerified:
 
     @property
     def verdict(self) -> Verdict:
-        """What it comes to."""
+        """The overall result."""
         found = self.findings
         if found.different:
             return Verdict.DIFFERENT
@@ -117,7 +117,7 @@ class PartitionVerified:
 
     @property
     def of_topic(self) -> bool:
-        """Whether the difference is that of the whole topic: its copy is gone, or another one."""
+        """Whether the difference concerns the whole topic: its copy is gone, or was replaced."""
         return self.first is not None and self.first.kind in (DifferenceKind.RECREATED, DifferenceKind.DELETED)
 
     @property

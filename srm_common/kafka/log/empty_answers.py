@@ -49,7 +49,7 @@ class Silence:
 
     @property
     def pause_seconds(self) -> float:
-        """How long to leave the partition alone before it is asked for again."""
+        """How long to wait before the partition is fetched again."""
         if self.answers <= _FREE_ANSWERS:
             return 0.0
         return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(self.answers - _FREE_ANSWERS, 10), _LONGEST_PAUSE_SECONDS))
@@ -114,7 +114,7 @@ class EmptyAnswers:
             silence.proved_to = max(silence.proved_to, seen)
 
     def given_up(self, silence: Silence) -> str | None:
-        """One sentence when the partition has brought nothing for too long. Never before its leader was asked."""
+        """A sentence if the partition has returned nothing for too long. Never before its leader was queried."""
         if silence.facts is None:
             return None
         now = time.monotonic()

@@ -129,7 +129,7 @@ class LogWindows(Closing):
         return found
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where reading can go to; a partition that does not tell is absent. Raises as :meth:`starts`."""
+        """Up to which offsets can be read; a partition without a response is absent. Raises as :meth:`starts`."""
         found, _ = self._link.end_offsets(partitions, committed=self._committed, timeout_seconds=self._timeout)
         return found
 

@@ -12,10 +12,8 @@ from srm_common.kafka.state.state_writer import WRITE_SECONDS, StateWriter
 
 
 class ClusterClients:
-    """One admin client of a cluster, made when it is first asked for, and one pool of links that its reader and its
-    writers share.
-
-    Threads may share them. :meth:`close` ends what was made; what is asked for afterwards is made again.
+    """One admin client of a cluster, created on first use, and one pool of links that its reader and writers share.
+    Threads may share them. :meth:`close` closes them; later use creates them again.
     """
 
     def __init__(self, cluster: ClusterSettings) -> None:

@@ -52,7 +52,7 @@ class ControlLog(Closing):
         self._topic.close()
 
     def records(self, kind: str | None = None) -> list[ControlRecord]:
-        """This flow's records, the oldest first; only those of ``kind`` where one is named."""
+        """This flow's records, the oldest first; with ``kind`` only those of that kind."""
         self.unreadable = []
         return [
             record

@@ -43,7 +43,7 @@ class _Flow:
 
 
 class FlowPositions:
-    """Reads over ``link``, which is of the flows' target, what was written since the last look and nothing twice."""
+    """Reads, over ``link`` to the flows' target, what was written since the last read, nothing twice."""
 
     def __init__(self, link: ClusterLink) -> None:
         self._link = link

@@ -14,10 +14,8 @@ from srm_common.wire.state.plain_records import NewRecord
 
 
 class FlowState(Closing):
-    """The store of one flow. Keys are those of :class:`srm_common.domain.flow.names.StateKey`; values what
-    JSON can say.
-
-    The last write of a key wins. A context manager; connections are made when they are needed.
+    """The store of one flow. Keys are those of :class:`srm_common.domain.flow.names.StateKey`; values are JSON. The
+    last write of a key wins. A context manager; connections are made when they are needed.
 
     Args:
         patience_seconds: for a run, whose topic exists: how long the target may take to answer. By default as long as

@@ -183,7 +183,7 @@ class SegmentLog:
         return found
 
     def _complete_partition(self, home: int) -> None:
-        """Read all of it: what the news replaced or dropped must not be taken from the older part."""
+        """Read all of it, since newer records may have replaced or deleted older ones."""
         self._complete.add(home)
         for place, found in self._read({}, {home: self._ends[home]}).segments.items():
             self._maps[place] = SegmentMap(found)

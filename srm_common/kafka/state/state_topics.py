@@ -44,7 +44,8 @@ _PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class StateTopics:
-    """The state topics of a flow as they are. ``notes`` say what was made, fixed or is not as asked."""
+    """The state topics of a flow as they exist. ``notes`` say what was created, fixed, or differs from the
+    configuration."""
 
     offsets_topic: str
     offsets_partitions: int

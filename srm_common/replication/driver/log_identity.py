@@ -21,7 +21,7 @@ EpochEnds = tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, st
 
 
 class EpochSource(Protocol):
-    """What is asked of the source cluster."""
+    """The requests to the source cluster."""
 
     def leader_epoch(self, place: TopicPartition) -> int: ...
 
@@ -58,7 +58,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class EpochAnswer:
-    """What the source says of a position's epoch; ``end`` is None where nothing was asked, or nothing can be said."""
+    """The source's response about a position's epoch; ``end`` is None if it was not queried, or cannot answer."""
 
     end: EpochEnd | None = None
     compacted: bool = True
@@ -97,7 +97,7 @@ class LogIdentity:
         self._asked: dict[TopicPartition, tuple[Position, int]] = {}
 
     def is_due(self, place: TopicPartition, position: Position) -> bool:
-        """Whether the source must be asked whether the log still has what was read before the position."""
+        """Whether to ask the source if its log still has the records before the position."""
         if position.epoch < 0:
             return False
         leading = self._source.leader_epoch(place)

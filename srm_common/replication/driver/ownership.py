@@ -111,7 +111,7 @@ class Ownership:
         return tuple(identity for _, identity in sorted(self._identities.items()))
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where logs of the target end; a partition that does not tell is left out."""
+        """End offsets of logs on the target; a partition without a response is left out."""
         wanted = list(partitions)
 
         async def ask() -> dict[TopicPartition, int]:
@@ -213,7 +213,7 @@ class Ownership:
         )
 
     async def _listed(self, deadline: float) -> set[str]:
-        """Slot ids of the flow that the coordinators know (KIP-664; brokers before 3.0 cannot tell)."""
+        """Slot ids of the flow that the coordinators know (KIP-664; not available from brokers before 3.0)."""
         if not self._link.offers(ApiKey.LIST_TRANSACTIONS):
             return set()
         while True:

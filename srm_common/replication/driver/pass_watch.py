@@ -21,9 +21,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class PassWatch:
-    """Tells ``report`` about once a second how many offsets of each range are on the target, by upstream partition.
-
-    A context manager around one pass; asks from a thread of its own, over connections of its own.
+    """Calls ``report`` about once a second with the number of offsets of each range that are on the target, by upstream
+    partition. A context manager around one pass; it queries from its own thread, over its own connections.
     """
 
     def __init__(

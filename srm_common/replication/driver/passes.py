@@ -58,7 +58,7 @@ class Owner(Protocol):
 
 
 class PassOutcome(Enum):
-    """What one pass came to."""
+    """The outcome of one pass."""
 
     COPIED = auto()
     IDLE = auto()
@@ -257,7 +257,7 @@ class Passes:
         track.final = True
 
     def _listed(self) -> list[PartitionTrack]:
-        """The partitions that may be copied now and whose log's end the source tells."""
+        """The partitions that may be copied now and whose end offset the source returns."""
         now = self.clock()
         asked = [
             track
@@ -357,7 +357,7 @@ class Passes:
         return PassOutcome.UNCERTAIN
 
     def _refence(self) -> None:
-        """Refuse whatever may still be writing, then read what is committed."""
+        """Fence whatever may still be writing, then read the committed offsets."""
         if self.owner is not None:
             self.owner.refence()
             self._identities = [*self.owner.identities]

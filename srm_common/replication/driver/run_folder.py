@@ -63,7 +63,7 @@ def _locked_folder() -> tuple[Path, int]:
 
 
 def _lock(folder: Path) -> int:
-    """The kernel takes it back when the process ends, in whatever way. Raises OSError where another one has it."""
+    """The kernel releases it when the process ends, however it ends. Raises OSError if another process holds it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -40,7 +40,7 @@ class Committed(NamedTuple):
 
 @dataclass
 class StartingPoints:
-    """Positions of partitions, and what the flow must remember about them.
+    """Positions of partitions, and what the flow must store about them.
 
     Args:
         source: the source cluster.
@@ -248,10 +248,9 @@ class StartingPoints:
         return chosen is None or chosen.where == _EARLIEST.kind.value or track.partition >= chosen.partitions
 
     def _rule(self, track: PartitionTrack) -> tuple[StartPosition, str]:
-        """Where a partition without progress starts, and why.
-
-        What was chosen for its topic stands; for anything but ``earliest`` it was carried out by a pin then, so
-        where there is none it could not be (no leader, an impossible offset), and the rules of today count.
+        """Where a partition without progress starts, and why. The choice made for its topic is kept. For anything but
+        ``earliest`` the choice was carried out with a pin; if there is none, it could not be carried out (no leader, an
+        impossible offset), and the current rules apply.
         """
         if self._begins_at_start(track):
             return _EARLIEST, "settled"

@@ -53,7 +53,7 @@ class Proofs:
         self._told: set[tuple[TopicPartition, int]] = set()
 
     def missing(self, portions: Sequence[Portion]) -> bool:
-        """Whether markers of these have to be looked for."""
+        """Whether markers of these portions still have to be found."""
         return any(portion.unproved for portion in portions)
 
     async def find(self, portions: Sequence[Portion], node: int) -> dict[TopicPartition, SrmError]:
@@ -155,7 +155,7 @@ class Answers:
         self._generation = 0
 
     def discard(self) -> None:
-        """Ranges start over from earlier offsets: what is asked about them now says nothing of those."""
+        """Ranges restart from earlier offsets, to which pending responses do not apply."""
         self._generation += 1
 
     def read(self, answer: fetch.FetchAnswer, states: Sequence[RangeState], node: int) -> list[Portion]:
@@ -274,7 +274,7 @@ class Answers:
             )
 
     def _ask_leader(self, state: RangeState, node: int) -> bool:
-        """Whether the answer was one of a replica, or of a former leader: the leader is asked next."""
+        """Whether the response was from a replica, or a former leader; if so, the leader is queried next."""
         failed = self._replicas.failed(state.upstream)
         if not failed and node == self._source.leader(*state.upstream):
             return False
@@ -282,7 +282,7 @@ class Answers:
         return True
 
     def _doubt(self, state: RangeState, node: int, answer: str) -> None:
-        """The position seems not to be in the log any more: ask the leader, and let the range wait for that."""
+        """The position seems to be outside the log: query the leader, and let the range wait for its response."""
         if self._ask_leader(state, node):
             return
         state.fetching = True

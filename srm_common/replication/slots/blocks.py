@@ -33,7 +33,7 @@ class Portion:
 
     @property
     def stale(self) -> bool:
-        """Whether the range was told to read again from before it."""
+        """Whether the range restarts from an offset before it."""
         return self.reading != self.state.reading
 
 
@@ -125,7 +125,7 @@ class Turn:
         self._dead_letters += dead_letters
 
     def _pass_skipped(self, share: Share) -> None:
-        """What was left out lies before the share's end: the chunk that passes it has its dead letters."""
+        """Left out records are before the share's end, so the chunk that advances past them has their dead letters."""
         share.dropped_records += self._dropped
         share.skipped_records += self._skipped
         share.dead_letters += self._dead_letters

@@ -127,8 +127,8 @@ class Chunk:
             self.opened_at = time.monotonic()
 
     def _by_leader(self, turns: Sequence[Turn]) -> dict[int, list[Turn]]:
-        """Turns by the leader of their partitions. It is asked for once a block: a leader that moves meanwhile refuses,
-        and the chunk is started over."""
+        """Turns by the leader of their partitions. The leader is looked up once per block: if it moves in the meantime,
+        the former one refuses, and the chunk restarts."""
         by_leader: dict[int, list[Turn]] = {}
         leaderless = []
         for turn in turns:

@@ -95,7 +95,7 @@ class Fetching:
         self._look = True
 
     def discard(self) -> None:
-        """Forget what was fetched: the chunk is started over from earlier offsets."""
+        """Discard what was fetched: the chunk restarts from earlier offsets."""
         self._generation += 1
         self._look = True
         self._answers.discard()
@@ -125,7 +125,7 @@ class Fetching:
                     self._send(node, states, lease)
 
     def _wanted(self, now: float) -> dict[int, list[RangeState]]:
-        """The ranges to ask for, by broker. To look at thousands of them at each wake-up would cost more than to copy
+        """The ranges to fetch, by broker. Checking thousands of them at each wake-up would cost more than copying
         them."""
         self._look = False
         wanted: dict[int, list[RangeState]] = {}

@@ -184,7 +184,7 @@ async def _segments(target: ClusterLink, job: CopyJob, state: Copied, start: int
 
 
 async def _hold_all_behind(target: ClusterLink, state: Copied, start: int, segments: Iterable[Segment]) -> bool:
-    """Whether ``segments`` are about all that lies in the copy from ``start`` on. A marker would be a gap."""
+    """Whether ``segments`` cover everything in the copy from ``start`` on. A marker would be a gap."""
     at = start
     for segment in sorted(segments, key=lambda one: one.downstream_start):
         if segment.downstream_start != at:

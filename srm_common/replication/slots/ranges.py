@@ -208,7 +208,7 @@ class RangeState:
         self.waits_for = ""
 
     def read_again(self, offset: int, schemas: str, until: float) -> None:
-        """Forget what was fetched from ``offset`` on, until there are news of schemas that it needs.
+        """Discard what was fetched from ``offset`` on, until the schemas that it needs have arrived.
 
         Args:
             schemas: which, for sentences.
@@ -228,7 +228,7 @@ class RangeState:
             self.waits_for = ""
 
     def stop_at(self, offset: int, error: SrmError) -> None:
-        """Copy up to ``offset`` only: what lies there cannot be copied."""
+        """Copy only up to ``offset``: the record there cannot be copied."""
         self.tailing = False
         self.end = max(min(self.end, offset), self.committed)
         self.fetched = min(self.fetched, self.end)
@@ -242,7 +242,7 @@ class RangeState:
         return batch in self._refused_before
 
     def give_up(self, error: SrmError) -> None:
-        """Nothing beyond what was fetched so far is copied in this pass."""
+        """Copy nothing beyond what was fetched so far in this pass."""
         self.stop_at(self.fetched, error)
 
     def reads(self) -> None:

@@ -96,7 +96,7 @@ class _Request:
 
 
 class Sending:
-    """The requests of one chunk after the other; what was learnt about the links stays."""
+    """The requests of one chunk after another; what was measured of the links is kept."""
 
     def __init__(self, job: CopyJob, target: ClusterLink, producer: Producer, signal: Signal) -> None:
         self._job = job
@@ -196,7 +196,7 @@ class Sending:
         connection.send_request(frame, reply=request)
 
     def _settle(self, request: _Request) -> bool:
-        """Nothing more comes of it. False when it belongs to a chunk that was given up meanwhile."""
+        """The request is done. False if it belongs to a chunk that was abandoned in the meantime."""
         if request.block is not None:
             request.block.settle()
         if request.epoch != self._epoch:
@@ -353,7 +353,7 @@ class Sending:
         return not self._under_way and not self._lost
 
     def abandon(self) -> None:
-        """Forget what is under way; connections with unanswered requests are closed, so that no late bytes follow."""
+        """Abandon requests in flight; connections with unanswered requests are closed, so that no late bytes follow."""
         now = time.monotonic()
         for leader, route in self._routes.items():
             if route.requests:

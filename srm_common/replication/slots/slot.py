@@ -170,7 +170,7 @@ class _Slot:
             self._notes.append(note)
 
     def _waits_for(self) -> str:
-        """For the watch: who has failed, what is under way, and which ranges are behind."""
+        """For the watch: failed ranges, requests in flight, and ranges that are behind."""
         failing = [state for state in self._states if state.failing]
         behind = sum(state.behind for state in self._states if not state.settled)
         if not (failing or behind or (self._chunk is not None and self._chunk.open)):
@@ -350,7 +350,7 @@ class _Slot:
         fetching.look_again()
 
     def _discard(self, fetching: Fetching) -> None:
-        """Forget what was fetched and is in no chunk."""
+        """Discard what was fetched and is in no chunk."""
         if self._rest is not None:
             self._rest.finish_taking()
             self._rest = None

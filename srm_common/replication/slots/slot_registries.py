@@ -55,7 +55,7 @@ class _Answer(NamedTuple):
 
 @dataclass(eq=False)
 class _Worker:
-    """A thread with registries of its own. One that hangs is left to itself."""
+    """A thread with its own registries. A hanging thread is abandoned."""
 
     questions: queue.SimpleQueue[tuple[Hashable, Callable[[Registries], Any]] | None] = field(
         default_factory=queue.SimpleQueue
@@ -102,7 +102,7 @@ class SlotRegistries:
         return self._ask(("schema", number), f"schema id {number}", lambda there: there.schemas.schema(number))
 
     def subject(self, number: int) -> str | None:
-        """A subject that has the schema with this id, for sentences; None where the registry does not tell."""
+        """A subject that has the schema with this id, for messages; None if the registry does not return one."""
         return self._ask(("subject", number), f"schema id {number}", lambda there: there.schemas.subject(number))
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:

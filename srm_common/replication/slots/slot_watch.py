@@ -16,11 +16,11 @@ _EVERY_SECONDS = 30.0
 
 
 class Stuck(Exception):
-    """Nothing came for longer than all other limits allow; the text says what was waited for."""
+    """No response arrived for longer than all other limits allow; the text says what the slot was waiting for."""
 
 
 def quiet_seconds(job: CopyJob) -> float:
-    """For how long a slot may hear nothing at all: longer than each of its own limits lasts."""
+    """How long a slot may receive nothing at all: longer than each of its own limits."""
     return job.retry_timeout_seconds + (3 * job.request_timeout_ms + job.transaction_timeout_ms) / 1000
 
 

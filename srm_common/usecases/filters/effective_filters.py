@@ -48,7 +48,7 @@ class EffectiveFilters:
 
 
 def effective_filters(clusters: FlowSettings | FlowClusters, found: EditedLists | None) -> EffectiveFilters:
-    """What counts for a flow, whose lists are those of the properties file.
+    """The lists in effect for a flow, whose own lists are those of the properties file.
 
     Args:
         found: what the Airflow variable holds; None where there is no Airflow to ask.

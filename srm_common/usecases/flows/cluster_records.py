@@ -68,7 +68,7 @@ class FlowTopics:
 
     @classmethod
     def decided(cls, clusters: FlowClusters, pool: ThreadPoolExecutor) -> FlowTopics:
-        """The same, with the decisions; other clusters of the file are asked where one cannot be made without."""
+        """The same, with the decisions; other clusters of the file are queried if a decision depends on them."""
         found = cls.fetch(clusters, pool)
         decisions, knowledge = decide(clusters.flow, found.source.partitions, found.knowledge)
         return replace(found, decisions=decisions, knowledge=knowledge)
@@ -96,7 +96,7 @@ class FlowTopics:
 
 
 def decide(flow: FlowSettings, topics: Collection[str], knowledge: Knowledge) -> tuple[list[TopicDecision], Knowledge]:
-    """The decision on every topic; other clusters of the file are asked where one cannot be made without."""
+    """The decision on every topic; other clusters of the file are queried if a decision depends on them."""
     decisions = select_topics(flow, topics, knowledge)
     while asked := {alias for decision in decisions for alias in decision.ask}:
         knowledge = with_clusters(flow, knowledge, asked)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class OpenCluster(Closing):
-    """What it gives out shares one admin client, which is made by its first use, and one pool of links: these take
-    connections from it and give them back. A context manager.
+    """Its clients share one admin client, created on first use, and one pool of links, from which they take connections
+    and to which they return them. A context manager.
 
     Responses of a cluster are not cached: another request gets a new response.
 
@@ -98,7 +98,8 @@ class OpenCluster(Closing):
         return SchemaRegistry(self.settings, timeout_seconds=seconds)
 
     def groups(self, timeout_seconds: float | None = None) -> GroupReader:
-        """Consumer groups and what they have committed; a request may take as long as the flow's small ones may."""
+        """Consumer groups and their committed offsets; a request may take as long as the flow's other small
+        requests."""
         seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
         return GroupReader(self.settings, timeout_seconds=seconds, pool=self.links)
 

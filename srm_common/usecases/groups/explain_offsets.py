@@ -105,14 +105,14 @@ class ExplainedOffset:
 
 @dataclass(frozen=True)
 class ExplainedOffsets:
-    """``rows`` by group, topic and partition; ``notes`` say what is not known."""
+    """``rows`` by group, topic and partition; ``notes`` name what is unknown."""
 
     rows: tuple[ExplainedOffset, ...]
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, exported: Iterable[ExportedOffset], *notes: str) -> Self:
-        """What the checkpoints alone tell."""
+        """The rows that follow from the checkpoints alone."""
         return cls(tuple(_sorted(_of_checkpoints(exported).values())), notes)
 
 
@@ -270,7 +270,7 @@ class GroupPosition:
 
 @dataclass(frozen=True)
 class GroupPositions:
-    """``notes`` say what holds for the whole group, and what is not known."""
+    """``notes`` are about whole groups, and about what is unknown."""
 
     rows: tuple[GroupPosition, ...]
     notes: tuple[str, ...] = ()

@@ -74,7 +74,7 @@ def handover_positions(
 
 
 class _Ends:
-    """What lies at the ends of some partitions' logs."""
+    """Records at the ends of some partitions' logs."""
 
     def __init__(self, source: StateReader, target: StateReader, view: SourceView, compared: int) -> None:
         self._source, self._target, self._view, self._compared = source, target, view, compared
@@ -123,7 +123,7 @@ class _Ends:
             self._near[TopicPartition(topic.upstream, number)] = (*earlier, *map(_seen, records)), read
 
     def judged(self, topic: CopiedTopic, number: int, compacted: bool) -> HandoverPosition:
-        """One of the partitions that were read. Looks further where the end is not near what is stored."""
+        """One of the partitions that were read. Reads further if the end is not near the stored offset."""
         place = TopicPartition(topic.upstream, number)
         stored, source, copy = self._stored.get(place), self._source_logs[place], self._copies[place]
         end = copy if isinstance(copy, str) else CopyEnd(copy[0], copy[1].records)

@@ -18,8 +18,8 @@ _UPSTREAM_SECONDS = 10.0
 
 
 def heartbeat_report(flow: FlowSettings | FlowClusters, *, by_hop: bool = False) -> HeartbeatReport:
-    """The newest heartbeat in each heartbeats topic that the flow has copied; asks the target only, and says in the
-    report where that does not let us look.
+    """The newest heartbeat in each heartbeats topic that the flow has copied; queries only the target, and reports
+    topics that it may not read.
 
     Args:
         by_hop: with what :func:`heartbeats_by_hop` asks of the clusters between.
@@ -34,8 +34,8 @@ def heartbeat_report(flow: FlowSettings | FlowClusters, *, by_hop: bool = False)
 
 
 def heartbeats_by_hop(flow: FlowSettings | FlowClusters) -> HeartbeatReport:
-    """The same, with how long each heartbeat took for each of its hops: asks the clusters between, as far as the
-    configuration has them; what one of them cannot tell is a fault of its hop.
+    """The same, with the latency of each hop: queries the clusters in between, if the configuration has them; if one
+    cannot answer, its hop has a fault.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.

@@ -33,7 +33,7 @@ _CLOSING_SECONDS = 2.0
 
 
 class TargetPositions(Closing):
-    """Positions of flows into one target, over a connection of its own. Belongs to one thread."""
+    """Positions of flows into one target, read over its own connection. Belongs to one thread."""
 
     def __init__(self, target: OpenCluster, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._patience = patience_seconds
@@ -216,9 +216,8 @@ class LagWatch:
             yield flows
 
     def _due(self, side: str, cluster: ClusterSettings, asked: float) -> dict[FlowName, _Wanted]:
-        """The flows to ask the cluster about, when it is time for that; none when they are not in use any more, and
-        then the thread ends. A target is asked at once about a flow that it was not asked about before, a source only
-        when something newer is known of its flows."""
+        """The flows to query, when they are due; none when they are no longer in use, which ends the thread. A target
+        is queried at once for a new flow, a source only when its flows have newer data."""
         with self._changed:
             while True:
                 now = self._clock()

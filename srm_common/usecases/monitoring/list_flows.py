@@ -63,7 +63,7 @@ def observe_status(
     scheduled: ScheduledFlow | None = None,
     schedule_fault: str | None = None,
 ) -> Observation:
-    """What the clusters alone tell, which know of the newest run only."""
+    """A flow as known from the clusters alone, which have only the newest run."""
     report = as_report(flow, found)
     history = None if report is None else fold(NO_RUNS, report)
     seen = observe(flow.name, history, flow, scheduled, found.now_ms, schedule_fault=schedule_fault)
@@ -151,7 +151,7 @@ def list_flows(
 
 
 def known_flows(configuration: Configuration, store: MetricsStore) -> list[FlowSettings]:
-    """The enabled flows that the history knows; none where it cannot be read, which :func:`list_flows` tells."""
+    """The enabled flows in the history; none if it cannot be read, which :func:`list_flows` reports."""
     enabled = {str(flow.name): flow for flow in configuration.enabled_flows}
     try:
         return [enabled[row.flow] for row in store.flows(list(enabled))]

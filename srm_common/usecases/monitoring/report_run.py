@@ -42,10 +42,8 @@ def make_report(
     warnings: Sequence[str] = (),
     filters: EffectiveFilters | None = None,
 ) -> RunReport:
-    """What the flow's state says of the run ``run_id``, whose copying has ended one way or the other.
-
-    Both clusters are asked again: the lag is what is not copied at this moment, also when the run could not copy, and
-    not what the run saw at its last look.
+    """The report of the run ``run_id``, which has ended, from the flow's state. Both clusters are queried again: the
+    lag is that of this moment, even if the run could not copy, not that at the run's last listing.
 
     Args:
         unable: the sentence by which the run could not even begin to copy.
@@ -122,7 +120,7 @@ def _made(
 def _with_uncompared(
     summary: VerificationSummary, results: Mapping[TopicPartition, PartitionVerified], record: RunRecord | None
 ) -> VerificationSummary:
-    """What verifications have come to, beside what the run says that the flow copies."""
+    """The results of verifications, with the copied partitions of the run that were never compared."""
     if record is None:
         return summary
     copied = {TopicPartition(one.upstream_topic, one.partition): _copied_to(one) for one in record.partitions}
@@ -149,7 +147,7 @@ def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
 
 
 def unreachable_report(flow: str, run_id: str, reason: str, clock: Callable[[], float] = time.time) -> RunReport:
-    """Of a run whose target does not respond, so nothing is known but that. ``clock`` gives epoch seconds."""
+    """The report of a run whose target does not respond, which is all that is known. ``clock`` gives epoch seconds."""
     return RunReport(flow, run_id, int(clock() * 1000), None, fault=reason)
 
 
@@ -205,7 +203,8 @@ def _not_kept(report: RunReport, error: SrmError) -> str:
 
 
 def measure_clocks(clusters: FlowClusters) -> ClockSkew:
-    """Both clusters' clocks against this host's, as far as they can be asked; both are asked at the same time."""
+    """Both clusters' clocks compared with this host's, as far as they can be queried; both are queried at the same
+    time."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="srm-clock") as pool:
         asked = pool.submit(clock_offset, clusters.source.settings, clusters.source.links)
         target = clock_offset(clusters.target.settings, clusters.target.links)

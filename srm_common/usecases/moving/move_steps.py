@@ -349,7 +349,7 @@ class MoveSteps:
         return [f"offsets that the last run, {ago} ago, left uncopied: {left}; what arrived since is unknown"]
 
     def _moved_since(self) -> list[str]:
-        """Whether the source stands as it did when positions were translated."""
+        """What has changed at the source since positions were translated."""
         positions = move_positions(self.clusters, self.request.groups, source_answers=True)
         before = {(one.group, one.from_topic, one.partition): one.upstream for one in self.report.positions}
         moved = [

@@ -80,7 +80,8 @@ def check_turn(flow: FlowSettings, back: FlowSettings) -> tuple[str, ...]:
 
 
 def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tuple[str, ...]:
-    """Make ``back`` begin behind what ``flow`` has copied; what was done, for people. May be repeated at any time.
+    """Make ``back`` start after what ``flow`` has copied; returns sentences about what was done. May be repeated at any
+    time.
 
     Both flows are idle, and every record of ``flow`` is copied.
 
@@ -135,7 +136,7 @@ def _ends(flow: FlowSettings, clusters: FlowClusters) -> Mapping[TopicPartition,
 
 
 def _beginnings(clusters: FlowClusters, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Where partitions have to begin that would begin in front of the end; records that are gone need no copy."""
+    """Start offsets of partitions that would start before the end; records that are gone need not be copied."""
     now = {(one.topic, one.partition): one.offset for one in list_source_offsets(clusters)}
     logs = logs_of(clusters, ends)
     wanted = {}

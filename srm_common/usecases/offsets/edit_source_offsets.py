@@ -109,7 +109,7 @@ def _carry_out(
 def _copied_to(
     clusters: FlowClusters, edits: Iterable[OffsetEdit], committed: SourceOffsets
 ) -> Mapping[TopicPartition, CopiedTo]:
-    """What was copied is there all the same: the map tells by it which part of a copy was made again."""
+    """Copied records stay; from this the map derives which part of a copy was copied again."""
     back = {edit.place for edit in edits if edit.before and edit.after and edit.after < edit.before}
     unknown = back - committed.copied_to.keys()
     if not unknown:

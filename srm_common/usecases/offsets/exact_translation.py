@@ -104,11 +104,12 @@ class ExactTranslation:
         return answers
 
     def by_map(self, positions: Iterable[Position]) -> dict[Position, Translation]:
-        """What the map alone says of each position: no log is looked into."""
+        """The translation of each position by the map alone; no log is read."""
         return {one: self._by_map(*one) for one in positions}
 
     def _look_behind(self, answers: dict[Position, Translation]) -> None:
-        """Positions behind the map may be replicated: there was nothing to copy, or MirrorMaker 2 copied it."""
+        """Positions after the end of the map may be replicated: there was nothing to copy, or MirrorMaker 2 copied
+        it."""
         behind = [
             one for one, found in answers.items() if isinstance(found, NotReplicatedYet) and found.behind < _NO_OFFSET
         ]
@@ -175,7 +176,7 @@ class ExactTranslation:
                 answers[one] = looked_between(floors[one], sight.offsets)
 
     def _bounded(self, answers: dict[Position, Translation]) -> dict[Position, Translated]:
-        """The floors, those behind the map with the end of the target's log as their limit."""
+        """The floors; those after the end of the map are limited by the end of the target's log."""
         floors = {
             one: found for one, found in answers.items() if isinstance(found, Translated) and found.most is not None
         }
@@ -191,7 +192,7 @@ class ExactTranslation:
         return floors
 
     def _by_syncs(self, answers: dict[Position, Translation]) -> None:
-        """What lies outside of the map was copied by MirrorMaker 2, if its records are still there."""
+        """Positions outside the map: MirrorMaker 2 copied them, if its syncs are still there."""
         outside: dict[Position, tuple[int, int]] = {}
         old: dict[Position, TooOld] = {}
         for one, found in answers.items():
@@ -257,7 +258,7 @@ class ExactTranslation:
         return {one: sights[window] for one, window in wanted.items() if window in sights}
 
     def _of_the_same_topic(self, windows: LogWindows, wanted: Mapping[Position, Window]) -> dict[Position, Window]:
-        """Only what the map is about: offsets of a topic that was created again mean something else."""
+        """Only positions of the topic that the map covers: offsets of a re-created topic are different."""
         ids = windows.topic_ids({topic for topic, _, _ in wanted})
         out = {}
         for one, window in wanted.items():

@@ -21,8 +21,8 @@ _LISTING_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class CopiesChecked:
-    """``copies`` have a map and were looked at. ``unmapped`` copies have none. ``left`` gaps were not read, since there
-    are too many. ``faults``: copies that cannot be looked at."""
+    """``copies`` have a map and were checked. ``unmapped`` copies have none. ``left`` gaps were not read, since there
+    are too many. ``faults``: copies that cannot be read."""
 
     flow: str
     copies: int
@@ -53,7 +53,8 @@ class CopiesChecked:
 
 
 def check_copies(flow: FlowSettings | FlowClusters) -> CopiesChecked:
-    """Read what lies between the runs of each copy's map, and behind its end. Changes nothing; the flow may be running.
+    """Read the records between the spans of each copy's map, and after its end. Changes nothing; the flow may be
+    running.
 
     Raises:
         ConfigError: an alias means another cluster than before, or a policy renames what is copied.

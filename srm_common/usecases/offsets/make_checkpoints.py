@@ -75,7 +75,7 @@ class CheckpointsMade:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """Where a group stands on a copied partition. ``before`` is its checkpoint so far, None where there is none;
+    """A group's position on a copied partition. ``before`` is its checkpoint so far, None where there is none;
     ``void`` when there is one of a former copy."""
 
     group: str
@@ -96,7 +96,7 @@ def make_checkpoints(
     """The checkpoints of the groups that moved, by the map of ``log``.
 
     Args:
-        news: what was added to the map since the last round.
+        news: segments added to the map since the last round.
 
     Raises:
         CorruptRecord: what is recorded of topics cannot be read.
@@ -160,7 +160,7 @@ def _translate_back(
 
 
 class _Additions:
-    """Where the news of each partition begin; looked at once for all groups."""
+    """Where the new segments of each partition begin; determined once for all groups."""
 
     def __init__(self, news: Mapping[TopicPartition, Iterable[Segment]]) -> None:
         self._news = news

@@ -51,9 +51,8 @@ class Standing:
 
 @dataclass
 class Positions:
-    """``reports`` by group, topic and partition; ``unknown`` are groups that were asked for and stand nowhere.
-
-    ``live``: the source was asked for the groups' offsets, otherwise checkpoints.
+    """``reports`` by group, topic and partition; ``unknown`` are requested groups without any position. ``live``: the
+    groups' offsets are from the source, otherwise from checkpoints.
     """
 
     reports: list[PositionReport] = field(default_factory=list)
@@ -136,7 +135,7 @@ def standings(clusters: FlowClusters, groups: Iterable[str] | None) -> list[Stan
 
 
 def last_known_standings(clusters: FlowClusters, copied: CopyMaps, groups: Iterable[str] | None) -> list[Standing]:
-    """Where groups stood when checkpoints were written last; asks the target only."""
+    """Positions of groups as of the last checkpoints; queries only the target."""
     upstream = {downstream: topic for topic, downstream in copied.names.items()}
     flow = clusters.flow
     checkpoints = newest_checkpoints(clusters.target.reader, names.checkpoints_topic(flow))
@@ -180,7 +179,7 @@ def groups_left_out(
 
 
 def _chosen(flow: FlowSettings, groups: Iterable[str] | None, known: Iterable[str]) -> list[str]:
-    """Those that are named, whatever the filter says; without names, those of ``known`` that the filter takes."""
+    """The named groups, whatever the filter says; without names, those of ``known`` that the filter accepts."""
     if groups is not None:
         return sorted(set(groups))
     chosen = group_filter(flow)

@@ -75,7 +75,7 @@ def reverse_checkpoints(
 def _originals(clusters: FlowClusters, topics: set[str]) -> dict[str, str]:
     """Copy at the source -> its original on the target, of those of ``topics`` that are to be translated back.
 
-    Copies that the flow would take back under the name of their original are left to its own map.
+    Copies that the flow itself would copy back under their original name are left to its own map.
     """
     if not topics:
         return {}

@@ -19,8 +19,8 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """One partition. ``offset`` is the next to copy, None where there is no position; ``log`` the source's log, None
-    where it cannot be looked at; ``note`` what is remarkable."""
+    """One partition. ``offset`` is the next to copy, None without a position; ``log`` the source's log, None if it
+    cannot be read; ``note`` a remark."""
 
     topic: str
     partition: int
@@ -76,7 +76,7 @@ def committed_now(flow: FlowSettings | FlowClusters) -> SourceOffsets:
 
 
 def logs_of(clusters: FlowClusters, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogRange | str]:
-    """The source's logs; a sentence for each partition that cannot be looked at."""
+    """The source's logs; a sentence for each partition that cannot be read."""
     wanted = list(places)
     if not wanted:
         return {}

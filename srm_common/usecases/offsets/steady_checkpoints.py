@@ -133,7 +133,7 @@ class SteadyCheckpoints:
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """A group that stands elsewhere than when it was looked at last, or that was ahead of the copy then."""
+    """A group that has moved since the last round, or that was ahead of the copy then."""
 
     group: str
     topic: str

@@ -208,7 +208,7 @@ class _Run:
                 self._journal.copy_ends[place] = end
 
     def _remember_copy_ends(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
-        """For the run that comes next; one that was cut meanwhile, or that is undecided, is for that to
+        """For the next run; a copy that was truncated in the meantime, or is undecided, is left for that run to
         find."""
         for place, end in self._ends_of_copies(owner).items():
             decided = place in self._cut and place not in undecided

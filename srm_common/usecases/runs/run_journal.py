@@ -97,7 +97,7 @@ class RunJournal:
         self._write(passes, RunState.RUNNING, None)
 
     def finish(self, passes: Passes | None) -> RunRecord:
-        """The record of a run that came to its end."""
+        """The record of a run that has ended."""
         tracks = passes.tracks.values() if passes else ()
         self._note_skipped([track for track in tracks if track.copied.skipped_records])
         failed = self._lost or any(track.error is not None for track in tracks)

@@ -144,7 +144,8 @@ def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings
 
 
 def replicator_principals(flow: FlowSettings) -> frozenset[str]:
-    """By which principals the replicator writes to the target; empty when neither the file nor the login tells."""
+    """The principals with which the replicator writes to the target; empty if neither the file nor the login shows
+    them."""
     written = frozenset(one.strip() for one in flow.acl_replicator_principals.split(";") if one.strip())
     if written:
         return written
@@ -194,7 +195,7 @@ def create_acls(clusters: FlowClusters, actions: Sequence[CreateAcls]) -> list[A
 def delete_acls(
     clusters: FlowClusters, actions: Sequence[DeleteAcls], done: Mapping[Action, ActionResult]
 ) -> list[ActionResult]:
-    """Delete bindings of ours. A DENY stays where another DENY, which may stand in for it, could not be created.
+    """Delete the flow's own bindings. A DENY stays where another DENY, which may stand in for it, could not be created.
 
     ``done``: what was done before, creations among it.
     """

@@ -116,8 +116,8 @@ class AppliedFile:
 
 
 def apply_printed(flow: FlowSettings | FlowClusters, printed: PlanFile) -> AppliedFile:
-    """Apply a plan that was printed to a file, exactly that or nothing: plan again, compare, and apply when nothing
-    else would be done than what was printed.
+    """Apply exactly the plan in a file, or nothing: plan again, compare, and apply if nothing would be done that is not
+    in the file.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at, or not be changed.
@@ -162,8 +162,8 @@ def start_over(applying: Applying, actions: Sequence[StartOver]) -> Iterator[Act
 
 
 def record_topics(applying: Applying, actions: Sequence[RecordTopic]) -> Iterator[ActionResult]:
-    """Claim what is new, check for concurrent claims, then record. Before anything else of the plan is
-    done: a copy that appears on the target has a record there already."""
+    """Claim what is new, check for concurrent claims, then record. This precedes all other actions of the plan, so that
+    a copy already has a record when it appears on the target."""
     clusters = applying.clusters
     flow = clusters.flow
     begun = time.monotonic()
@@ -267,7 +267,7 @@ def _created(applying: Applying, action: CreateTopic, fault: KafkaError | None) 
 
 
 def outcome(target: ClusterSettings, action: Action, fault: KafkaError | None) -> ActionResult:
-    """The result of an action by what the cluster answered; ``fault`` None is success."""
+    """The result of an action from the cluster's response; ``fault`` None is success."""
     if fault is None:
         return ActionResult(action)
     reason = f"{fault.str()} ({fault.name()})"
@@ -281,7 +281,7 @@ def outcome(target: ClusterSettings, action: Action, fault: KafkaError | None) -
 def _with_leaders(
     target: ClusterAdmin, results: list[ActionResult], partitions: Mapping[Action, int]
 ) -> list[ActionResult]:
-    """Wait for what was created and grown to have leaders, and note what has none."""
+    """Wait until created and grown partitions have leaders, and note those without."""
     wanted = {result.action.topic: partitions[result.action] for result in results if result.error is None}
     late = target.await_leaders(wanted, seconds=_LEADERS_SECONDS) if wanted else set()
     note = f"some of its partitions have no leader after {_LEADERS_SECONDS:.0f} s"

@@ -68,7 +68,7 @@ def schema_changes(clusters: FlowClusters) -> list[Action]:
 
 
 def _not_there(clusters: FlowClusters, naming: SubjectNaming, planned: Sequence[Action]) -> list[Action]:
-    """Without what the target's registry finds when it is asked: its list may have other texts."""
+    """Without schemas that the target's registry finds by look-up: its list may have different texts."""
     from srm_common.schema_registry.schema_ids import SchemaIds
 
     if not any(isinstance(action, MapSchema) for action in planned):
@@ -88,7 +88,7 @@ def map_schemas(clusters: FlowClusters, actions: Sequence[MapSchema]) -> list[Ac
 
 
 def _view(cluster: OpenCluster, naming: SubjectNaming | None, levels: bool, whole: list[str]) -> RegistryView:
-    """What a registry holds; on the target, levels of every subject are asked for that may be a copy."""
+    """The contents of a registry; on the target with the levels of every subject that may be a copy."""
     with cluster.schema_registry as registry:
         return registry.view(
             levels_of=lambda subject: levels and (naming is None or naming.is_copied(subject)), whole=whole

@@ -38,7 +38,7 @@ class PartText:
     cut: bool
 
     def within(self, width: int) -> str:
-        """One cell of a table; what is left out is told by the true size."""
+        """One cell of a table; if it is shortened, the actual size is shown."""
         if not self.cut and len(self.text) <= width:
             return self.text
         return f"{self.text[:width]}... ({self.size:,} bytes)"

@@ -68,7 +68,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Previewed:
-    """One record of the source. ``other`` is what other transforms would make of it, where some were given."""
+    """One record of the source. ``other`` is its result with the other transforms, if any were given."""
 
     topic: str
     partition: int
@@ -115,7 +115,7 @@ class Preview:
 
     @property
     def ended_early(self) -> str:
-        """What to tell where a limit was reached; empty otherwise."""
+        """A sentence if a limit was reached; empty otherwise."""
         return f"compared {len(self.records):,} of the last {self.wanted:,}: {self.ended}" if self.ended else ""
 
 
@@ -129,7 +129,7 @@ def preview_transforms(
     limits: ReadLimits = LIMITS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Preview:
-    """The newest ``sample`` records of each topic, and what becomes of them.
+    """The newest ``sample`` records of each topic, and their results.
 
     Args:
         topics: of the source; the first :data:`MOST_TOPICS` that are copied where none is named.
