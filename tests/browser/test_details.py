@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from srm_common.testing.airflow_client import wait_until
 from tests.browser.stage import BIG_PARTITIONS, BIG_TOPICS, FAILING_DAG_ID, FIRST_RECORDS, MARKUP, Stage
 from tests.browser.window import Window
 
@@ -52,6 +53,17 @@ def test_a_topic_has_graphs_and_partitions(window: Window, pictures: Path) -> No
     for chart in ("replication-records-lag", "byte-rate", "replication-latency-ms"):
         expect(inside.get_by_test_id(f"chart-{chart}").locator("canvas")).to_be_visible()
     window.picture(pictures / "topic.png")
+    # A chart that is there moves on with each answer.
+    drawn = (
+        """figure => ({ shown: figure.state.uplot?.scales.x.max ?? 0, end: figure.state.series.range.end_ms / 1000 })"""
+    )
+    chart = inside.get_by_test_id("chart-byte-rate")
+    first = chart.evaluate(drawn)
+    inside.get_by_test_id("refresh").click()
+    wait_until(lambda: chart.evaluate(drawn)["end"] > first["end"], 30, "another answer")
+    wait_until(lambda: chart.evaluate("figure => figure.state.uplot.scales.x.max") > first["shown"], 10, "its range")
+    shown = chart.evaluate(drawn)
+    assert shown["shown"] == shown["end"]
     inside.get_by_test_id("all-topics").click()
     expect(inside.get_by_test_id("pager-text")).to_be_visible()
 

@@ -63,8 +63,9 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
       state.uplot.batch(() => {
         state.uplot.setData(state.data, false);
         state.uplot.setScale("x", { min: start_ms / 1000, max: end_ms / 1000 });
-        state.uplot.redraw(true, true);
       });
+      // Not among them: it sets the x axis to where it is before they count, and newer points would be drawn cut off.
+      state.uplot.redraw(true, true);
     }
   };
   figure.adopt = (old) => {
