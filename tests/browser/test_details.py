@@ -57,12 +57,12 @@ def test_a_topic_has_graphs_and_partitions(window: Window, pictures: Path) -> No
     drawn = (
         """figure => ({ shown: figure.state.uplot?.scales.x.max ?? 0, end: figure.state.series.range.end_ms / 1000 })"""
     )
-    chart = inside.get_by_test_id("chart-byte-rate")
-    first = chart.evaluate(drawn)
+    figure = inside.get_by_test_id("chart-byte-rate")
+    first = figure.evaluate(drawn)
     inside.get_by_test_id("refresh").click()
-    wait_until(lambda: chart.evaluate(drawn)["end"] > first["end"], 30, "another answer")
-    wait_until(lambda: chart.evaluate("figure => figure.state.uplot.scales.x.max") > first["shown"], 10, "its range")
-    shown = chart.evaluate(drawn)
+    wait_until(lambda: figure.evaluate(drawn)["end"] > first["end"], 30, "another answer")
+    wait_until(lambda: figure.evaluate("figure => figure.state.uplot.scales.x.max") > first["shown"], 10, "its range")
+    shown = figure.evaluate(drawn)
     assert shown["shown"] == shown["end"]
     inside.get_by_test_id("all-topics").click()
     expect(inside.get_by_test_id("pager-text")).to_be_visible()
