@@ -33,14 +33,14 @@ Memory = TypeVar("Memory", bound=NotifiedAlarms)
 
 
 def judged(flow: FlowSettings, report: RunReport, state: Any) -> tuple[AlarmMemory, Verdict]:
-    """Flow health after the report, with what is remembered of the runs before in its asset state."""
+    """Flow health after the report, with the history of earlier runs from its asset state."""
     memory = AlarmMemory.from_json(state.get(MEMORY)).after(report)
     # A pause is not reported, since a paused flow makes no reports.
     return memory, judge(observe(flow.name, memory.history, flow, None, report.reported_ms))
 
 
 def send_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any], state: Any) -> None:
-    """Judge the report; send each notifier of the flow what is new to it, except what the watch sends. ``state`` is
+    """Judge the report; send each notifier of the flow what has changed, except what the watch sends. ``state`` is
     the flow's asset state.
 
     What a notifier could not send is logged, and sent after the next run; nothing else depends on it.

@@ -51,7 +51,7 @@ def build_dags(config: str | Path | None = None) -> dict[str, DAG]:
 
 
 def flow_asset(flow: FlowName) -> Asset:
-    """The asset that stands for a flow's copy; its state holds the last figures."""
+    """The asset that represents a flow's copy; its state holds the last figures."""
     return Asset(name=flow.dag_id, uri=f"srm://{flow.source}/{flow.target}", group="srm")
 
 

@@ -43,7 +43,7 @@ class Work(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
-    """One task. ``always``: it runs when everything before it has ended, in whatever way."""
+    """One task. ``always``: it runs when all tasks before it have ended, whatever their state."""
 
     work: Work
     doc: str

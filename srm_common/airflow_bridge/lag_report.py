@@ -68,7 +68,7 @@ class TopicFigures:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """``lag`` is null where it is not known of every partition; ``lag_bounds`` has what is known."""
+        """``lag`` is null unless it is known for every partition; ``lag_bounds`` has what is known."""
         found = {name: getattr(self, name) for name in self.__slots__}
         return {**found, "lag": self.lag.most, "lag_bounds": self.lag.to_json()}
 
@@ -82,7 +82,7 @@ class LagReport:
 
     @classmethod
     def of(cls, report: RunReport, health: Health | None = None) -> LagReport:
-        """``health`` None: as the report alone tells, without what was before."""
+        """``health`` None: derived from the report alone, without the history."""
         if health is None:
             history = fold(NO_RUNS, report)
             health = judge(observe(FlowName.parse(report.flow), history, None, None, report.reported_ms)).health
@@ -254,7 +254,7 @@ def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str
 
 
 def _fitting(topics: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """As many as Airflow stores, those furthest behind; and how many are left out."""
+    """As many partitions as Airflow stores, those furthest behind; and how many are left out."""
     chosen, used = [], 2
     for topic in sorted(
         topics, key=lambda topic: (-topic["failed_partitions"], -topic["lag_bounds"]["least"], topic["topic"])

@@ -15,7 +15,7 @@ from srm_common.domain.verification.verification import Against, VerificationSco
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """``topics`` and ``topics_exclude`` narrow what the flow copies. None means: as the flow has it."""
+    """``topics`` and ``topics_exclude`` narrow what the flow copies. None: the flow's own value."""
 
     topics: tuple[str, ...] | None = None
     topics_exclude: tuple[str, ...] | None = None
@@ -74,7 +74,7 @@ class MoveParams:
 
     @property
     def copying(self) -> FlowName:
-        """The flow along which groups move; a failback goes against the one that it is asked for."""
+        """The flow along which groups move; a failback moves them against the requested flow."""
         return self.opposite if self.request.kind is MoveKind.FAILBACK else self.flow
 
     @classmethod
@@ -98,7 +98,7 @@ class MoveParams:
 @dataclass(frozen=True, slots=True)
 class VerifyParams:
     """``sample`` is a percentage; ``since`` a time, None: all that there is. ``topics`` and ``topics_exclude`` narrow
-    what is compared. ``resume``: go on with the newest verification, if it was stopped."""
+    what is compared. ``resume``: continue the newest verification, if it was stopped."""
 
     flow: FlowName
     against: Against = Against.MAP
@@ -131,7 +131,7 @@ class VerifyParams:
         return RunOptions(run_id, topics=self.topics, topics_exclude=self.topics_exclude)
 
     def arguments(self, resume_since: str | None) -> list[str]:
-        """For the command line of the Spark job, but for the flow, the file and the run.
+        """Options for the Spark job's command line, except the flow, the file and the run.
 
         Args:
             resume_since: a time; go on with a verification that was stopped, if it began then or later.

@@ -37,7 +37,7 @@ class LazyApp:
         self._advertiser: Advertiser | None = None
 
     def close(self) -> None:
-        """Ends what the app does in the background, which in the API server goes on until the process ends."""
+        """Stops the app's background work, which in the API server would continue until the process ends."""
         if self._advertiser is not None:
             self._advertiser.close()
         self._app = self._advertiser = None

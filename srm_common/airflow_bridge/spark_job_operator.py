@@ -93,7 +93,7 @@ class SparkJobOperator(SparkSubmitOperator):
         return exit_code in FINAL_EXIT_CODES
 
     def require_connection(self) -> None:
-        """The provider takes a missing connection for YARN and says so nowhere."""
+        """The provider silently treats a missing connection as YARN."""
         try:
             BaseHook.get_connection(self._conn_id)
         except AirflowNotFoundException:
@@ -114,7 +114,7 @@ class SparkJobOperator(SparkSubmitOperator):
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Inside, this process and the children it starts have these variables, too. A task has a process of its own."""
+    """Inside the context, this process and its children also have these variables. A task has its own process."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

@@ -71,7 +71,7 @@ VARIABLE = "srm_installation"
 
 
 def installation_id() -> str:
-    """The same for every worker of this Airflow; made when it is asked for first."""
+    """The same for every worker of this Airflow; created on first use."""
     found = Variable.get(VARIABLE, default=None)
     if found is None:
         Variable.set(VARIABLE, uuid.uuid4().hex[:12], "Distinguishes installations that run the same flow")

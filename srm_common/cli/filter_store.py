@@ -97,7 +97,7 @@ class AirflowHome:
         return done
 
     def _row(self, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-        """The one row of an answer in JSON, whatever else is printed before it."""
+        """The single row of a JSON response, whatever else is printed before it."""
         start = max(done.stdout.find("[{"), done.stdout.rfind("\n[{") + 1)
         try:
             found: dict[str, Any] = json.loads(done.stdout[start:])[0]

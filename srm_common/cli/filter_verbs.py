@@ -47,7 +47,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Request:
-    """What the command line asks for."""
+    """The request of the command line."""
 
     edit: FilterEdit
     show: bool = False

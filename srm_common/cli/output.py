@@ -34,7 +34,7 @@ class Answer:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> Table:
-    """A table; numbers stand to the right. Nothing in a cell is taken for markup."""
+    """A table; numbers are right-aligned. Cells are not interpreted as markup."""
     made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)

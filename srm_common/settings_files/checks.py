@@ -115,7 +115,7 @@ def _useless_dead_letters(configuration: Configuration, flow: FlowName) -> Itera
 
 
 def _useless_isolation(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
-    """An exactly-once flow copies what is committed."""
+    """An exactly-once flow copies only committed records."""
     entry = configuration.layers.find(BY_NAME["consumer.isolation.level"], flow).entry
     if entry is not None and entry.value.strip().lower() == "read_uncommitted":
         reason = (

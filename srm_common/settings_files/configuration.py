@@ -218,7 +218,7 @@ class _Loader:
         return targets
 
     def _cluster(self, alias: str, name: FlowName | None = None, side: Side = "source") -> ClusterSettings:
-        """How to reach a cluster; with what a flow overrides for that side of it. The settings are those of the client
+        """How to reach a cluster, with a flow's overrides for that side. The settings are those of the client
         that carries the data, or without a flow those of the admin client; others have theirs where they differ."""
         named = self.layers.clusters[alias].get(CONNECTION)
         if named is not None and self.lookup is None:
@@ -265,7 +265,7 @@ class _Loader:
         return self.providers.resolve(entry) if entry.line else entry.value
 
     def _from_connection(self, alias: str, named: Entry) -> Scope:
-        """The settings of the Airflow connection an alias names; each connection is asked for once."""
+        """The settings of the Airflow connection that an alias names; each connection is looked up once."""
         if alias not in self.connections:
             conn_id = self.providers.resolve(named).strip()
             assert self.lookup is not None
@@ -356,7 +356,7 @@ class _Loader:
             raise at_entry(entry, f"= {error.reason}") from error
 
     def _below(self, beginning: str, name: FlowName, levels: Iterable[Level] = ALL_LEVELS) -> dict[str, str]:
-        """Every key that begins so as the flow sees it, for a class that has settings of its own."""
+        """Every key with this prefix, as the flow sees it, for a class with its own settings."""
         found: dict[str, str] = {}
         for level in levels:
             scope, prefix = self.layers.scope(level, name)

@@ -109,7 +109,7 @@ def registry_faults(
     values: Mapping[str, Any],
     transforms: Chain,
 ) -> list[ConfigError]:
-    """Faults of the schema registries of a flow that copies schemas, or whose transforms look into what needs one."""
+    """Faults of the schema registries of a flow that copies schemas, or whose transforms need one."""
     found = []
     needing = [("sync.schemas.enabled", "")] if values.get("sync.schemas.enabled") else []
     needing += [

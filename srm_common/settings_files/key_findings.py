@@ -36,7 +36,7 @@ _SIMILAR = 0.75
 
 
 def key_findings(layers: Layers, entries: Iterable[Entry], flows: Collection[FlowName]) -> list[Finding]:
-    """What there is to say about the keys of a file. ``flows`` are those of the configuration, faulty ones too."""
+    """Findings about the keys of a file. ``flows`` are those of the configuration, faulty ones too."""
     judge = _Judge(layers, tuple(flows))
     found: list[Finding] = []
     last: dict[tuple[str, str], Entry] = {}
@@ -300,13 +300,13 @@ class _Judge:
         return name.startswith(FORMAT_KEYS) and self._reads_fields()
 
     def _missing(self, name: str) -> str:
-        """What a key acts on, if there is none of it."""
+        """The missing object on which a key would act."""
         if name == "predicates" and not any(self._written("transforms")):
             return "transforms"
         return "transforms of fields" if name in FORMAT_KEYS and not self._reads_fields() else ""
 
     def _reads_fields(self) -> bool:
-        """Whether some transform looks into keys or values."""
+        """Whether some transform uses fields of keys or values."""
         return self._has_transform(class_of_fields)
 
     def _has_transform(self, of: Callable[[str], bool]) -> bool:

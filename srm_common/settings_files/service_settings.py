@@ -41,7 +41,7 @@ class TopKeys:
             raise self.fault(name, str(error)) from None
 
     def fault(self, name: str, reason: str) -> ConfigError:
-        """About the key ``name``, with file and line where it stands in the file."""
+        """A message about the key ``name``, with file and line if it is in the file."""
         return at_entry(self.entries.get(name), reason)
 
 
@@ -78,7 +78,7 @@ class ServiceSettings:
     logins: Mapping[str, Login] = field(default_factory=dict)
 
     def may_ask(self, host: str) -> bool:
-        """Whether ``service.peers.hosts`` lets a gateway ask ``host``."""
+        """Whether ``service.peers.hosts`` allows a gateway to query ``host``."""
         return PatternList(self.peers_hosts).matching(host) is not None
 
 

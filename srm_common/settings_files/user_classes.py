@@ -131,7 +131,7 @@ def code_digest(written: str) -> str | None:
 
 
 def resolved(path: str) -> Any:
-    """What a dotted path leads to; importing it raises whatever the code there raises."""
+    """The object at a dotted path; errors of the imported code are passed on."""
     module, _, name = path.rpartition(".")
     return pkgutil.resolve_name(f"{module}:{name}")
 

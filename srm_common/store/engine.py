@@ -132,7 +132,7 @@ def sqlite_file(url: URL) -> Path | None:
 
 
 def file_identity(file: Path) -> tuple[int, int] | None:
-    """Differs when the file was re-created under its name; None while there is none."""
+    """Changes when the file is re-created under its name; None while it does not exist."""
     try:
         found = file.stat()
     except OSError:

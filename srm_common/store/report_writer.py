@@ -299,7 +299,7 @@ def _standing(report: RunReport) -> Row:
 def _keep_topics(
     connection: Connection, flow: Row, report: RunReport, newest: bool, *, again: bool
 ) -> tuple[dict[str, int], Row]:
-    """Topics and partitions as they stand; returns the ids of the report's topics, and the flow's totals."""
+    """Store the current topics and partitions; returns the ids of the report's topics, and the flow's totals."""
     flow_id = int(flow["id"])
     rows = [(row, partitions) for row, partitions in topic_rows(flow_id, report)]
     if not rows:

@@ -102,7 +102,7 @@ class FlowRow:
 
     @property
     def behind_ms(self) -> float | None:
-        """How old the oldest record is that is not copied; None where no log tells."""
+        """Age of the oldest record that is not copied; None if it is unknown."""
         return None if self.newer is None else self.newer.whole.behind_ms(self.newer.taken_ms)
 
 

@@ -69,14 +69,14 @@ class FlowSchedule:
         return said + self.end_runs(why)
 
     def resume(self) -> list[str]:
-        """Unpause the DAG; what was done, for people."""
+        """Unpause the DAG; returns sentences about what was done."""
         if not self.is_paused():
             return [f"{self.dag_id} already runs on its schedule"]
         self._set_paused(False)
         return [f"{self.dag_id} runs on its schedule again"]
 
     def end_runs(self, why: str) -> list[str]:
-        """Mark the runs that have begun, or wait to, as failed, with ``why`` as their note."""
+        """Mark queued and running runs as failed, with ``why`` as their note."""
         if not self._task.get_dr_count(self.dag_id, states=ACTIVE_STATES):
             return []
         said = []

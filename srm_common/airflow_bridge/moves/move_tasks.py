@@ -38,7 +38,8 @@ class MoveWork(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MoveTaskSpec:
-    """One task: a step, or other work. ``always``: it runs when everything before it has ended, in whatever way."""
+    """One task: a step, or other work. ``always``: it runs when all tasks before it have ended, whatever their
+    state."""
 
     work: StepName | MoveWork
     doc: str

@@ -85,7 +85,7 @@ def build_verify_dags(config: str | Path | None = None) -> dict[str, DAG]:
 
 
 def _params(flows: list[str]) -> dict[str, Param]:
-    """What is asked for when the DAG is triggered; see :mod:`srm_common.airflow_bridge.params` for the way back."""
+    """The form of the DAG's params; :mod:`srm_common.airflow_bridge.params` parses them."""
     # With several flows there is none that is meant when nothing is said: the form insists on a choice.
     chosen: dict[str, Any] = {"default": flows[0]} if len(flows) == 1 else {}
     patterns: dict[str, Any] = {"type": ["null", "array"], "items": {"type": "string"}, "section": "Only a part"}

@@ -34,9 +34,8 @@ _CLOCKS = timedelta(minutes=5)
 class VerifyOperator(SparkJobOperator):
     """Submits ``srm_common/spark_jobs/verify.py`` for the flow of the run's params.
 
-    What it comes to is in the XCom ``return_value``, also where the task fails. It fails for good when a copy is not
-    what was committed; what keeps it from reading is tried again, and a further try goes on where the one before it was
-    stopped.
+    The result is in the XCom ``return_value``, even if the task fails. It fails without a retry if a copy is not what
+    was committed; other failures are retried, and each attempt continues where the previous one ended.
     """
 
     ui_color = "#e6dcf5"
@@ -125,8 +124,7 @@ class VerifyOperator(SparkJobOperator):
         return found
 
     def _resume_since(self, params: VerifyParams, context: Context) -> datetime | None:
-        """How old a verification may be that is gone on with, None for none: a further try goes on with that of its own
-        run."""
+        """The earliest start of a verification to continue, None for none: a retry continues that of its own run."""
         if params.resume:
             return _EVER
         started = context["dag_run"].start_date if context["ti"].try_number > 1 else None

@@ -37,7 +37,7 @@ from srm_common.store.metrics_store import MetricsStore
 
 @dataclass(frozen=True)
 class AirflowCaller:
-    """A user of Airflow. What they may do with a flow is what they may do with its DAG and its variable there."""
+    """A user of Airflow. Permissions on a flow are those on its DAG and its variable."""
 
     user: Any
 

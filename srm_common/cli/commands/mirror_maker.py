@@ -61,7 +61,7 @@ def mirror_maker_options(command: F) -> F:
 
 
 def connect_names(flow: FlowName, group: str | None, connector: str | None, offsets_topic: str | None) -> ConnectNames:
-    """The names given, and those of a dedicated MirrorMaker 2 for the others."""
+    """The given names, and for the others those of a dedicated MirrorMaker 2."""
     usual = ConnectNames.dedicated(flow)
     return ConnectNames(group or usual.group, connector or usual.connector, offsets_topic or usual.offsets_topic)
 

@@ -68,7 +68,7 @@ def move_options(*modes: MoveMode) -> Callable[[F], F]:
 
 
 def request_of(kind: MoveKind, options: dict[str, Any]) -> MoveRequest:
-    """What the options ask for."""
+    """The request that the options describe."""
     groups = [group for text in options["groups"] for group in split_list(text) if group]
     return MoveRequest(
         kind, MoveMode(options["mode"]), tuple(groups) or None, options["dry_run"], float(options["wait"])

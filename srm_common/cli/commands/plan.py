@@ -129,7 +129,7 @@ def apply_command(
 
     \b
     Exit codes: 0 all done; 1 an action failed, the file is outdated, or a topic is not copied because
-    its copy is lost; 2 the configuration or the file is invalid; 3 a cluster cannot be reached or refuses.
+    its copy is lost; 2 the configuration or the file is invalid; 3 a cluster cannot be reached or denies access.
     """
     from srm_common.usecases.topics.plan_topics import plan_topics
     from srm_common.usecases.topics.refresh_topics import refresh_topics

@@ -17,7 +17,7 @@ from srm_common.errors import ConfigError
 @click.command("repair")
 @flow_option
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and change nothing.")
-@click.option("--plan", is_flag=True, help="Print what would mend copies that 'verify' found different.")
+@click.option("--plan", is_flag=True, help="Print how to repair copies in which 'verify' found differences.")
 @config_option
 @output_option
 @pass_invocation
@@ -119,7 +119,7 @@ def check_copies_command(invocation: Invocation, flow: str | None) -> Answer:
 
     \b
     Exit codes: 0 nothing found; 1 there are such records, or a copy could not be checked; 2 the configuration is
-    invalid; 3 a cluster cannot be reached or refuses.
+    invalid; 3 a cluster cannot be reached or denies access.
     """
     from srm_common.usecases.offsets.foreign_records import check_copies
 

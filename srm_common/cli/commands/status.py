@@ -37,7 +37,7 @@ interval_option = click.option(
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait between two looks.",
+    help="How long to wait between two refreshes.",
 )
 
 

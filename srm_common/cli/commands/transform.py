@@ -70,7 +70,7 @@ def transform_command(
 ) -> Answer:
     """Print the newest records before and after the flow's transforms, and how many are dropped or fail.
 
-    With --set or --against also what other transforms would make of them. Nothing is written.
+    With --set or --against, also what other transforms would change. Nothing is written.
     """
     from srm_common.usecases.flows.flow_clusters import FlowClusters
     from srm_common.usecases.transforms.newest_records import ReadLimits

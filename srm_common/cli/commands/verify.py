@@ -60,18 +60,24 @@ class _Moment(click.ParamType[int]):
     type=click.Choice([str(one) for one in Against]),
     default=str(Against.MAP),
     show_default=True,
-    help="Compare with the offset map, by reading the target alone, or with the records of the source.",
+    help="Compare with the offset map, reading only the target, or with the records of the source.",
 )
-@click.option("--topic", "topics", multiple=True, metavar="TOPICS", help="Topics of the source, as 'topics' has them.")
-@click.option("--sample", type=_Share(), default="100%", metavar="PERCENT", help="Compare so much of it, like 5%.")
-@click.option("--since", type=_Moment(), metavar="TIME", help="Only what the target got since then, like 2026-11-23.")
-@click.option("--resume", is_flag=True, help="Go on with the newest verification, if it was stopped.")
-@click.option("--show", is_flag=True, help="Print the keys of records in differences, and not only their digests.")
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPICS",
+    help="Topics of the source: names or expressions, as in 'topics'.",
+)
+@click.option("--sample", type=_Share(), default="100%", metavar="PERCENT", help="Compare only a sample, such as 5%.")
+@click.option("--since", type=_Moment(), metavar="TIME", help="Only what was copied since then, such as 2026-11-23.")
+@click.option("--resume", is_flag=True, help="Continue the newest verification, if it was stopped.")
+@click.option("--show", is_flag=True, help="Print the keys of differing records, not only their digests.")
 @click.option(
     "--report",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the result to a file, too: a page if it ends in .html, else JSON.",
+    help="Also write the result to a file: HTML if its name ends in .html, otherwise JSON.",
 )
 @config_option
 @output_option
@@ -89,14 +95,14 @@ def verify_command(
 ) -> Answer:
     """Prove that the copies are what the flow committed, or name the first difference.
 
-    Compares the copies with the fingerprints in the offset map: the target alone is read, so that it works when the
-    source is gone; or with the records of the source. Finds records that were changed, lost, doubled, reordered or cut
-    off since, and those of other writers. Copies are not changed, the flow may be running, and the result is kept in
-    its state. What it has compared when it is interrupted is kept, too.
+    Compares the copies with the fingerprints in the offset map, for which only the target is read, so it works even if
+    the source is gone; or with the records of the source. Finds records that were changed, lost, duplicated, reordered
+    or truncated since the commit, and records of other writers. Changes no copies; the flow may be running. The result
+    is kept in the flow's state, also that of an interrupted verification as far as it got.
 
     \b
     Exit codes: 0 no difference; 1 there are differences, or a copy could not be read; 2 the configuration is invalid;
-    3 a cluster cannot be reached or refuses.
+    3 a cluster cannot be reached or denies access.
     """
     from srm_common.usecases.verification.kept_verification import verify_and_keep
 

@@ -57,7 +57,8 @@ class Committed:
 
 
 class GroupCommitter:
-    """Writes to one cluster's groups, one request a group: the brokers take each of its partitions or tell why not.
+    """Commits to one cluster's groups, one request per group: the brokers accept each of its partitions or return an
+    error for it.
 
     ``pool`` is that of the cluster's connections where it is shared.
     """

@@ -63,7 +63,7 @@ class GroupFault:
 
 
 class GroupReader:
-    """Asks one cluster about its consumer groups; ``pool`` is that of the cluster's connections where it is shared."""
+    """Queries one cluster for its consumer groups; ``pool`` is that of the cluster's connections where it is shared."""
 
     def __init__(
         self,

@@ -211,7 +211,7 @@ class LogWindows(Closing):
         return reason
 
     def _leave(self, ones: Iterable[TopicPartition], reason: str) -> str:
-        """A broker failed: where it was a replica, the leader is asked next."""
+        """A broker failed; if it was a replica, the leader is queried next."""
         for place in ones:
             self._replicas.failed(place)
         return reason
@@ -277,7 +277,7 @@ class LogWindows(Closing):
         return reason
 
     def _is_replica(self, one: _Reading, node: int) -> bool:
-        """Whether the answer was that of a replica, or of a former leader; the leader is asked next."""
+        """Whether the response was from a replica, or a former leader; if so, the leader is queried next."""
         return self._replicas.failed(one.window.place) or node != self._link.leader(*one.window.place)
 
     async def _place_again(self, one: _Reading) -> str | None:
@@ -298,8 +298,8 @@ class LogWindows(Closing):
         return None
 
     async def _end(self, one: _Reading) -> str | None:
-        """Nothing can be read behind the reading: an open transaction hides it, or the log ends there. A leader that
-        was just elected says so before it knows what is committed, but not when it lists offsets (KIP-207)."""
+        """Nothing more can be read: an open transaction hides it, or the log ends there. A newly elected leader may
+        respond so before it knows what is committed, but it does not when listing offsets (KIP-207)."""
         marked, one.ends_at = one.ends_at, -1
         if marked <= one.at:
             try:
@@ -313,7 +313,7 @@ class LogWindows(Closing):
         return None
 
     async def _understand(self, one: _Reading, silence: Silence, faults: dict[Window, str]) -> str | None:
-        """What it means that an answer brought nothing; returns what is waited for."""
+        """Interpret a response without records; returns what to wait for."""
         if silence.wants_facts:
             try:
                 await self._silences.ask(silence)

@@ -21,7 +21,7 @@ class MappedReader(Protocol):
     """A consumer of the log, in order."""
 
     def is_mapped(self, first: int, end: int) -> bool:
-        """Whether a batch at these offsets, the end exclusive, was committed by what the map says."""
+        """Whether a batch at these offsets, end exclusive, was committed according to the map."""
 
     def take(self, batch: SourceBatch) -> None:
         """A batch that a read_committed consumer sees, or that is mapped; valid only during the call."""
@@ -82,7 +82,7 @@ class _MappedReading:
         self._mapped: dict[int, int] = {}
 
     async def absorb(self, partition: int, records: memoryview) -> int:
-        """One answer; returns the offset behind it."""
+        """Read one response; returns the offset after it."""
         is_mapped, take, take_row, end = self._reader.is_mapped, self._reader.take, self._reader.take_row, self._end
         position = 0
         while (batch := next(split(records[position:]), None)) is not None:

@@ -68,7 +68,7 @@ class PreferredReplicas:
         return True
 
     def rack(self, places: Iterable[TopicPartition]) -> str:
-        """The rack to tell a broker that is asked for these partitions."""
+        """The rack to send to a broker in a request for these partitions."""
         if self._leader_until:
             now = time.monotonic()
             self._leader_until = {place: until for place, until in self._leader_until.items() if until > now}

@@ -72,7 +72,7 @@ class MarkerSearch:
         return self.fault is not None or not self.producers
 
     def read(self, part: fetch.FetchedPartition) -> None:
-        """Take in what the leader answered, read uncommitted."""
+        """Process the leader's response to an uncommitted read."""
         before = self.at
         self.empty = 0 if part.records else self.empty + 1
         for batch in split(part.records):
@@ -89,7 +89,7 @@ class MarkerSearch:
             self._reached_end(part.last_stable_offset)
 
     def _reached_end(self, stable: int) -> None:
-        """No marker comes behind records that their leader calls stable: compaction has taken it."""
+        """No marker follows records that their leader reports as stable: compaction has removed it."""
         now = time.monotonic()
         self._end_since = self._end_since or now
         if now - self._end_since >= _END_SECONDS:
@@ -138,7 +138,7 @@ async def decide_by_markers(
     patience_seconds: float,
     known: dict[int, Marker] | None = None,
 ) -> None:
-    """Find out what became of the transactions whose markers come after an answer.
+    """Find the outcome of transactions whose markers come after a response.
 
     Args:
         known: the markers that were found for earlier answers of the same partition, by producer; gets what is found. A

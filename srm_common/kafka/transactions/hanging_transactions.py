@@ -56,14 +56,14 @@ async def left_open(
 
 
 async def blocked_partitions(link: ClusterLink, partitions: set[TopicPartition]) -> set[TopicPartition]:
-    """Those whose last stable offset lies before their end; one that cannot be queried is not among them."""
+    """Partitions whose last stable offset is before their end; those that cannot be queried are left out."""
     return (await _lagging(link, partitions))[0]
 
 
 async def _lagging(
     link: ClusterLink, partitions: set[TopicPartition]
 ) -> tuple[set[TopicPartition], set[TopicPartition]]:
-    """Those whose last stable offset lies before their end, and those that did not tell."""
+    """Partitions whose last stable offset is before their end, and those without a response."""
     if not partitions:
         return set(), set()
     stable, _ = await link.offsets(partitions, LATEST, committed=True, timeout_seconds=0)
@@ -75,7 +75,7 @@ async def _lagging(
 async def _open(
     link: ClusterLink, partitions: set[TopicPartition], producer_id: int
 ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
-    """Where a transaction of the producer is open, and which partitions did not tell."""
+    """Where a transaction of the producer is open, and the partitions without a response."""
     by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for topic, partition in partitions:
         leader = link.leader(topic, partition)

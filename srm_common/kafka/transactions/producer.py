@@ -36,7 +36,7 @@ SEQUENCE_MASK = 0x7FFFFFFF
 
 
 class UncertainCommit(Exception):
-    """Whether a transaction was committed is unknown; only reading the committed offsets tells."""
+    """It is unknown whether a transaction was committed; only the committed offsets show it."""
 
 
 class Producer:

@@ -12,7 +12,7 @@ from srm_common.domain.cluster import JavaStore
 
 @dataclass(frozen=True)
 class ConfiguredCertificate:
-    """One of the three. Picklable; nothing is read before it is asked for."""
+    """One of the three. Picklable; read lazily."""
 
     text: str | None = field(default=None, repr=False)
     file: str | None = None
@@ -44,7 +44,7 @@ class ConfiguredCertificate:
         return self.text if self.text is not None else Path(self.file or "").read_text()
 
     def subject(self) -> str | None:
-        """Whose it is, as Java writes it; None where that cannot be read, which a connection then tells of."""
+        """Its subject, as Java writes it; None if it cannot be read, which a connection will report."""
         from srm_common.wire.keystores.certificates import java_subject
 
         try:

@@ -155,7 +155,7 @@ _WIDTH = 118
 
 @dataclass(frozen=True, slots=True)
 class DraftEntry:
-    """One line to be. ``origin`` says where it comes from; ``remark`` stands above it."""
+    """One line to write. ``origin`` is where it comes from; ``remark`` is written above it."""
 
     key: str
     value: str = field(repr=False)
@@ -177,7 +177,7 @@ class Draft:
         self.entries.append(DraftEntry(key, text, origin, remark))
 
     def placeholder(self, name: str, holds: str) -> str:
-        """A reference to an environment variable that will hold a secret; one name stands for one secret."""
+        """A reference to an environment variable that will hold a secret; each name is used for one secret."""
         variable = _NOT_IN_VARIABLES.sub("_", name.upper()).strip("_")
         unique, number = variable, 2
         while self.variables.get(unique, holds) != holds:
