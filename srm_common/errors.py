@@ -19,7 +19,7 @@
      |    +-- DataLost            records disappeared at the source before they were copied
      |    +-- RecordTooLarge      a single record is larger than the target takes
      |    +-- CorruptBatch        a batch's checksum or layout is wrong
-     |    +-- TransformFailed     a step of the flow's transforms cannot take a record
+     |    +-- TransformFailed     a step of the flow's transforms cannot handle a record
      |    +-- NoSuchPartition     the topic or partition does not exist (any more)
      +-- StoreError               the metrics store cannot be used now; replication continues without it
      |    +-- StoreTooNew         its schema is newer than this software
@@ -145,7 +145,7 @@ class CorruptBatch(PartitionError):
 
 
 class TransformFailed(PartitionError):
-    """A step of the flow's transforms cannot take a record; what comes before it was copied."""
+    """A step of the flow's transforms cannot handle a record; what comes before it was copied."""
 
 
 class NoSuchPartition(PartitionError):

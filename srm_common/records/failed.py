@@ -1,4 +1,4 @@
-"""Records that a transform cannot take, where the flow tolerates them: logged, and written for the dead letter topic.
+"""Records that a transform cannot handle, where the flow tolerates them: logged, and written for the dead letter topic.
 
 What Connect's ``LogReporter`` and ``DeadLetterQueueReporter`` do (KIP-298).
 """

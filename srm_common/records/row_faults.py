@@ -7,7 +7,7 @@ from typing import Any
 
 
 class RowFaults(ValueError):
-    """A step cannot take some of the rows that it was given. It is asked again for the others.
+    """A step cannot handle some of the rows that it was given. It is asked again for the others.
 
     ``reasons``: why, by the number of the row (an integer of Python or numpy); each follows the step's
     name and a colon in a sentence.

@@ -37,7 +37,7 @@ class BatchStep(Protocol):
     :data:`srm_common.wire.reencoding.columns.SCHEMA` has them, it returns some of them, in their order, changed or not.
 
     Raises:
-        RowFaults: it cannot take these; it is called again with the others.
+        RowFaults: it cannot handle these; it is called again with the others.
         TransformFailed: it fails for the whole batch.
     """
 
@@ -51,7 +51,7 @@ class BatchStep(Protocol):
 
 
 class RecordFault(NamedTuple):
-    """A record that a step cannot take: its upstream offset, the step's alias, and why."""
+    """A record that a step cannot handle: its upstream offset, the step's alias, and why."""
 
     offset: int
     step: str
@@ -67,7 +67,7 @@ class RecordFault(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What is left of records, and those that a step could not take, by offset; these are not among the former."""
+    """What is left of records, and those that a step could not handle, by offset; these are not among the former."""
 
     records: pa.RecordBatch
     faults: list[RecordFault]
@@ -172,7 +172,7 @@ def _through(steps: Sequence[BatchStep], records: pa.RecordBatch, faults: list[R
 
 
 def _without(records: pa.RecordBatch, step: str, error: RowFaults, faults: list[RecordFault]) -> pa.RecordBatch:
-    """The records but those that the step cannot take; there are fewer each time."""
+    """The records but those that the step cannot handle; there are fewer each time."""
     offsets = records.column("offset")
     faults += [RecordFault(offsets[row].as_py(), step, reason) for row, reason in error.reasons.items()]
     left = np.ones(records.num_rows, np.bool_)

@@ -45,7 +45,7 @@ def transformed(
     which is coarsened.
 
     Args:
-        skip: called with how many records a step has dropped, how many were left out since a step could not take them,
+        skip: called with how many records a step has dropped, how many were left out as a step could not handle them,
             and the batches of these for the dead letter topic, before the batch is yielded whose upstream end is behind
             them, or before the end.
         failed: says whether they are left out.
@@ -55,7 +55,7 @@ def transformed(
         CorruptBatch: a checksum or layout is wrong. Everything before it was yielded.
         RecordTooLarge: a single record is above ``max_message_bytes`` as it comes out, or above the limit of the dead
             letter topic. Every batch before it was yielded.
-        TransformFailed: a step cannot take a record, and it is not left out. Everything before it was yielded.
+        TransformFailed: a step cannot handle a record, and it is not left out. Everything before it was yielded.
     """
     body_bytes = min(BODY_BYTES, max_message_bytes - HEADER_SIZE)
     for piece in _pieces(batches):

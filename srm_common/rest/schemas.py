@@ -146,7 +146,7 @@ class Run(BaseModel):
     reencoded_records: int = 0
     lost_records: int = 0
     dropped_records: int = Field(default=0, description="records that a transform dropped, as it was told to")
-    skipped_records: int = Field(default=0, description="records that a transform could not take")
+    skipped_records: int = Field(default=0, description="records that a transform could not handle")
     dead_letters: int = Field(default=0, description="those of them in the dead letter topic")
     notes: list[str] = []
     partition_errors: list[str] = []

@@ -53,7 +53,7 @@ class RunRow:
     partition_errors: tuple[str, ...] = ()
     #: class of the run's error in srm_common.errors, else of the first partition's.
     error_kind: str | None = None
-    #: that a transform dropped; that one could not take, and those of them that are in the dead letter topic.
+    #: that a transform dropped; that one could not handle, and those of them that are in the dead letter topic.
     dropped_records: int = 0
     skipped_records: int = 0
     dead_letters: int = 0

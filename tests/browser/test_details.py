@@ -152,7 +152,7 @@ def test_records_that_transforms_could_not_take_are_told(window: Window, picture
     run = inside.get_by_test_id("run").locator("tbody tr").first
     expect(run.get_by_title("1,200 in the dead letter topic")).to_have_text("1,234")
     expect(run.get_by_role("cell", name="5,678", exact=True)).to_be_visible()
-    expect(inside.get_by_test_id("alarm-skipped_records").first).to_contain_text("could not take")
+    expect(inside.get_by_test_id("alarm-skipped_records").first).to_contain_text("could not handle")
     window.picture(pictures / "skipped-records.png")
 
 

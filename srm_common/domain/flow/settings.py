@@ -358,12 +358,12 @@ class FlowSettings:
 
     @property
     def dead_letter_topic(self) -> str:
-        """Where records go that a transform cannot take; empty where the flow writes none."""
+        """Where records go that a transform cannot handle; empty where the flow writes none."""
         return self.errors_deadletterqueue_topic_name if self.skips_records else ""
 
     @property
     def skips_records(self) -> bool:
-        """Whether records that a transform cannot take are left out of the copies."""
+        """Whether records that a transform cannot handle are left out of the copies."""
         return (self.has_transforms or self.maps_schema_ids) and self.errors_tolerance == "all"
 
     @property

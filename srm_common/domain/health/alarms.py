@@ -235,10 +235,10 @@ def _always(seen: Observation) -> Iterator[Alarm]:
         text = f"copies of {seen.flow} have another writer: {seen.foreign_writers}"
         yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
     if seen.copies_differ is not None:
-        text = f"copies of {seen.flow} are not what was committed: {seen.copies_differ}"
+        text = f"copies of {seen.flow} differ from what was committed: {seen.copies_differ}"
         yield _alarm(seen, AlarmKind.COPIES_DIFFER, Severity.CRITICAL, text, None)
     if seen.skipped_ms is not None and seen.now_ms - seen.skipped_ms < SHOWN_MS:
-        text = f"transforms of {seen.flow} could not take {records(seen.skipped_records)}{_skipped_of(seen)}"
+        text = f"transforms of {seen.flow} could not handle {records(seen.skipped_records)}{_skipped_of(seen)}"
         text += f"; {_where_skipped(seen)}"
         text += f"; in the newest such run: {seen.skipped_text}" if seen.skipped_text else ""
         yield _alarm(seen, AlarmKind.SKIPPED_RECORDS, Severity.WARNING, text, seen.skipped_since_ms)

@@ -267,7 +267,7 @@ DEFINITIONS = (
         "records",
         _ALL,
         Across.SUM,
-        "Records of a run that a transform could not take and `errors.tolerance = all` left out of the copy. Samples "
+        "Records of a run that a transform could not handle and `errors.tolerance = all` left out of the copy. Samples "
         "only of flows with transforms.",
         "srm.skipped_records",
         Level.PARTITION,
@@ -357,7 +357,7 @@ TOTALS = (
         "skipped-record-count",
         "records",
         _ALL,
-        "Records that a transform could not take and all runs left out. Counted from 0 in flows with transforms and "
+        "Records that a transform could not handle and all runs left out. Counted from 0 in flows with transforms and "
         "`errors.tolerance = all`.",
         "skipped_records_total",
         "skipped_records_total",

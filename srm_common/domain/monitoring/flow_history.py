@@ -19,7 +19,7 @@ from srm_common.domain.verification.verification import Verdict
 
 #: Every sentence of a run about records that vanished at the source names it (:mod:`srm_common.domain.runs.data_loss`).
 _SETTING = "on.data.loss"
-#: And this one the sentence about records that transforms could not take.
+#: And this one the sentence about records that transforms could not handle.
 _TOLERANCE = "errors.tolerance"
 #: For so long a flow is said to have lost, or left out, records, although its runs are good again.
 SHOWN_MS = 24 * 3600 * 1000
@@ -63,7 +63,7 @@ class FlowHistory:
     stands still for a gap (``lost_held`` records) finds the same ones again in every run, and once more when it
     continues, so they count once.
 
-    ``skipped_records`` transforms could not take since ``skipped_since_ms``, ``dead_letters`` of them are in the dead
+    ``skipped_records`` transforms could not handle since ``skipped_since_ms``, ``dead_letters`` of them are in the dead
     letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``. They are of
     the upstream topics ``skipped_topics``, of which the history keeps :data:`TOPICS_NAMED` and one more.
 

@@ -71,7 +71,7 @@ class CopyJob:
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
     where batches keep their codecs. ``transforms``: what is done to records, then ``statements``,
     in SQL, and ``python_transform``, the user's function; all empty where batches go unopened. ``provenance``:
-    headers that copies get. ``error_handling``: what happens to records that a transform cannot take.
+    headers that copies get. ``error_handling``: what happens to records that a transform cannot handle.
     ``schemas_context``: of the target's registry, for schemas that transforms make. ``id_mapping``: which keys and
     values get ids of the target's registry, before anything else is done to them; None where ids stay.
     """
@@ -135,7 +135,7 @@ class CopyStats:
     ``bytes`` counts record batches as they lie in the source log (compressed, headers included). Latencies are
     milliseconds from a batch's newest record timestamp to the commit of its chunk; ``latency_samples`` are batches,
     ``latencies`` counts their records. ``dropped_records`` are those that transforms dropped, ``skipped_records`` those
-    that one could not take and the flow left out, ``dead_letters`` how many of these went to its dead letter topic.
+    that one could not handle and the flow left out, ``dead_letters`` how many of these went to its dead letter topic.
     ``last_timestamp_ms`` is the newest record's.
     """
 

@@ -104,7 +104,7 @@ class PartitionRecord(PartitionStanding):
     flow's state has known the partition; None where that was not counted yet. ``oldest_ms`` is the timestamp of the
     first record that was not copied when the run was reported; None where none was, or it was not checked. ``copy_end``
     is where the copy's log ended when the run looked last. ``dropped_records`` are those that a transform has dropped,
-    None where there were none. ``skipped_records`` are those that a transform could not take and ``errors.tolerance =
+    None where there were none. ``skipped_records`` are those that a transform could not handle and ``errors.tolerance =
     all`` left out, and ``dead_letters`` how many of these are in the dead letter topic; None where there were none.
     Their totals count as those of records do; None where no run could leave out any.
     """

@@ -1,4 +1,4 @@
-"""What is wrong with a flow's transforms, and what becomes of records that they cannot take (KIP-298)."""
+"""What is wrong with a flow's transforms, and what becomes of records that they cannot handle (KIP-298)."""
 
 from __future__ import annotations
 

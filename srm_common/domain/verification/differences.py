@@ -43,17 +43,17 @@ class DifferenceKind(StrEnum):
 
 
 _SENTENCES = {
-    DifferenceKind.CHANGED: "other keys, values, headers or timestamps than were committed",
+    DifferenceKind.CHANGED: "keys, values, headers or timestamps differ from what was committed",
     DifferenceKind.CORRUPT: "a batch that fails its checksum",
-    DifferenceKind.REORDERED: "the batches that were committed, in another order",
-    DifferenceKind.LOST: "records that were committed are missing",
-    DifferenceKind.TRUNCATED: "the log ends before the committed records",
-    DifferenceKind.DOUBLED: "a batch is there twice",
+    DifferenceKind.REORDERED: "the committed batches are in a different order",
+    DifferenceKind.LOST: "committed records are missing",
+    DifferenceKind.TRUNCATED: "the log ends before the last committed record",
+    DifferenceKind.DOUBLED: "a batch is duplicated",
     DifferenceKind.FOREIGN: "records that the flow did not write",
-    DifferenceKind.COMPACTED: "the log cleaner removed records, though the topic is not compacted",
+    DifferenceKind.COMPACTED: "the log cleaner removed records, although the topic is not compacted",
     DifferenceKind.UNMAPPED: "records of the flow itself that the offset map does not cover: a record of it is lost",
-    DifferenceKind.RECREATED: "the topic was created again since it was copied",
-    DifferenceKind.DELETED: "the topic was deleted since it was copied",
+    DifferenceKind.RECREATED: "the topic was re-created after it was copied",
+    DifferenceKind.DELETED: "the topic was deleted after it was copied",
 }
 
 

@@ -189,7 +189,7 @@ def differences_sentence(flow: str, different: list[PartitionVerified], partitio
     first = different[0]
     where = counted(partitions, "partition")
     return (
-        f"in {len(different)} of {where} the copy is not what was committed, the first: {first.copy}-"
+        f"in {len(different)} of {where} the copy differs from what was committed, the first: {first.copy}-"
         f"{first.partition}, {first.first}; srm-control verify --flow '{flow}' lists them"
     )
 
@@ -199,7 +199,7 @@ def outcome_sentence(flow: str, partitions: Sequence[PartitionVerified]) -> str:
     counts = verdicts(partitions)
     where = counted(len(partitions), "partition")
     if different := counts.get(Verdict.DIFFERENT, 0):
-        sentence = f"in {different} of {where} the copy is not what was committed"
+        sentence = f"in {different} of {where} the copy differs from what was committed"
     elif failed := counts.get(Verdict.FAILED, 0):
         sentence = f"{failed} of {where} could not be read to the end"
     elif set(counts) <= {Verdict.NOTHING}:

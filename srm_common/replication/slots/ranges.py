@@ -32,7 +32,7 @@ class SentBatch(NamedTuple):
 Skip = Callable[[int, int, Sequence[Packed]], None]
 Transformed = Callable[[Sequence[SourceBatch], int, int, int, Compression | None, Skip], Iterator[Packed]]
 """As :func:`srm_common.wire.reencoding.repack.repack`, with what the flow does to records, and its compression. The
-last argument is called for records that are left out: with how many a transform dropped, how many one could not take,
+last argument is called for records that are left out: with how many a transform dropped, how many one could not handle,
 and batches of them for the dead letter topic."""
 
 

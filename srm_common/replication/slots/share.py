@@ -31,7 +31,7 @@ class Share:
     reencoded_records: int = 0
     #: Records that a transform has dropped.
     dropped_records: int = 0
-    #: Records that a transform could not take, and their batches for the dead letter topic.
+    #: Records that a transform could not handle, and their batches for the dead letter topic.
     skipped_records: int = 0
     dead_letters: list[Packed] = field(default_factory=list)
     newest_ms: int = -1

@@ -137,7 +137,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_skipped_records_total",
-        "Records that transforms could not take and all runs left out; absent where runs leave out none.",
+        "Records that transforms could not handle and all runs left out; absent where runs leave out none.",
         _row(lambda row: row.skipped_records_total),
         kind="counter",
     ),
@@ -166,7 +166,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
             ("lost_records", "Records that the newest loss has cost at the source.", lambda known: known.lost_records),
             (
                 "skipped_records",
-                "Records that transforms could not take, of all runs without a day between them that left out any.",
+                "Records that transforms could not handle, of all runs without a day between them that left out any.",
                 lambda known: known.skipped_records,
             ),
             ("dead_letters", "Those of them that are in the dead letter topic.", lambda known: known.dead_letters),

@@ -78,7 +78,7 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     ),
     Series(
         "srm_topic_skipped_records_total",
-        "Records of the topic that transforms could not take and all runs left out.",
+        "Records of the topic that transforms could not handle and all runs left out.",
         lambda topic: topic.skipped_records_total,
         kind="counter",
     ),
@@ -122,7 +122,7 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
     Series("srm_partition_copied_bytes_total", "Bytes copied by all runs.", BYTES, kind="counter"),
     Series(
         "srm_partition_skipped_records_total",
-        "Records that transforms could not take and all runs left out.",
+        "Records that transforms could not handle and all runs left out.",
         lambda row: row.skipped_records_total,
         kind="counter",
     ),

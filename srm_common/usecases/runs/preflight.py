@@ -67,7 +67,7 @@ def new_owner(clusters: FlowClusters) -> str | None:
 
 
 def error_handling(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> ErrorHandling:
-    """What the flow does with records that a transform cannot take.
+    """What the flow does with records that a transform cannot handle.
 
     Raises:
         ConfigError: the dead letter topic does not exist, or is another topic of the flow; the message names both.

@@ -113,7 +113,7 @@ class RunJournal:
         where = f"{letters} of them are in {self._flow.dead_letter_topic}" if letters else "they were dropped"
         self.note(
             f"{counted(skipped, 'record')} of {counted(len(tracks), 'partition')} were left out, since a transform "
-            f"could not take them (errors.tolerance = all); {where}"
+            f"could not handle them (errors.tolerance = all); {where}"
         )
 
     def finish_in_spite_of(self, error: SrmError | KeyboardInterrupt, passes: Passes | None) -> None:

@@ -177,7 +177,7 @@ def test_what_comes_before_a_corrupt_batch_is_copied(bad: int) -> None:
 
 
 def refusing(bad: Collection[int]) -> Transform:
-    """A step that cannot take the records at some offsets, and gives the others a header."""
+    """A step that cannot handle the records at some offsets, and gives the others a header."""
 
     def picky(step: Step, columns: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
         offsets = columns.column("offset").to_pylist()

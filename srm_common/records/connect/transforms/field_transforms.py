@@ -63,7 +63,7 @@ class FieldTransform:
         """What becomes of a key or value, or for ValueToKey the key that a value gives; ``data`` itself if nothing.
 
         Raises:
-            DataFault: the transform cannot take it.
+            DataFault: the transform cannot handle it.
         """
         return self._change(data, origin)
 

@@ -71,7 +71,7 @@ function runState(row) {
   );
 }
 
-/** Records that a transform could not take. */
+/** Records that a transform could not handle. */
 function skipped(row) {
   const letters = row.dead_letters ? `${exact(row.dead_letters)} in the dead letter topic` : "none in a dead letter topic";
   return row.skipped_records ? h("b", { class: "fault-text", title: letters }, count(row.skipped_records)) : "0";

@@ -1,4 +1,4 @@
-"""Records that transforms could not take, and dead letters, of all runs: of flows, topics and partitions."""
+"""Records that transforms could not handle, and dead letters, of all runs: of flows, topics and partitions."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_copy_that_is_proved_and_one_that_is_not(
     report = tmp_path / "report.json"
     assert run([*command, "--report", str(report)]) == 1
     printed = capsys.readouterr().out
-    assert "in 1 of 1 partition the copy is not what was committed" in printed
+    assert "in 1 of 1 partition the copy differs from what was committed" in printed
     assert "offset 11: records that the flow did not write" in printed
     told = json.loads(report.read_text())
     assert told["counts"] == {"different": 1}

@@ -357,45 +357,45 @@ def test_flows_of_which_little_is_known() -> None:
             {"copies_differ": "1 of 3 partitions, the first: a.t-0, offset 5"},
             AlarmKind.COPIES_DIFFER,
             Severity.CRITICAL,
-            "copies of a->b are not what was committed: 1 of 3 partitions, the first: a.t-0, offset 5",
+            "copies of a->b differ from what was committed: 1 of 3 partitions, the first: a.t-0, offset 5",
         ),
         (
             {"skipped_records": 3, "skipped_ms": NOW - SHOWN_MS + 1, "skipped_text": "2 records were left out"},
             AlarmKind.SKIPPED_RECORDS,
             Severity.WARNING,
-            "transforms of a->b could not take 3 records; none of them is on the target; in the newest such run: 2 "
+            "transforms of a->b could not handle 3 records; none of them is on the target; in the newest such run: 2 "
             "records were left out",
         ),
         (
             {"skipped_records": 3, "dead_letters": 2, "skipped_ms": NOW},
             AlarmKind.SKIPPED_RECORDS,
             Severity.WARNING,
-            "transforms of a->b could not take 3 records; 2 of them are in the dead letter topic",
+            "transforms of a->b could not handle 3 records; 2 of them are in the dead letter topic",
         ),
         (
             {"skipped_records": 1, "dead_letters": 1, "skipped_ms": NOW, "paused": True},
             AlarmKind.SKIPPED_RECORDS,
             Severity.WARNING,
-            "transforms of a->b could not take 1 record; it is in the dead letter topic",
+            "transforms of a->b could not handle 1 record; it is in the dead letter topic",
         ),
         (
             {"skipped_records": 9, "dead_letters": 9, "skipped_ms": NOW, "skipped_topics": ("t", "u")}
             | {"dead_letter_topic": "a.bad"},
             AlarmKind.SKIPPED_RECORDS,
             Severity.WARNING,
-            "transforms of a->b could not take 9 records of t and u; all of them are in the dead letter topic a.bad",
+            "transforms of a->b could not handle 9 records of t and u; all of them are in the dead letter topic a.bad",
         ),
         (
             {"skipped_records": 1, "skipped_ms": NOW, "skipped_topics": ("t",), "dead_letter_topic": "a.refused"},
             AlarmKind.SKIPPED_RECORDS,
             Severity.WARNING,
-            "transforms of a->b could not take 1 record of t; it is not on the target",
+            "transforms of a->b could not handle 1 record of t; it is not on the target",
         ),
         (
             {"skipped_records": 9, "skipped_ms": NOW, "skipped_topics": ("t", "u", "v", "w")},
             AlarmKind.SKIPPED_RECORDS,
             Severity.WARNING,
-            "transforms of a->b could not take 9 records of t, u, v and other topics; none of them is on the target",
+            "transforms of a->b could not handle 9 records of t, u, v and other topics; none of them is on the target",
         ),
         (
             {"certificates": (CertificateEnd("a", NOW + 30 * DAY_MS, "the client certificate"), CertificateEnd("b"))},

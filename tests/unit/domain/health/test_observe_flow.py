@@ -61,7 +61,7 @@ def test_the_alarm_of_skipped_records_names_the_dead_letter_topic_of_the_file(tm
         if one.kind is AlarmKind.SKIPPED_RECORDS
     )
     assert alarm.text == (
-        "transforms of a->b could not take 3 records of t; all of them are in the dead letter topic refused"
+        "transforms of a->b could not handle 3 records of t; all of them are in the dead letter topic refused"
     )
 
 

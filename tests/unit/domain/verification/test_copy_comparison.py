@@ -92,7 +92,7 @@ def test_segments_without_a_fingerprint_are_looked_at_for_holes_only() -> None:
     assert (found.proved, found.not_proved, found.different) == (40, {NotProved.NO_FINGERPRINT: 20}, False)
     del copy.batches[2]
     (lost,) = copy.compare().differences
-    assert str(lost) == "offsets 21 to 30 (upstream offsets 20 to 29): records that were committed are missing"
+    assert str(lost) == "offsets 21 to 30 (upstream offsets 20 to 29): committed records are missing"
 
 
 def test_a_log_that_is_cut_between_two_chunks_is_truncated() -> None:

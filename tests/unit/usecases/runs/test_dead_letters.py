@@ -1,4 +1,4 @@
-"""Records that a transform cannot take: the partition stops, they are dropped, or they go to the dead letter topic."""
+"""Records that a transform cannot handle: the partition stops, they are dropped, or go to the dead letter topic."""
 
 from __future__ import annotations
 
@@ -90,8 +90,8 @@ def test_tolerated_records_are_dropped_counted_and_logged(sides: Sides, caplog: 
         assert [(one.skipped_records, one.dead_letters) for one in record.partitions] == [(2, None), (1, None)]
         (note,) = (note for note in record.notes if "left out" in note)
         assert note == (
-            "3 records of 2 partitions were left out, since a transform could not take them (errors.tolerance = all); "
-            "they were dropped"
+            "3 records of 2 partitions were left out, since a transform could not handle them (errors.tolerance = "
+            "all); they were dropped"
         )
         assert positions(sides) == {("orders", 0): 4, ("orders", 1): 1}
         sides.set(errors_log_enable=True)

@@ -173,7 +173,7 @@ def test_a_sample_without_a_difference_takes_back_no_proof_and_no_difference(cop
     summary, results = kept(copied)
     assert summary.sentence is not None
     assert summary.sentence.startswith(
-        "in 1 of 2 partitions the copy is not what was committed, the first: a.orders-0, offset 22: "
+        "in 1 of 2 partitions the copy differs from what was committed, the first: a.orders-0, offset 22: "
     )
     assert results["orders"][0].findings.counts == {DifferenceKind.FOREIGN: 1}
     verify_and_keep(copied.clusters(), VerificationScope(sample=0.01))
