@@ -125,8 +125,8 @@ def test_a_change_of_its_code_is_told(sides: Sides, tmp_path: Path, monkeypatch:
     (folder / "orders.py").write_text("def clean(records):\n    return records.slice(0, 0)\n")
     (notice,) = told(plan_topics(sides.clusters()).notices)
     assert notice == (
-        f"the code of {path} has changed since run 'second' ({before} -> {code_digest(path)}): what is copied from the "
-        f"next run on goes through the new one, records already copied stay"
+        f"the code of {path} has changed since run 'second' ({before} -> {code_digest(path)}): records copied from the "
+        f"next run on go through the new one, records already copied stay"
     )
     assert told(sides.run("third").notes) == [notice.replace("the next run", "now")]
     assert told(sides.run("fourth").notes) == []

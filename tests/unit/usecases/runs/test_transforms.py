@@ -109,7 +109,7 @@ def test_a_change_of_the_transforms_is_told_and_is_for_what_comes(sides: Sides) 
     (notice,) = told(plan_topics(sides.clusters()).notices)
     digest = sides.flow.transforms_digest
     assert notice == (
-        f"the transforms have changed since run 'first' (none -> {digest}): what is copied from the next run on goes "
+        f"the transforms have changed since run 'first' (none -> {digest}): records copied from the next run on go "
         f"through the new ones, records already copied stay"
     )
     sides.source.write("orders", [(b"k", None), (b"k", b"2")])
