@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 from zlib import crc32
 
@@ -22,6 +23,7 @@ from srm_common.wire.batches.visibility import control_type, visible
 from srm_common.wire.reencoding import columns, lz4_walk, machine_code, merging, record_walk, row_sums
 from srm_common.wire.reencoding.repack import recompress, repack
 from srm_common.wire.state.plain_records import newest_of_each_key, read_headers, read_plain_records, timed_records
+from tests.fuzz.limits import MOST_BYTES
 from tests.fuzz.target import Target
 from tests.unit.wire.built_batches import (
     ABORT,
@@ -278,7 +280,9 @@ _RECORDS = [bytes((len(rows),)) + batch_bytes(rows)[HEADER_SIZE:] for rows in (_
 _SIZED = [b"\4\2h\2v\2a\1", b"\0", b"\2" + varint(8) + b"trace-id" + varint(3) + b"abc"]
 
 _NAMED = (CorruptBatch,)
-TARGETS = (
+#: A body that is read record by record may come to as much, and what is made of it too.
+_BODY_BYTES = 2 * LARGEST_BODY + MOST_BYTES
+_OF_BODIES = (
     Target("visible", BATCHES, _see, _NAMED, fit),
     Target("control", BATCHES, _each(_marker), _NAMED, fit),
     Target("repack", BATCHES, _repacked, _NAMED, fit),
@@ -289,6 +293,9 @@ TARGETS = (
     Target("newest", BATCHES, _each(_newest), _NAMED, fit),
     Target("batch-terms", BATCHES, _terms, _NAMED, fit),
     Target("codec", BODIES, _decompressed, _NAMED, keep=1),
+)
+TARGETS = (
+    *(replace(target, most_bytes=_BODY_BYTES) for target in _OF_BODIES),
     Target("lz4-loop", [one[1:] for one in BODIES if one[0] == 3], _unlz4, ()),
     Target("walk", _RECORDS, _walked, (), keep=1),
     Target("renumber", _RECORDS, _renumbered, (), keep=1),

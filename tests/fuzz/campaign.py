@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import faulthandler
 import importlib
-import resource
-import signal
 import sys
 import tempfile
 import time
@@ -16,11 +14,12 @@ import traceback
 from importlib.util import find_spec
 from pathlib import Path
 from random import Random
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
-#: One input takes milliseconds, and this long where a machine is busy; memory for one is that of a few buffers.
-MOST_SECONDS, MOST_MEGABYTES = 30, 4096
+from tests.fuzz.limits import TookTooLong
+
+#: For libFuzzer, behind the limits of one input: where a parser does not hear of them.
+_MOST_SECONDS, _MOST_MEGABYTES = 30, 4096
 #: Compiled by numba, which does not take instructions that count.
 _COMPILED = [
     "srm_common.wire.reencoding.record_walk",
@@ -31,20 +30,11 @@ _COMPILED = [
 _COMPILED += ["srm_common.wire.reencoding.machine_code"]
 
 
-class TookTooLong(BaseException):
-    """No parser may catch it."""
-
-
-def _too_long(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise TookTooLong
-
-
 def at_random(name: str, seconds: float, seed: int, folder: Path) -> int:
     """Returns how many kinds of findings there are; prints them and the number of runs."""
     target = importlib.import_module("tests.fuzz.targets").TARGETS[name]
+    target.warm_up()
     faulthandler.enable()
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEGABYTES << 20, MOST_MEGABYTES << 20))
-    signal.signal(signal.SIGALRM, _too_long)
     chance, end, runs, taken = Random(seed), time.process_time() + seconds, 0, 0
     found: dict[tuple[str, str], str] = {}
     # Whoever looks after this process finds here what ended it.
@@ -56,7 +46,6 @@ def at_random(name: str, seconds: float, seed: int, folder: Path) -> int:
             stream.seek(0)
             stream.truncate()
             stream.write(data)
-            signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
             try:
                 taken += target.accepts(data)
             except (Exception, TookTooLong) as error:
@@ -65,8 +54,6 @@ def at_random(name: str, seconds: float, seed: int, folder: Path) -> int:
                 if kind not in found:
                     found[kind] = repr(error)[:200]
                     (folder / f"{name}.{len(found)}").write_bytes(data)
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
     last.unlink()
     print(f"{name}: {runs} runs, of which {taken} were read, {len(found)} findings", flush=True)
     for number, (kind, text) in enumerate(found.items(), 1):
@@ -79,6 +66,7 @@ def by_coverage(name: str, seconds: int, seed: int, folder: Path) -> None:
     atheris: Any = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["srm_common"], exclude=_COMPILED):
         target = importlib.import_module("tests.fuzz.targets").TARGETS[name]
+        target.warm_up()
 
     def change(data: bytes, most: int, number: int) -> bytes:
         chance = Random(number)
@@ -89,7 +77,7 @@ def by_coverage(name: str, seconds: int, seed: int, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as corpus:
         for number, one in enumerate(target.seeds):
             (Path(corpus) / str(number)).write_bytes(one)
-        options = [f"-max_total_time={seconds}", f"-timeout={MOST_SECONDS}", f"-rss_limit_mb={MOST_MEGABYTES}"]
+        options = [f"-max_total_time={seconds}", f"-timeout={_MOST_SECONDS}", f"-rss_limit_mb={_MOST_MEGABYTES}"]
         options += [f"-seed={seed}", f"-artifact_prefix={folder / name}.", "-max_len=262144", "-print_final_stats=1"]
         atheris.Setup([sys.argv[0], *options, corpus], target.accepts, custom_mutator=change)
         atheris.Fuzz()

@@ -118,7 +118,7 @@ class PlanFile:
                 {one["topic"]: one["remote_topic"] for one in document["topics"] if one["accepted"]},
                 {topic: OnDataLoss(choice) for topic, choice in document["restore"].items()},
             )
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ConfigError(
                 "this is not a plan; create one with: srm-control plan --flow ... --out FILE", file=name
             ) from error

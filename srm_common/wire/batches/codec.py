@@ -39,6 +39,8 @@ _LZ4_WRITTEN, _LZ4_WRITTEN_BLOCK = b"\x04\x22\x4d\x18\x60\x40\x82", 64 << 10
 LARGEST_BODY = 256 << 20
 #: What a byte becomes at most; zstd's blocks are counted instead (RFC 8878: four bytes may stand for 128 KiB).
 _MOST_TIMES = {GZIP: 1032, LZ4: 255}
+#: Of Snappy (format_description.txt): a copy of up to 64 bytes takes three at least.
+_SNAPPY_TIMES = 22
 _ZSTD_MAGIC, _ZSTD_BLOCK, _ZSTD_LEAST, _ZSTD_REPEATED = b"\x28\xb5\x2f\xfd", 128 << 10, 4, 1
 #: What the library says when it has more than it has room for.
 _NO_ROOM = "failed to write whole buffer"
@@ -227,6 +229,8 @@ def _unsnapped(block: Buffer, most: int) -> Buffer:
         size = 0  # the library will say what is wrong
     if size > most:
         raise _too_large(SNAPPY)
+    if size > len(block) * _SNAPPY_TIMES:
+        raise CorruptBatch(f"batch body is not valid snappy: {len(block)} bytes cannot come to {size}")
     return memoryview(cramjam.snappy.decompress_raw(block))
 
 

@@ -219,3 +219,11 @@ def test_zstd_of_any_blocks_is_read(frames: int, size: int, level: int, seed: ra
     stream.compress(data)
     for frame in (once, bytes(stream.finish())):
         assert bytes(decompress(ZSTD, frame * frames)) == data * frames
+
+
+def test_a_snappy_block_that_says_it_is_larger_than_it_can_be_takes_no_memory() -> None:
+    """The library makes room for what is said, 256 MiB here, and ends the process where there is none."""
+    with pytest.raises(CorruptBatch, match="60 bytes cannot come to 268435455"):
+        decompress(SNAPPY, b"\xff\xff\xff\x7f" + bytes(56))
+    zeros = bytes(cramjam.snappy.compress_raw(bytes(1 << 20)))  # as little as a block can be
+    assert len(decompress(SNAPPY, zeros)) == 1 << 20
