@@ -21,6 +21,7 @@ LONGEST_FIRST = (
     "rest/test_services.py",
     "access/test_kerberos.py",
     "access/test_scram.py",
+    "access/test_rights_of_principals.py",
     "runs/test_replicate.py",
     "schemas/test_karapace_flows.py",
     "testing/test_verify_demo.py",

@@ -35,13 +35,13 @@ class Row(NamedTuple):
         one = self.binding
         return f"{self.side}-{word_of(one.operation)}-{word_of(one.restype)}-{one.name}"
 
-    def of(self, number: int) -> AclBinding:
-        """The same for a principal and a flow of their own."""
+    def of(self, number: int, who: str = "") -> AclBinding:
+        """The same for a principal and a flow of their own; ``who`` where it is not that of a login by PLAIN."""
         one = self.binding
         name = one.name
         if one.restype is not ResourceType.BROKER:
             name = re.sub(r"\b[ab]\b", lambda alias: f"{alias[0]}{number}", name)
-        who = f"User:{user_of(number)}"
+        who = who or f"User:{user_of(number)}"
         return AclBinding(one.restype, name, one.resource_pattern_type, who, "*", one.operation, one.permission_type)
 
 
@@ -146,6 +146,10 @@ class Flow:
         """``a`` is the source, ``b`` the target."""
         return f"{letter}{self.number}"
 
+    def login(self, _side: str) -> Mapping[str, str]:
+        """What the file says of the principal at one side."""
+        return client_properties(user_of(self.number), LOGINS[user_of(self.number)])
+
     def configure(self, more: Mapping[str, str]) -> None:
         a, b = self.alias("a"), self.alias("b")
         properties: dict[str, object] = {
@@ -168,8 +172,7 @@ class Flow:
             **more,
         }
         for alias, side in ((a, "source"), (b, "target")):
-            user = user_of(self.number)
-            login = {"bootstrap.servers": self.kafkas[side].bootstrap_servers, **client_properties(user, LOGINS[user])}
+            login = {"bootstrap.servers": self.kafkas[side].bootstrap_servers, **self.login(side)}
             properties |= {f"{alias}.{key}": value for key, value in login.items()}
         self.file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
 
