@@ -223,7 +223,9 @@ def _legacy_entry(entry: memoryview, append_time: int | None = None, *, inside: 
         left -= len(one.data)
     if left:
         raise CorruptBatch(f"compressed message set at offset {offset} ends inside a message")
-    if magic == 1 and records:
+    if not records:
+        raise CorruptBatch(f"compressed message set at offset {offset} has no messages")
+    if magic == 1:
         # Inner offsets are relative; the wrapper carries the absolute offset of the last one (KIP-31).
         base = offset - records[-1].offset
         records = [record._replace(offset=base + record.offset) for record in records]

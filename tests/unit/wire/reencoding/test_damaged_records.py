@@ -157,9 +157,10 @@ def _entry(magic: int, value: bytes, attributes: int) -> bytes:
     ("inner", "reason"),
     [
         (_entry(1, gzip.compress(_entry(1, b"v", 0)), GZIP), "is in another one"),
+        (b"", "has no messages"),
         (batch_bytes(some([0])), "has a batch of magic 2 in it"),
     ],
-    ids=["a set", "a batch"],
+    ids=["a set", "nothing", "a batch"],
 )
 def test_what_an_old_message_set_cannot_hold(inner: bytes, reason: str) -> None:
     """A frame of gzip that holds itself would never end."""
