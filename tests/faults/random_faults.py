@@ -6,7 +6,9 @@ import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.testing import LocalKafka
+from tests.faults.certificates import Certificates
 from tests.faults.copier import AHEAD, BACK
 from tests.faults.leaders import shuffle_leaders
 from tests.faults.lossy_proxy import (
@@ -33,7 +35,8 @@ _OF_TARGET = (PRODUCE, END_TXN, INIT_PRODUCER_ID, ADD_PARTITIONS, FIND_COORDINAT
 @dataclass(frozen=True)
 class Stage:
     """Two clusters; with one node each, they are reached through proxies. ``spark``: where the slots of runs are, if
-    not in worker processes of the driver."""
+    not in worker processes of the driver. ``certificates``, by ``source`` and ``target``: where the flow has to use
+    TLS."""
 
     label: str
     source: LocalKafka
@@ -41,16 +44,21 @@ class Stage:
     source_proxy: LossyProxy | None = None
     target_proxy: LossyProxy | None = None
     spark: StandaloneSpark | None = None
+    certificates: Mapping[str, Certificates] | None = None
 
-    def address(self, cluster: str) -> str:
-        """The bootstrap servers of the flow's source or target."""
-        kafka, proxy = getattr(self, cluster), getattr(self, f"{cluster}_proxy")
-        return str(kafka.bootstrap_servers if proxy is None else proxy.address)
+    def cluster(self, side: str, alias: str) -> ClusterSettings:
+        """How the flow reaches its source or its target."""
+        kafka, proxy = getattr(self, side), getattr(self, f"{side}_proxy")
+        if self.certificates is not None:
+            return self.certificates[side].cluster(alias, kafka.bootstrap_servers)
+        return ClusterSettings.plaintext(alias, kafka.bootstrap_servers if proxy is None else proxy.address)
 
     def kinds(self) -> dict[str, Fault]:
         """The faults that can be played here, by what a table calls them."""
         if self.spark is not None:
             return KINDS | OF_ONE_NODE | OF_EXECUTORS
+        if self.certificates is not None:
+            return KINDS | OF_CLOCKS | OF_CERTIFICATES
         return KINDS | OF_CLOCKS | (OF_THREE_NODES if len(self.target.nodes) > 1 else OF_ONE_NODE)
 
 
@@ -151,6 +159,21 @@ def _freeze(cluster: str) -> Fault:
         kafka.pause(node)
         one.pause(0.5, 4.0)
         kafka.resume(node)
+
+    return fault
+
+
+def _replace_certificates(cluster: str) -> Fault:
+    """The broker's, and the flow's own. It is connected anew with both, whether by the broker's restart or later."""
+
+    def fault(stage: Stage, one: Scenario, run: Run) -> None:
+        assert stage.certificates is not None, f"{stage.label} has no certificates"
+        kafka: LocalKafka = getattr(stage, cluster)
+        stage.certificates[cluster].replace_own()
+        stage.certificates[cluster].replace_brokers(kafka)
+        if one.dice.random() < 0.7:
+            kafka.kill()
+            kafka.restart()
 
     return fault
 
@@ -261,5 +284,6 @@ OF_EXECUTORS: dict[str, Fault] = {
     "JVM of an executor frozen": _freeze_executor,
     "Python daemon of an executor killed": _kill_daemon,
 }
+OF_CERTIFICATES = _of_both({"certificates of the {} replaced": _replace_certificates})
 #: All of them, as tables name them.
-ALL_KINDS = (*KINDS, *OF_CLOCKS, *OF_ONE_NODE, *OF_THREE_NODES, *OF_EXECUTORS)
+ALL_KINDS = (*KINDS, *OF_CLOCKS, *OF_ONE_NODE, *OF_THREE_NODES, *OF_EXECUTORS, *OF_CERTIFICATES)

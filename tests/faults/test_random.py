@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.domain.cluster import ClusterSettings
 from srm_common.testing import LocalKafka
+from tests.faults.certificates import Certificates
 from tests.faults.conftest import SOAK_ROUNDS
 from tests.faults.lossy_proxy import LossyProxy
 from tests.faults.random_faults import ENDS, Stage
@@ -78,10 +78,24 @@ def executors(pairs: list[Stage], tmp_path_factory: pytest.TempPathFactory) -> I
         yield [replace(one, label=f"Spark, {one.label}", spark=spark) for one in pairs]
 
 
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """One node on each side, and mutual TLS."""
+    certificates = {side: Certificates(tmp_path_factory.mktemp(side)) for side in ("source", "target")}
+    settings = {side: SETTINGS | one.settings for side, one in certificates.items()}
+    with (
+        LocalKafka(name="source", client_protocol="SSL", settings=settings["source"]) as source,
+        LocalKafka(
+            name="target", version=KEEPS_ITS_MARKERS, client_protocol="SSL", settings=settings["target"]
+        ) as target,
+    ):
+        yield Stage("one node, mutual TLS", source, target, certificates=certificates)
+
+
 def _play(stage: Stage, scenario: Callable[..., Scenario], round_: int, transaction_timeouts_ms: list[int]) -> None:
     clusters = (
-        ClusterSettings.plaintext(SOURCE, stage.address("source")),
-        ClusterSettings.plaintext(TARGET, stage.address("target")),
+        stage.cluster("source", SOURCE),
+        stage.cluster("target", TARGET),
     )
     for proxy in (stage.source_proxy, stage.target_proxy):
         if proxy is not None:
@@ -173,3 +187,9 @@ def test_several_faults_of_three_nodes(trios: Stage, scenario: Callable[..., Sce
 @pytest.mark.parametrize("round_", range(-(-SOAK_ROUNDS // 4)))
 def test_several_faults_with_executors(executors: list[Stage], scenario: Callable[..., Scenario], round_: int) -> None:
     _play(executors[round_ % 2], scenario, round_, [2000, 10_000])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round_", range(-(-SOAK_ROUNDS // 4)))
+def test_several_faults_with_certificates(certified: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
+    _play(certified, scenario, round_, [10_000])
