@@ -34,9 +34,8 @@ _OF_TARGET = (PRODUCE, END_TXN, INIT_PRODUCER_ID, ADD_PARTITIONS, FIND_COORDINAT
 
 @dataclass(frozen=True)
 class Stage:
-    """Two clusters; with one node each, they are reached through proxies. ``spark``: where the slots of runs are, if
-    not in worker processes of the driver. ``certificates``, by ``source`` and ``target``: where the flow has to use
-    TLS."""
+    """Two clusters, which may be reached through proxies. ``spark``: where the slots of runs are, if not in worker
+    processes of the driver. ``certificates``, by ``source`` and ``target``: where the flow has to use TLS."""
 
     label: str
     source: LocalKafka
@@ -55,11 +54,14 @@ class Stage:
 
     def kinds(self) -> dict[str, Fault]:
         """The faults that can be played here, by what a table calls them."""
-        if self.spark is not None:
-            return KINDS | OF_ONE_NODE | OF_EXECUTORS
+        found = KINDS | (OF_CLOCKS if self.spark is None else OF_EXECUTORS)
         if self.certificates is not None:
-            return KINDS | OF_CLOCKS | OF_CERTIFICATES
-        return KINDS | OF_CLOCKS | (OF_THREE_NODES if len(self.target.nodes) > 1 else OF_ONE_NODE)
+            found |= OF_CERTIFICATES
+        if self.source_proxy is not None:
+            found |= OF_PROXIES
+        if len(self.target.nodes) > 1:
+            found |= OF_THREE_NODES
+        return found
 
 
 Fault = Callable[[Stage, Scenario, Run], None]
@@ -267,7 +269,7 @@ OF_CLOCKS = {
     "clocks of driver and workers an hour ahead": _jump(AHEAD),
     "clocks of driver and workers an hour back": _jump(BACK),
 }
-OF_ONE_NODE = _of_both(
+OF_PROXIES = _of_both(
     {
         "answers of the {} lost": _lose_answers,
         "connections to the {} cut": _cut,
@@ -286,4 +288,4 @@ OF_EXECUTORS: dict[str, Fault] = {
 }
 OF_CERTIFICATES = _of_both({"certificates of the {} replaced": _replace_certificates})
 #: All of them, as tables name them.
-ALL_KINDS = (*KINDS, *OF_CLOCKS, *OF_ONE_NODE, *OF_THREE_NODES, *OF_EXECUTORS, *OF_CERTIFICATES)
+ALL_KINDS = (*KINDS, *OF_CLOCKS, *OF_PROXIES, *OF_THREE_NODES, *OF_EXECUTORS, *OF_CERTIFICATES)

@@ -19,7 +19,7 @@ from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import rewritten_offsets, write_transaction
-from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
+from srm_common.testing import LocalKafka, LocalMirrorMaker
 from srm_common.usecases.mirror_maker.handback import HandbackRequest, hand_back
 from srm_common.usecases.mirror_maker.takeover import TakeoverRequest, take_over
 from srm_common.wire.state.mm2 import (
@@ -30,8 +30,9 @@ from srm_common.wire.state.mm2 import (
     source_offset_value,
 )
 from srm_common.wire.state.plain_records import NewRecord
+from tests.faults.mirror_maker import mirror_maker
 from tests.faults.run import PATIENCE
-from tests.faults.scenario import LONG, SOURCE, TARGET, Scenario
+from tests.faults.scenario import LONG, SOURCE, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -49,50 +50,9 @@ def clusters() -> Iterator[Clusters]:
 @contextmanager
 def _mirror_maker(scenario: Scenario, *, exactly_once: bool) -> Iterator[LocalMirrorMaker]:
     """MirrorMaker 2 for the scenario's flow, with the settings that its exactly-once support needs."""
-    port = ReservedPort()
-    arrow = f"{SOURCE}->{TARGET}"
-    properties = {
-        "clusters": f"{SOURCE}, {TARGET}",
-        f"{SOURCE}.bootstrap.servers": scenario.source.bootstrap_servers,
-        f"{TARGET}.bootstrap.servers": scenario.target.bootstrap_servers,
-        f"{arrow}.enabled": "true",
-        f"{arrow}.topics": scenario.topic,
-        f"{arrow}.groups.exclude": ".*",
-        f"{TARGET}->{SOURCE}.enabled": "false",
-        f"{TARGET}->{SOURCE}.emit.heartbeats.enabled": "false",
-        "tasks.max": "2",
-        # The least that brokers allow: how long a killed worker is missed.
-        f"{TARGET}.session.timeout.ms": "6000",
-        "emit.heartbeats.enabled": "false",
-        "emit.checkpoints.enabled": "false",
-        "sync.topic.acls.enabled": "false",
-        f"{SOURCE}.consumer.isolation.level": "read_committed",
-        "dedicated.mode.enable.internal.rest": "true",
-        "listeners": f"http://{port.address}",
-        **{
-            f"{name}.replication.factor": "1"
-            for name in (
-                "offset-syncs.topic",
-                "checkpoints.topic",
-                "heartbeats.topic",
-                "config.storage",
-                "offset.storage",
-                "status.storage",
-            )
-        },
-        "replication.factor": "1",
-    }
-    if exactly_once:
-        properties[f"{TARGET}.exactly.once.source.support"] = "enabled"
-    else:
-        # Once a minute by default: on a slow machine it would come before the kill.
-        properties[f"{TARGET}.offset.flush.interval.ms"] = "3600000"
-    try:
-        with LocalMirrorMaker(properties, heap="512m") as mirror_maker:
-            scenario.note("MirrorMaker started")
-            yield mirror_maker
-    finally:
-        port.release()
+    with mirror_maker(scenario.source, scenario.target, scenario.topic, exactly_once=exactly_once) as started:
+        scenario.note("MirrorMaker started")
+        yield started
 
 
 def _let_it_copy(scenario: Scenario, mirror_maker: LocalMirrorMaker, offsets: int = 500) -> None:

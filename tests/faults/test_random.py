@@ -15,14 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import LocalKafka, LocalMirrorMaker
 from tests.faults.certificates import Certificates
 from tests.faults.conftest import SOAK_ROUNDS
 from tests.faults.lossy_proxy import LossyProxy
+from tests.faults.mirror_maker import mirror_maker
 from tests.faults.random_faults import ENDS, Stage
 from tests.faults.rounds import Round
 from tests.faults.run import PATIENCE, Run
 from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, SOURCE, TARGET, Scenario
+from tests.kafka.flows import read, write
+from tests.kafka.records import eventually
 from tests.spark.standalone import StandaloneSpark
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
@@ -34,6 +37,8 @@ SETTINGS = {
     # Quotas are about the last two seconds; by default eleven.
     "quota.window.num": "2",
 }
+#: What MirrorMaker 2 copies beside the flow.
+_OTHERS = "others"
 
 
 def _behind(stack: ExitStack, name: str, **options: object) -> tuple[LocalKafka, LossyProxy]:
@@ -90,6 +95,20 @@ def certified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         ) as target,
     ):
         yield Stage("one node, mutual TLS", source, target, certificates=certificates)
+
+
+@pytest.fixture(scope="module")
+def beside() -> Iterator[tuple[Stage, LocalMirrorMaker]]:
+    """One node on each side, and MirrorMaker 2, which copies another topic under the names that the flow has: both have
+    their source offsets in one topic."""
+    with (
+        LocalKafka(name="source", settings=SETTINGS) as source,
+        LocalKafka(name="target", version=KEEPS_ITS_MARKERS, settings=SETTINGS) as target,
+    ):
+        source.create_topic(_OTHERS)
+        target.create_topic(f"{SOURCE}.{_OTHERS}")
+        with mirror_maker(source, target, _OTHERS, exactly_once=False, offsets_ms=500) as started:
+            yield Stage("one node, beside MirrorMaker 2", source, target), started
 
 
 def _play(stage: Stage, scenario: Callable[..., Scenario], round_: int, transaction_timeouts_ms: list[int]) -> None:
@@ -193,3 +212,17 @@ def test_several_faults_with_executors(executors: list[Stage], scenario: Callabl
 @pytest.mark.parametrize("round_", range(-(-SOAK_ROUNDS // 4)))
 def test_several_faults_with_certificates(certified: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
     _play(certified, scenario, round_, [10_000])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("round_", range(-(-SOAK_ROUNDS // 4)))
+def test_several_faults_beside_mirror_maker(
+    beside: tuple[Stage, LocalMirrorMaker], scenario: Callable[..., Scenario], round_: int
+) -> None:
+    """It has to go on, too, and to copy what is written after the faults."""
+    stage, other = beside
+    _play(stage, scenario, round_, [10_000])
+    value = b"after round %d" % round_
+    write(stage.source, _OTHERS, [value])
+    eventually(lambda: value in {one.value for one in read(stage.target, f"{SOURCE}.{_OTHERS}")}, PATIENCE, "no copy")
+    assert other.running, other.log_path.read_text()[-3000:]
