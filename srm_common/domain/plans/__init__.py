@@ -1,1 +1,1 @@
-"""Plans: the changes that a target needs, as values to print, compare and apply."""
+"""Plans: what has to change at a target, worked out from what flow and clusters have, to print, compare and apply."""

@@ -1,1 +1,1 @@
-"""Topics and their copies: records, decisions, actions."""
+"""Topics and their copies: which topics a flow copies and why, their records, and single changes of topics."""

@@ -1,1 +1,1 @@
-"""Transactional producers, markers, hanging transactions."""
+"""Transactional producers of one transactional id each, markers, hanging transactions."""

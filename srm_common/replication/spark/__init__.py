@@ -1,1 +1,1 @@
-"""Passes as Spark jobs."""
+"""Passes and verifications as Spark jobs."""

@@ -1,1 +1,1 @@
-"""The metrics that Prometheus scrapes."""
+"""The metrics that Prometheus scrapes, and what a scraper without a login may see."""

@@ -1,1 +1,1 @@
-"""Remote topics: plan, apply, refresh."""
+"""Remote topics: plan (read both clusters), apply, refresh."""

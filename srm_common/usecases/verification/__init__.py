@@ -1,1 +1,1 @@
-"""Verification of copies: against the offset map or the source, shared out to tasks, and the results that are kept."""
+"""Verification of copies: against the offset map or the source, shared out to threads or Spark, with kept results."""
