@@ -42,7 +42,7 @@ class FailedRecords:
 
     @property
     def tolerated(self) -> bool:
-        """Whether the partition goes on without them."""
+        """Whether the partition continues without them."""
         return self._handling.tolerate
 
     def log(self, faults: Sequence[RecordFault]) -> None:

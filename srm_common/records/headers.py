@@ -36,7 +36,7 @@ def named_headers(records: pa.RecordBatch) -> pa.ListArray:
 
 
 def appended(records: pa.RecordBatch, name: str, value: bytes | None) -> pa.RecordBatch:
-    """The records with one more header behind those that they have, which stay byte for byte."""
+    """The records with one header appended; existing headers stay byte for byte."""
     header = pa.scalar(encoded_header(name, value), pa.binary())
     raw = pc.binary_join_element_wise(records.column("headers"), header, pa.scalar(b"", pa.binary()))
     counts = pc.add(records.column("header_count"), pa.scalar(1, pa.int32()))

@@ -1,4 +1,4 @@
-"""A limit for the memory that a user's code takes in the slot's process, so that it ends this code and not the slot.
+"""A memory limit for user code in the slot's process, so that exceeding it ends this code and not the slot.
 
 Linux only: elsewhere there is none. It counts address space (``RLIMIT_AS``), which is more than what is used, and holds
 for the whole process while such code runs.

@@ -133,7 +133,7 @@ class PythonFunction:
 
 
 def _is_row(row: Any, rows: int) -> bool:
-    """Whether it is the number of one of so many rows; a truth value is none."""
+    """Whether it is a valid row number; booleans are not."""
     return isinstance(row, int | np.integer) and not isinstance(row, bool) and int(row) in range(rows)
 
 

@@ -1,6 +1,5 @@
-"""The ids that keys and values begin with, from those of the source's registry to those of the target's.
-
-Avro, JSON Schema and Protobuf have the same beginning: a zero and four bytes of the id. Nothing behind it is read.
+"""Replaces the schema ids at the beginning of keys and values, from the source registry's to the target registry's.
+Avro, JSON Schema and Protobuf begin in the same way: a zero and four bytes of the id. Nothing after it is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connect's transforms on columns of records: what a flow's chain makes of a batch.
+"""Connect's transforms on columns of records: applies a flow's chain to a batch.
 
 No transform moves a record: the rows that come out are some of those that went in, in their order. Those that look into
 keys or values are carried out in :mod:`srm_common.records.connect`; for the others these are bytes.

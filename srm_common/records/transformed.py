@@ -116,7 +116,7 @@ def _skip_before(
     skip: Skip,
     end: int,
 ) -> None:
-    """Leave out what was dropped and what failed before ``end``; both lists have it no longer."""
+    """Leave out what was dropped and what failed before ``end``; it is removed from both lists."""
     due = [one for one in faults if one.offset < end]
     gone = bisect_left(dropped, end)
     if due or gone:
@@ -136,7 +136,7 @@ class _Piece(NamedTuple):
 
 
 def _pieces(batches: Sequence[SourceBatch]) -> Iterator[_Piece]:
-    """All records of the batches, up to the first batch that is corrupt. Raises CorruptBatch behind them."""
+    """All records of the batches, up to the first corrupt batch. Raises CorruptBatch after them."""
     row: list[SourceBatch] = []
     bodies: list[OpenBatch] = []
     size = 0

@@ -47,9 +47,8 @@ class _Asking:
 
 
 class RegistrySchemaIds:
-    """What :class:`~srm_common.records.schema_id_step.MappedIds` asks for. Not for several threads.
-
-    Each id is asked for once, and one that the source does not know again after a while.
+    """Implements the requests of :class:`~srm_common.records.schema_id_step.MappedIds`. Not thread-safe. Each id is
+    requested once; an id unknown to the source is requested again after a while.
 
     Args:
         naming: which subjects the flow copies, and what their copies are called.
@@ -99,9 +98,8 @@ class RegistrySchemaIds:
 
 
 class RegistrySchemas:
-    """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` asks for. Not for several threads.
-
-    Each schema is asked for once; no connection is kept open meanwhile.
+    """Implements :class:`~srm_common.records.connect.registry_converter.RecordSchemas`. Not thread-safe. Each schema is
+    requested once; no connection is kept open in between.
 
     Args:
         source: the registry to which the ids of records belong; the target's own where ids are mapped before.
@@ -155,7 +153,7 @@ class RegistrySchemas:
         return found
 
     def subject(self, number: int) -> str | None:
-        """A subject that has the schema with this id, for sentences; None where the registry does not tell."""
+        """A subject that has the schema with this id, for messages; None if the registry does not return one."""
         try:
             with self._asked(self._source) as registry:
                 places = registry.places_of(number, self._source_context)

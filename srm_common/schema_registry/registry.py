@@ -229,7 +229,7 @@ class SchemaRegistry(RegistryHttp):
         return int(number)
 
     def set_mode(self, subject: str, mode: str | None) -> None:
-        """Give a subject a mode, or with None that of the registry. Versions that are there do not hinder it."""
+        """Set the mode of a subject; None: that of the registry. Works even if the subject has versions."""
         path, what = f"/mode/{_quoted(subject)}", f"set the mode of {_named(subject)} to {mode or 'its own'}"
         if mode is not None:
             self.ask("PUT", f"{path}?force=true", what, dict, {"mode": mode})

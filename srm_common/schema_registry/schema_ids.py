@@ -1,4 +1,4 @@
-"""The ids that schemas of the source have at the target, where the target's registry gives ids of its own.
+"""The target's ids of the source's schemas, where the target's registry assigns its own.
 
 The map is the target's registry: a schema is looked up in the subject of its copy, and registered there if it is not
 there yet. So nothing is kept that could differ from it, and every run finds the same id.

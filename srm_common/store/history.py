@@ -57,7 +57,7 @@ class Scope:
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """What the samples are looked for by, under the names of SAMPLE's columns."""
+        """The conditions for samples, by the names of SAMPLE's columns."""
         metrics = None if self.metrics is None else [CODES[metric] for metric in self.metrics]
         named = {"flow_id": self.flow_ids, "topic_id": self.topic_ids, "number": self.number, "metric": metrics}
         return {"level": int(self.level)} | {name: bound for name, bound in named.items() if bound is not None}

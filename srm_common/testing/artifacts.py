@@ -100,7 +100,7 @@ def kafka_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
 
 
 def class_archive(version: str) -> Path:
-    """Where the broker's class-data archive for this machine's Java lies, or would lie."""
+    """The path of the broker's class-data archive for this machine's Java; it need not exist."""
     java = Path(java_command()[0]).resolve()
     made = hashlib.sha256(f"{java} {java.stat().st_mtime_ns}".encode()).hexdigest()[:12]
     return cache_folder() / "kafka" / f"{version}-{made}.jsa"

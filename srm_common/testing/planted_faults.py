@@ -75,7 +75,7 @@ def flip_bit(kafka: LocalKafka, topic: str, *, partition: int = 0, node: int = 1
 
 
 def rewritten(change: Callable[[Record], Record]) -> Fault:
-    """The records of a batch are others, and its checksum is that of the others."""
+    """Replace the records of a batch by others, with a correct checksum."""
 
     def fault(found: Batches, at: int) -> tuple[int, int]:
         _replace(found, at, [change(one) for one in _records(found[at])])

@@ -1,4 +1,4 @@
-"""Tiered storage (KIP-405) for local brokers: Kafka's own ``LocalTieredStorage`` on a folder beside their data."""
+"""Tiered storage (KIP-405) for local brokers: Kafka's own ``LocalTieredStorage`` in a folder next to their data."""
 
 from __future__ import annotations
 

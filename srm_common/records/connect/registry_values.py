@@ -40,7 +40,7 @@ class RecordSchemas(Protocol):
         """
 
     def subject(self, number: int) -> str | None:
-        """A subject that has the schema with this id, for sentences; None where the registry does not tell."""
+        """A subject that has the schema with this id, for messages; None if the registry does not return one."""
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
         """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
@@ -51,7 +51,7 @@ class RecordSchemas(Protocol):
 
 
 class RegistryValues(Protocol):
-    """Values by one schema of a registry, and the schema of Connect that it stands for."""
+    """Values of one schema of a registry, and its Connect schema."""
 
     #: The registry's word for such schemas, and the one for sentences.
     kind: ClassVar[str]

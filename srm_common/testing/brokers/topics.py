@@ -69,7 +69,8 @@ def create_topic(
 
 
 def made_on_demand(logs: Iterable[str]) -> set[str]:
-    """Topics that nodes made because a client asked about them, by the nodes' logs; Kafka's own included.
+    """Topics that nodes auto-created because a client requested their metadata, according to the nodes' logs; Kafka's
+    own included.
 
     A broker that has just started asks for topics that it has not heard of yet, too; the controller refuses that.
     """

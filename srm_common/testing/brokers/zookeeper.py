@@ -66,7 +66,7 @@ class LocalZooKeeper:
         self._port.release()
 
     def _say(self, word: str) -> str:
-        """The answer to one of ZooKeeper's four letter words; empty where there is none."""
+        """The response to one of ZooKeeper's four-letter words; empty if there is none."""
         host, _, port = self.address.rpartition(":")
         answer = b""
         try:

@@ -6,7 +6,7 @@ import time
 
 
 class Clock:
-    """The time that a cluster gives out, in ms since 1970: the machine's, until a test sets it."""
+    """A cluster's clock, in ms since 1970: the machine's, until a test sets it."""
 
     def __init__(self) -> None:
         self._set_ms: int | None = None
@@ -15,9 +15,9 @@ class Clock:
         return int(time.time() * 1000) if self._set_ms is None else self._set_ms
 
     def set(self, ms: int) -> None:
-        """It stands still from now on."""
+        """Stop the clock at the current time."""
         self._set_ms = ms
 
     def advance(self, seconds: float) -> None:
-        """It goes forward at once, and stands still from then on."""
+        """Advance the clock, which is stopped from then on."""
         self._set_ms = self.now_ms() + int(seconds * 1000)

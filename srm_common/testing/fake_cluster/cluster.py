@@ -212,7 +212,7 @@ class FakeCluster:
         return self._server.faults.add("lose", api, times=times)
 
     def delay(self, seconds: float, api: str | None = None, *, times: int | None = None) -> Fault:
-        """Take so long before a request is looked at."""
+        """Delay requests by so many seconds before they are processed."""
         return self._server.faults.add("delay", api, seconds=seconds, times=times)
 
     def silence(self, api: str | None = None) -> Fault:
@@ -235,7 +235,7 @@ class FakeCluster:
         return [call.body for call in self._server.requests if call.api == api]
 
     def changes(self) -> list[Call]:
-        """The requests that ask for a change."""
+        """The requests that change something."""
         return [call for call in self._server.requests if call.api in CHANGES]
 
     @property
@@ -284,7 +284,7 @@ class FakeCluster:
     # ---- logs
 
     def log(self, topic: str, partition: int = 0) -> PartitionLog:
-        """The log of a partition, to be looked at."""
+        """The log of a partition, for inspection."""
         return self._topics.partition(topic, partition).log
 
     def write(
@@ -310,7 +310,7 @@ class FakeCluster:
             return self.log(topic, partition).records(committed=committed)
 
     def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
-        """Retention has taken what lies before an offset."""
+        """Delete the records before an offset, as retention does."""
         with self._lock:
             self.log(topic, partition).delete_before(before)
 

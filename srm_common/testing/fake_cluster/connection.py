@@ -61,7 +61,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def close(self) -> None:
-        """Once what was written has been sent."""
+        """Close once everything written has been sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
                 return
 
     def _frame(self) -> memoryview | None:
-        """The next request, None while there is none to be answered."""
+        """The next request, None while there is none to process."""
         if self._full or self.closing:
             return None
         if len(self._arrived) >= _SIZE.size:

@@ -54,7 +54,7 @@ class _Step:
 
 
 class After:
-    """What happens once so many requests of an API have been answered, before another request is looked at."""
+    """What happens after so many responses of an API, before another request is processed."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class After:
         self._add(self._silence)
 
     def do(self, action: Callable[[], object]) -> None:
-        """Anything else, in the cluster's thread; it must not ask the cluster through a client."""
+        """Anything else, in the cluster's thread; it must not query the cluster through a client."""
         self._add(action)
 
 
@@ -117,7 +117,7 @@ class Faults:
         return 0.0 if fault is None else fault.seconds
 
     def delay(self, api: str) -> float:
-        """Seconds to wait before a request is looked at."""
+        """Seconds to wait before a request is processed."""
         fault = self._take("delay", api)
         return 0.0 if fault is None else fault.seconds
 

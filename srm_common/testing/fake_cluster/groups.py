@@ -79,7 +79,7 @@ class Groups:
             raise Refused(_NOT_COORDINATOR)
 
     def expire(self) -> None:
-        """Members that have not been heard of for their session's length are out."""
+        """Members whose session has timed out are removed."""
         for group in self.known.values():
             if group.membership.expire():
                 self._changed()

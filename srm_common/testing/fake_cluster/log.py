@@ -146,7 +146,7 @@ class PartitionLog:
         return max((one.epoch for one in self.epochs if one.offset <= offset), default=self.epoch)
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
-        """The newest epoch up to this one, and where it ends; (-1, -1) where the log cannot tell."""
+        """The newest epoch up to this one, and where it ends; (-1, -1) if unknown."""
         if epoch == self.epoch:
             return epoch, self.end
         if not self.epochs or epoch > self.epochs[-1].epoch:

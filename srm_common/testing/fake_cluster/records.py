@@ -40,7 +40,7 @@ class Record(NamedTuple):
 
 
 class StoredBatch(NamedTuple):
-    """A batch as it lies in the log, with the offsets and the leader epoch that the broker gave it."""
+    """A batch as stored in the log, with the offsets and leader epoch assigned by the broker."""
 
     header: Header
     data: bytes

@@ -1,6 +1,5 @@
-"""Serves the requests of a cluster's nodes, on whatever wire they come.
-
-As brokers do, it answers the requests of a connection one after another.
+"""Serves the requests to a cluster's nodes, over any transport. Like brokers, it processes the requests of a connection
+one after another.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Topics:
         return self.configs.of_topic(topic.settings, key)
 
     def partition(self, name: str, number: int) -> PartitionState:
-        """Raises Refused where there is none such."""
+        """Raises Refused if it does not exist."""
         topic = self.topics.get(name)
         if topic is None or not 0 <= number < len(topic.partitions):
             raise Refused(UNKNOWN_TOPIC)
@@ -197,7 +197,7 @@ class Topics:
         return self.partition(name, number).leader in self.alive
 
     def controller_left(self) -> None:
-        """Until :meth:`controller_came` no leader is elected: clients are told of those who are gone."""
+        """Until :meth:`controller_came` no leader is elected: clients still get the former leaders."""
         self._controlled = False
 
     def controller_came(self) -> None:

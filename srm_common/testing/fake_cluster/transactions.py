@@ -114,7 +114,7 @@ class Transactions:
             raise Refused(INVALID_TXN_STATE)
 
     def _moved(self, topic: str, partition: int) -> None:
-        """A new coordinator knows what is in the log, where the epoch before is not (KIP-360)."""
+        """A new coordinator knows only what is in the log, which lacks the previous epoch (KIP-360)."""
         if topic != TRANSACTIONS_TOPIC:
             return
         for one in self.known.values():

@@ -222,7 +222,7 @@ def _unsnappy(body: Buffer) -> Buffer:
 
 
 def _unsnapped(block: Buffer, most: int) -> Buffer:
-    """A block says first what it comes to, and the library makes room for it."""
+    """A block begins with its uncompressed size, for which the library allocates room."""
     try:
         size, _ = read_uvarint(block[:5], 0)
     except (IndexError, ValueError):

@@ -75,12 +75,12 @@ def few(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamRun, ..
 
 
 def are_many(runs: int, size: int) -> bool:
-    """Whether so many runs would take too much of a batch of ``size`` bytes."""
+    """Whether so many runs would take too many bytes, relative to a batch of ``size`` bytes."""
     return runs * _BYTES_PER_RUN > max(size * MAP_SHARE, MAP_LEAST_BYTES)
 
 
 class LooseRecord(NamedTuple):
-    """One record taken apart: ``tail`` is everything from the key length on, as it lies in the batch."""
+    """One decoded record: ``tail`` is everything from the key length on, as in the batch."""
 
     offset: int
     timestamp: int

@@ -44,7 +44,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """A whole answer; ``throttle_time_ms`` is what the broker asks us to wait."""
+    """A whole response; ``throttle_time_ms`` is how long the broker asks us to wait."""
 
     throttle_time_ms: int
     error_code: int

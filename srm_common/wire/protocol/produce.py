@@ -99,7 +99,7 @@ class StoredPartition(NamedTuple):
 
 
 class ProduceAnswer(NamedTuple):
-    """A whole answer; ``throttle_time_ms`` is what the broker asks us to wait."""
+    """A whole response; ``throttle_time_ms`` is how long the broker asks us to wait."""
 
     throttle_time_ms: int
     partitions: list[StoredPartition]

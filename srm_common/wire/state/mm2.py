@@ -73,8 +73,8 @@ def epoch_headers(epoch: int) -> Headers:
 
 
 def copied_to_headers(copied_to: CopiedTo | None, position: int) -> Headers:
-    """The header to write beside a ``position``; none where it is not known. The upstream end is left out where it is
-    the position, as behind nearly every commit."""
+    """The header to write with a ``position``; none if it is unknown. The upstream end is left out if it equals the
+    position, as after nearly every commit."""
     if copied_to is None:
         return ()
     upstream, downstream = copied_to
@@ -83,7 +83,7 @@ def copied_to_headers(copied_to: CopiedTo | None, position: int) -> Headers:
 
 
 def epoch_in(headers: bytes) -> int:
-    """The epoch that a record's headers tell; -1 where they tell none.
+    """The epoch in a record's headers; -1 if they have none.
 
     Raises:
         CorruptBatch: they cannot be read.

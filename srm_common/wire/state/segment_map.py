@@ -164,7 +164,7 @@ class SegmentMap(Sequence[Segment]):
         self.generation: int = generation
 
     def place(self, index: int) -> int:
-        """Where a segment lies in the order of commits: an offset in the segments topic."""
+        """A segment's position in the order of commits: its offset in the segments topic."""
         return int.from_bytes(self._values[index][:PLACE_BYTES], "big")
 
     def key(self, index: int) -> bytes:

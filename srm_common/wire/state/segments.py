@@ -319,7 +319,7 @@ def _after(value: bytes, at: int, upstream_start: int, downstream_start: int) ->
 
 
 def _unpacked(value: bytes) -> bytes:
-    """The value as it would be without compression; what is missing or too much shows in its body."""
+    """The value without compression; a wrong length is detected in its body."""
     size, at = _take(value, VALUE_HEAD_BYTES + 1)
     unpacking = zlib.decompressobj()
     body = unpacking.decompress(value[at:], min(size, _MOST_BODY_BYTES) + 1)

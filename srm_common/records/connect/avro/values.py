@@ -48,9 +48,8 @@ class _Part(NamedTuple):
 
 
 class AvroValues(WithoutPlace):
-    """Values of one Avro schema and the Connect schema that it stands for.
-
-    It is what :class:`~srm_common.records.connect.registry_converter.RegistryValues` asks for.
+    """Values of one Avro schema and its Connect schema. Implements
+    :class:`~srm_common.records.connect.registry_converter.RegistryValues`.
     """
 
     kind: ClassVar[str] = "AVRO"

@@ -1,4 +1,4 @@
-"""Maps that give their entries in the order in which Java's do, since that is the order of keys in the JSON.
+"""Maps that iterate in the order of Java's ``HashMap``, since that is the order of keys in the JSON.
 
 Connect reads objects without a schema into ``java.util.HashMap``: its order depends on the keys' hash codes, on the
 size of its table, and, within a bucket, on the order in which they came. Not imitated: trees, which buckets of nine or

@@ -1,4 +1,4 @@
-"""Java's values as Connect's data holds them, and what Java makes of one as text, as a number, or cut to fewer bits.
+"""Java's values as in Connect's data, and their conversions as in Java: to text, to numbers, or to fewer bits.
 
 ``Long`` is ``int``, ``Double`` ``float``, ``String`` ``str``, ``Boolean`` ``bool``, ``byte[]`` ``bytes``,
 ``BigDecimal`` ``decimal.Decimal``, a list ``list``; the others have classes here, for Connect tells them apart by

@@ -1,5 +1,5 @@
-"""Text that stands for a value of some type, as Connect reads it in headers and settings: ``Values.parseString`` of
-Kafka 4.3, with what is odd about it. ``12:30`` is the number 12, ``[1,2] and more`` a list of two.
+"""Text parsed as a value of some type, as Connect does for headers and settings: ``Values.parseString`` of Kafka 4.3,
+including its oddities. ``12:30`` is the number 12, ``[1,2] and more`` a list of two.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def parse_literal(text: str) -> Any:
 
 
 class _Parser:
-    """``Values.ValueParser`` on ``Values.Parser``: tokens are delimiters, and what is between them."""
+    """``Values.ValueParser`` on ``Values.Parser``: tokens are delimiters, and the text between them."""
 
     def __init__(self, text: str) -> None:
         self._text = text

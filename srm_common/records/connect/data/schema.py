@@ -117,7 +117,7 @@ class Schema:
         return Schema(of, name=self.name, version=self.version, doc=self.doc, parameters=self.parameters, **changed)
 
     def changed(self, **changed: Any) -> Schema:
-        """This one but for what is given."""
+        """A copy with the given fields replaced."""
         kept = {
             "optional": self.optional,
             "default": self.default,
@@ -167,7 +167,7 @@ class Struct:
         self.values: list[Any] = [None] * len(schema.fields)
 
     def get(self, name: str, with_default: bool = True) -> Any:
-        """The field's value; for null its default if there is one and ``with_default`` asks for it."""
+        """The field's value; for null its default, if it has one and ``with_default`` is set."""
         field = self.schema.by_name.get(name)
         if field is None:
             raise DataFault(f"'{name}' is not a field of the struct")

@@ -1,4 +1,4 @@
-"""Single values of JSON to Connect's and back: what ``JsonConverter`` makes of numbers, texts and logical types."""
+"""Single JSON values to Connect's and back: how ``JsonConverter`` converts numbers, text and logical types."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _long(node: int) -> int:
 
 
 def member(node: Any, name: str) -> Any:
-    """Null where there is none, or where the node is no object."""
+    """Null if there is none, or if the node is not an object."""
     return node.get(name) if isinstance(node, dict) else None
 
 

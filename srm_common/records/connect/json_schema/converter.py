@@ -32,9 +32,8 @@ _NULL: Mapping[str, str] = {"type": "null"}
 
 
 class JsonSchemaValues(WithoutPlace):
-    """Values of one JSON Schema and the Connect schema that it stands for.
-
-    It is what :class:`~srm_common.records.connect.registry_converter.RegistryValues` asks for.
+    """Values of one JSON Schema and its Connect schema. Implements
+    :class:`~srm_common.records.connect.registry_converter.RegistryValues`.
     """
 
     kind: ClassVar[str] = "JSON"

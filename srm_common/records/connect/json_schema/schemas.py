@@ -148,7 +148,7 @@ class _Loader:
         return _Scope(document, base, dialect)
 
     def _within(self, node: Mapping[str, Any], scope: _Scope) -> _Scope:
-        """Where the parts of a schema stand."""
+        """The keywords that contain the parts of a schema."""
         own = node.get(scope.dialect.id_keyword)
         if node is scope.document or not isinstance(own, str) or own.startswith("#"):
             return scope
@@ -238,7 +238,7 @@ class _Loader:
         yield from self._sniffed(node, types, scope)
 
     def _sniffed(self, node: dict[str, Any], types: Sequence[Any], scope: _Scope) -> Iterator[JsonSchema]:
-        """What keywords tell whose type is not given."""
+        """The type implied by keywords, where none is given."""
         modern = scope.dialect.modern
         groups = (
             ("array", (*_ARRAYS, "contains", *(("prefixItems", "unevaluatedItems") if modern else ()))),

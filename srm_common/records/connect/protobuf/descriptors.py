@@ -293,7 +293,7 @@ def _default(kind: str, enum: EnumType | None, constant: Constant, where: str) -
     """A default of proto2.
 
     Raises:
-        DataFault: it is none of the field's type.
+        DataFault: it does not fit the field's type.
     """
     written, data = constant.written, constant.data
     if enum is not None:

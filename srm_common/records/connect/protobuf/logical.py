@@ -79,7 +79,7 @@ class Parts:
                 self._fields[field.name] = field
 
     def get(self, raw: Raw, name: str) -> Any:
-        """The field's value; None if the message has not the field, or it is zero."""
+        """The field's value; None if the message lacks the field, or it is zero."""
         field = self._fields.get(name)
         return None if field is None else raw.get(field.number) or None
 

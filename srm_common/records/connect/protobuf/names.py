@@ -1,4 +1,4 @@
-"""Names in Protobuf: those of maps' entries, and what becomes of names that Protobuf has not."""
+"""Names in Protobuf: those of map entries, and the replacement of names that Protobuf does not allow."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class _Reader:
 
 
 def _integer(text: str | None) -> int | None:
-    """``Integer.parseInt``, None for what is no integer."""
+    """``Integer.parseInt``, None if it is not an integer."""
     if text is None or _INTEGER.fullmatch(text) is None or not -(1 << 31) <= int(text) < 1 << 31:
         return None
     return int(text)

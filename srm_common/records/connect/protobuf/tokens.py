@@ -26,7 +26,7 @@ _MOST_DIGITS = 400
 
 
 class TokenKind(Enum):
-    """What a token is; ``END`` stands behind the last one."""
+    """The kind of a token; ``END`` follows the last one."""
 
     WORD = "word"
     NUMBER = "number"
@@ -54,7 +54,7 @@ class Tokens:
         self.next = self._read()
 
     def take(self) -> Token:
-        """The next token, which is behind then."""
+        """Consume and return the next token."""
         token = self.next
         if token.kind is TokenKind.END:
             self.refuse()
@@ -62,7 +62,7 @@ class Tokens:
         return token
 
     def accept(self, text: str) -> bool:
-        """Whether the next token is this word or sign, which is behind then."""
+        """Whether the next token is this word or sign; if so, it is consumed."""
         if self.next.text != text or self.next.kind is TokenKind.TEXT:
             return False
         self.next = self._read()

@@ -17,9 +17,8 @@ from srm_common.records.connect.registry_values import Reference
 
 
 class ProtobufValues(MessageValues):
-    """Values of one message and the Connect schema that it stands for.
-
-    It is what :class:`~srm_common.records.connect.registry_converter.RegistryValues` asks for.
+    """Values of one message and its Connect schema. Implements
+    :class:`~srm_common.records.connect.registry_converter.RegistryValues`.
     """
 
     kind: ClassVar[str] = "PROTOBUF"

@@ -199,7 +199,7 @@ def _scalar(field: FieldType) -> _Take:
 
 
 def _size(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where what is sized begins and ends."""
+    """Where a length-delimited value begins and ends."""
     size, at = varint(data, at, end)
     size = _signed(size, 32)
     if size < 0:
@@ -259,7 +259,7 @@ def _message(field: FieldType, decoder: MessageDecoder) -> _Take:
 
 
 def _over(tag: int, data: bytes, at: int, end: int, depth: int) -> int:
-    """The place behind an unknown field."""
+    """The offset after an unknown field."""
     number, wire_type = tag >> 3, tag & 7
     if number == 0:
         raise DataFault("has a field with the number 0")

@@ -1,4 +1,4 @@
-"""What Connect's transforms of fields make of a key or value (``org.apache.kafka.connect.transforms``)."""
+"""Connect's transforms of fields, applied to a key or value (``org.apache.kafka.connect.transforms``)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from srm_common.records.connect.transforms.requirements import MadeSchemas, Orig
 
 
 class HeaderFromTransform:
-    """Carries out HeaderFrom: what is left of the side. Its headers are read by :func:`headers_from`."""
+    """Carries out HeaderFrom: the remaining fields of the side. Its headers are read by :func:`headers_from`."""
 
     def __init__(self, options: HeaderFrom) -> None:
         self._options = options
