@@ -56,11 +56,11 @@ def make_certificate(folder: Path) -> Certificate:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    found = Certificate(folder / "broker.pem", folder / "trusted.pem")
+    certificate = Certificate(folder / "broker.pem", folder / "trusted.pem")
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     text = made.public_bytes(serialization.Encoding.PEM)
-    found.own.write_bytes(secret + text)
-    found.trusted.write_bytes(text)
-    return found
+    certificate.own.write_bytes(secret + text)
+    certificate.trusted.write_bytes(text)
+    return certificate

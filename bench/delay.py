@@ -103,11 +103,11 @@ def measure(
             length = seconds + _SETTLING_SECONDS + _LAST_SECONDS
             flow = Flow(f"trickle{run}", _TOPIC, "none", RECORD_BYTES, exactly_once=True, run_seconds=length)
             try:
-                found = _one(side, clusters, flow, place, seconds)
+                delay_figures = _one(side, clusters, flow, place, seconds)
             finally:
                 clear(clusters)
-            taken.setdefault(side.name, []).append(found)
-            report(side.name, number, found)
+            taken.setdefault(side.name, []).append(delay_figures)
+            report(side.name, number, delay_figures)
     return taken
 
 

@@ -97,9 +97,9 @@ def _check(side: Side, deadline: float, what: str, last_look: TargetWatch | None
 
 def _verify(clusters: Clusters, flow: Flow, workload: Workload, source: SourceData) -> None:
     remote = [flow.remote_topic(topic) for topic in workload.topics]
-    found = read_topics(clusters.log_directory(clusters.target), remote, PARTITIONS)
-    if found.records != source.records or found.open_records:
+    content = read_topics(clusters.log_directory(clusters.target), remote, PARTITIONS)
+    if content.records != source.records or content.open_records:
         raise BenchError(
-            f"the target has {found.records} committed records (and {found.open_records} in open transactions), "
+            f"the target has {content.records} committed records (and {content.open_records} in open transactions), "
             f"the source {source.records}"
         )

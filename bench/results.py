@@ -19,12 +19,12 @@ def read(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {"workloads": {}}
     try:
-        found = json.loads(path.read_text())
+        loads = json.loads(path.read_text())
     except json.JSONDecodeError as failure:
         raise BenchError(f"{path} is not JSON ({failure}); move it away") from failure
-    if not isinstance(found, dict) or not isinstance(found.get("workloads"), dict):
+    if not isinstance(loads, dict) or not isinstance(loads.get("workloads"), dict):
         raise BenchError(f"{path} has no 'workloads'; move it away")
-    return found
+    return loads
 
 
 def merged(

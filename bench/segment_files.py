@@ -64,11 +64,11 @@ class LogContent:
 
 def read_topics(log_directory: Path, topics: Iterable[str], partitions: int) -> LogContent:
     """All partitions of the topics in one broker's log directory. Raises FileNotFoundError when one is missing."""
-    found = LogContent()
+    content = LogContent()
     for topic in topics:
         for partition in range(partitions):
-            found += read_partition(log_directory / f"{topic}-{partition}")
-    return found
+            content += read_partition(log_directory / f"{topic}-{partition}")
+    return content
 
 
 def read_partition(folder: Path) -> LogContent:

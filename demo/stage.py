@@ -238,8 +238,8 @@ def _claim() -> None:
 
 def _noted() -> dict[str, int | float | str] | None:
     with suppress(FileNotFoundError, ValueError):
-        found: dict[str, int | float | str] = json.loads((FOLDER / "demo.json").read_text())
-        return found
+        loads: dict[str, int | float | str] = json.loads((FOLDER / "demo.json").read_text())
+        return loads
     return None
 
 

@@ -179,8 +179,8 @@ class Story:
     def _verify(self, *arguments: str, expected: int = 0) -> list[PartitionVerified]:
         """Run it for people to read, and take its results from a report."""
         self._control("verify", "--flow", stage.FLOW, *arguments, expected=expected, report=("--report", str(_REPORT)))
-        found = json.loads(_REPORT.read_text())
-        return [PartitionVerified.from_json(one) for one in found["partitions"]]
+        loads = json.loads(_REPORT.read_text())
+        return [PartitionVerified.from_json(one) for one in loads["partitions"]]
 
     def _run(self) -> None:
         """The last line says what was copied; the tables above it are as long as a page."""

@@ -112,8 +112,8 @@ def flow_now(config: str, flow: str, clusters: FlowClusters | None = None) -> Ef
 
     configuration = load_configuration(Path(config))
     settings = configuration.flow(flow) if clusters is None else clusters.flow
-    found = edited_lists(settings.name, [*configuration.flows, *configuration.faults])
-    effective = effective_filters(clusters or settings, found)
+    lists = edited_lists(settings.name, [*configuration.flows, *configuration.faults])
+    effective = effective_filters(clusters or settings, lists)
     for fault in effective.faults:
         _LOG.error("%s: %s", flow, fault)
     _LOG.info("%s: %s", flow, effective.explain())

@@ -42,12 +42,12 @@ async def notify_unwatched(config: str, context: Mapping[str, Any]) -> None:
 
 def all_notifiers(configuration: Configuration) -> list[AlarmNotifier]:
     """Each notifier of any flow once. Of several with one name that differ, the later ones have their flow's, too."""
-    found: list[AlarmNotifier] = []
+    notifiers: list[AlarmNotifier] = []
     named: dict[str, AlarmNotifier] = {}
     for flow in sorted((*configuration.flows, *configuration.faults)):
         for notifier in configuration.notifiers(flow):
-            if notifier not in found:
-                found.append(notifier)
+            if notifier not in notifiers:
+                notifiers.append(notifier)
                 name = notifier.name if notifier.name not in named else f"{notifier.name} of {flow}"
                 named[name] = replace(notifier, name=name)
     return list(named.values())

@@ -64,20 +64,20 @@ def _ids(what: str, ids: Mapping[str, str]) -> str:
 
 
 def _cells(one: PartitionVerified) -> Sequence[object]:
-    found = one.findings
+    findings = one.findings
     return (
         one.copy,
         one.partition,
         str(one.verdict),
-        found.proved_from if found.proved_from >= 0 else "",
-        found.proved_to if found.proved_to >= 0 else "",
-        found.proved,
-        found.segments,
-        found.fingerprint.text(),
+        findings.proved_from if findings.proved_from >= 0 else "",
+        findings.proved_to if findings.proved_to >= 0 else "",
+        findings.proved,
+        findings.segments,
+        findings.fingerprint.text(),
         f"{one.log_start} to {one.log_end}" if one.log_end >= 0 else "",
-        ", ".join(f"{records} {reason}" for reason, records in found.not_proved.items()),
+        ", ".join(f"{records} {reason}" for reason, records in findings.not_proved.items()),
         _time(one.checked_ms),
-        "; ".join([*([one.fault] if one.fault else []), *map(str, found.differences)]),
+        "; ".join([*([one.fault] if one.fault else []), *map(str, findings.differences)]),
     )
 
 

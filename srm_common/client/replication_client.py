@@ -186,9 +186,9 @@ class ReplicationClient(Closing):
 
     def _names(self, *, records: bool = True) -> RemoteNames:
         topics = frozenset(ClusterAdmin(self._cluster, timeout_seconds=self._timeout).topics().partitions)
-        found = RemoteNames(topics, policy=self._policy, policies=self._policies)
+        names = RemoteNames(topics, policy=self._policy, policies=self._policies)
         if not records:
-            return found
+            return names
         with TopicRegistry(self._cluster, timeout_seconds=self._timeout) as registry:
             return RemoteNames(topics, registry.read(), self._policy, self._policies)
 

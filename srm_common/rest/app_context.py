@@ -92,18 +92,18 @@ class CurrentFigures:
         points: int = 200,
     ) -> Sequence[Stats]:
         """As :meth:`MetricsStore.series`; the newest bucket, or one more, has the lag of now."""
-        found = self._store.series(flow, metric, span, topic=topic, partition=partition, points=points)
+        stats = self._store.series(flow, metric, span, topic=topic, partition=partition, points=points)
         lag = self._lags([flow]).get(flow)
         value = _value(metric, lag, topic, partition)
         if lag is None or value is None or not _within(span, lag):
-            return found
-        last = found[-1] if found else None
+            return stats
+        last = stats[-1] if stats else None
         if last is not None and last.latest_ms is not None and last.latest_ms >= lag.taken_ms:
-            return found
+            return stats
         if last is not None and last.span.start_ms <= lag.taken_ms < last.span.end_ms:
-            return [*found[:-1], _with_newest(last, metric, last.span, value, lag.taken_ms)]
+            return [*stats[:-1], _with_newest(last, metric, last.span, value, lag.taken_ms)]
         bucket = TimeRange(lag.taken_ms, max(lag.taken_ms, span.end_ms))
-        return [*found[-(points - 1) :], _with_newest(None, metric, bucket, value, lag.taken_ms)]
+        return [*stats[-(points - 1) :], _with_newest(None, metric, bucket, value, lag.taken_ms)]
 
     def topic(self, row: TopicRow, span: TimeRange) -> TopicRow:
         """A row of the store with the current lag."""

@@ -140,17 +140,17 @@ class RegistrySchemas:
             return known
         try:
             with self._asked(self._source):
-                found = self._read(number)
+                text = self._read(number)
         except RegistryError as error:
             raise TransformFailed(f"schema id {number} cannot be read: {error}") from error
         if len(self._schemas) + len(self._unknown) >= _CACHED_SCHEMAS:
             self._schemas.clear()
             self._unknown.clear()
-        if found is None:
+        if text is None:
             self._unknown[number] = self._clock() + _UNKNOWN_SECONDS
         else:
-            self._schemas[number] = found
-        return found
+            self._schemas[number] = text
+        return text
 
     def subject(self, number: int) -> str | None:
         """A subject that has the schema with this id, for messages; None if the registry does not return one."""

@@ -54,11 +54,11 @@ class SchemaRegistry(RegistryHttp):
         # second list has is soft-deleted there, and new where a registry does as asked.
         unsure = {subject for subject, _ in live.keys() - everything.keys()}
         versions = {subject: self._live_versions(subject) for subject in sorted(unsure)}
-        found = [
+        schema_versions = [
             replace(one, deleted=place not in live or one.version not in versions.get(one.subject, (one.version,)))
             for place, one in {**everything, **live}.items()
         ]
-        view = RegistryView.of(found)
+        view = RegistryView.of(schema_versions)
         levels = {}
         for subject in [*whole, *filter(levels_of, view.subjects)]:
             level = self.level(subject)
@@ -73,9 +73,9 @@ class SchemaRegistry(RegistryHttp):
         if contexts:
             query["subjectPrefix"] = _EVERY_CONTEXT
         for _ in range(_TIMES_LISTED):
-            found = self._pages(query)
-            if found is not None:
-                return found
+            versions = self._pages(query)
+            if versions is not None:
+                return versions
         raise RegistryError(
             f"the schemas of the schema registry of {self.alias} have changed {_TIMES_LISTED} times while they were "
             f"listed; run it again"
@@ -84,7 +84,7 @@ class SchemaRegistry(RegistryHttp):
     def _pages(self, query: Mapping[str, str]) -> list[SchemaVersion] | None:
         """Each page begins with the last row of the one before; None where it does not. A registry without pages gives
         everything each time, which ends it as well."""
-        found: dict[tuple[str, int], SchemaVersion] = {}
+        versions: dict[tuple[str, int], SchemaVersion] = {}
         last: tuple[str, int] | None = None
         offset = 0
         while True:
@@ -94,13 +94,13 @@ class SchemaRegistry(RegistryHttp):
                 page = [SchemaVersion.from_json(row) for row in rows]
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 raise self.unreadable("list its schemas") from None
-            if all(one.place in found for one in page):
-                return list(found.values())
+            if all(one.place in versions for one in page):
+                return list(versions.values())
             if last is not None and page[0].place != last:
                 return None
-            found.update({one.place: one for one in page})
+            versions.update({one.place: one for one in page})
             # A registry may be set to give one row at a time: those cannot overlap.
-            last, offset = (page[-1].place, len(found) - 1) if len(page) > 1 else (None, len(found))
+            last, offset = (page[-1].place, len(versions) - 1) if len(page) > 1 else (None, len(versions))
 
     def _live_versions(self, subject: str) -> list[int]:
         what = f"list the versions of {_named(subject)}"

@@ -63,22 +63,22 @@ class SchemaIds:
     def register(self, schema: SchemaVersion) -> Registered:
         """Where the copy of a source's schema is at the target, which gets it if it has it not, and those that it
         refers to before."""
-        found = self._registered.get(schema.place)
-        if found is None:
+        registered = self._registered.get(schema.place)
+        if registered is None:
             copy = self._copy(schema)
-            found = self._target.lookup(copy)
-            if found is None:
+            registered = self._target.lookup(copy)
+            if registered is None:
                 number = self._target.add(copy.subject, copy.schema_type, copy.schema, copy.references, copy.more)
-                found = self._target.lookup(copy)
-                if found is None or found.id != number:
+                registered = self._target.lookup(copy)
+                if registered is None or registered.id != number:
                     raise RegistryError(
                         f"the schema registry of {self._target.alias} has assigned id {number} to a schema of subject "
                         f"{copy.subject}, but does not find it there; check its log"
                     )
             if len(self._registered) >= _CACHED_SCHEMAS:
                 self._registered.clear()
-            self._registered[schema.place] = found
-        return found
+            self._registered[schema.place] = registered
+        return registered
 
     def is_registered(self, schema: SchemaVersion) -> bool:
         """Whether the target has the copy of a source's schema."""
@@ -112,13 +112,13 @@ class SchemaIds:
         return replace(schema, subject=subject, references=tuple(references))
 
     def _at_source(self, subject: str, version: int, what: str) -> SchemaVersion:
-        found = self._source.schema_version(subject, version)
-        if found is None:
+        schema_version = self._source.schema_version(subject, version)
+        if schema_version is None:
             raise RegistryError(
                 f"{what} needs version {version} of subject {subject}, which the schema registry of "
                 f"{self._source.alias} does not have"
             )
-        return found
+        return schema_version
 
     @contextmanager
     def _in_turn(self, schema: SchemaVersion) -> Iterator[None]:

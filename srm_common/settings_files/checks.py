@@ -42,9 +42,9 @@ def _faults(configuration: Configuration) -> Iterator[Finding]:
     used = {alias for flow in configuration.faults for alias in (flow.source, flow.target)}
     for alias, error in configuration.cluster_faults.items():
         if alias not in used:
-            found = Finding.fault(error)
+            finding = Finding.fault(error)
             yield Finding(
-                Severity.WARNING, FindingCode.INVALID, f"{error.reason} (no flow uses cluster {alias})", found.place
+                Severity.WARNING, FindingCode.INVALID, f"{error.reason} (no flow uses cluster {alias})", finding.place
             )
 
 

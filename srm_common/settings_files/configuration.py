@@ -70,9 +70,9 @@ class Configuration:
         wanted = FlowName.parse(name)
         if wanted in self.faults:
             raise self.faults[wanted]
-        found = self.flows.get(wanted)
-        if found is not None:
-            return found
+        settings = self.flows.get(wanted)
+        if settings is not None:
+            return settings
         if wanted in self.elsewhere:
             raise UnknownFlow(f"flow {wanted} is left to another installation by {self.layers.top[TARGETS].place}")
         for alias in (wanted.source, wanted.target):
@@ -196,15 +196,15 @@ class _Loader:
 
     def _graph(self, flows: Mapping[FlowName, FlowSettings], elsewhere: Iterable[FlowName]) -> tuple[GraphFlow, ...]:
         """Every enabled flow, those of other installations too, in the order of ``clusters``."""
-        found = dict(flows)
+        settings = dict(flows)
         for name in elsewhere:
             # Faults of a flow are reported where it runs.
             with suppress(ConfigError):
-                found[name] = self._flow(name, self.layers.flows[name])
+                settings[name] = self._flow(name, self.layers.flows[name])
         place = {alias: number for number, alias in enumerate(self.layers.aliases)}
         return tuple(
             GraphFlow(flow.name, flow.policy, flow.source, flow.target, flow.schemas_context)
-            for flow in sorted(found.values(), key=lambda one: (place[one.name.source], place[one.name.target]))
+            for flow in sorted(settings.values(), key=lambda one: (place[one.name.source], place[one.name.target]))
             if flow.enabled
         )
 
@@ -269,14 +269,14 @@ class _Loader:
         if alias not in self.connections:
             conn_id = self.providers.resolve(named).strip()
             assert self.lookup is not None
-            found = self.lookup(conn_id)
-            if found is None:
+            connection = self.lookup(conn_id)
+            if connection is None:
                 raise at_entry(
                     named,
                     f"names the Airflow connection '{conn_id}', which this process does not find; create it, or set "
                     f"the environment variable {variable_name(conn_id)}",
                 )
-            self.connections[alias] = found
+            self.connections[alias] = connection
         return self.connections[alias].entries()
 
     def _flow(self, name: FlowName, scope: Scope) -> FlowSettings:

@@ -152,12 +152,12 @@ class Explainer:
             for key in written:
                 if key in BY_NAME and BY_NAME[key] in _SHOWN:
                     continue
-                found = [
+                origins = [
                     self._origin(level.value, scope[prefix + key], resolve=False)
                     for level, scope, prefix in scopes
                     if prefix + key in scope
                 ]
-                yield Explanation(key, found[0].value, found[0], tuple(found[1:]), BY_NAME.get(key, family))
+                yield Explanation(key, origins[0].value, origins[0], tuple(origins[1:]), BY_NAME.get(key, family))
 
     def _candidates(self, side: Side, client: Client) -> Candidates:
         alias = self.flow.source if side == "source" else self.flow.target

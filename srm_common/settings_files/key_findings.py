@@ -38,12 +38,12 @@ _SIMILAR = 0.75
 def key_findings(layers: Layers, entries: Iterable[Entry], flows: Collection[FlowName]) -> list[Finding]:
     """Findings about the keys of a file. ``flows`` are those of the configuration, faulty ones too."""
     judge = _Judge(layers, tuple(flows))
-    found: list[Finding] = []
+    findings: list[Finding] = []
     last: dict[tuple[str, str], Entry] = {}
     for entry in entries:
         earlier = last.get((entry.file, entry.written))
         if earlier is not None and earlier.value != entry.value:
-            found.append(
+            findings.append(
                 Finding.about(
                     Severity.WARNING,
                     FindingCode.NO_EFFECT,
@@ -56,8 +56,8 @@ def key_findings(layers: Layers, entries: Iterable[Entry], flows: Collection[Flo
     for entry in last.values():
         if entry.written not in seen:  # two files may say the same
             seen.add(entry.written)
-            found += judge.judged(entry)
-    return found
+            findings += judge.judged(entry)
+    return findings
 
 
 class _Judge:

@@ -87,11 +87,11 @@ def with_transforms(configuration: Configuration, flow: FlowSettings, keys: Mapp
 
 def _entries(configuration: Configuration, name: FlowName) -> dict[str, Entry]:
     """The strongest entry of each key."""
-    found: dict[str, Entry] = {}
+    entries: dict[str, Entry] = {}
     for level in BY_NAME["transforms.*"].levels:
         scope, prefix = configuration.layers.scope(level, name)
         for written, entry in scope.items():
             key = written.removeprefix(prefix)
             if written.startswith(prefix) and is_transform_key(key):
-                found[key] = entry
-    return dict(sorted(found.items()))
+                entries[key] = entry
+    return dict(sorted(entries.items()))

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flow.tasks_max,
             signals.stopping,
         )
-        found = verify_and_keep(
+        verification = verify_and_keep(
             flow,
             scope,
             against=Against(given.against),
@@ -63,10 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reason = str(stopped) or "the verification was stopped before its end; --resume continues from there"
         print(f"srm: {reason}", file=sys.stderr)
         return STOPPED
-    for line in unproved_lines(found.partitions):
+    for line in unproved_lines(verification.partitions):
         print(line, file=sys.stderr)
-    print(outcome_sentence(found.flow, found.partitions), file=sys.stderr)
-    failure = failure_sentence(found.flow, found.partitions, found.faults)
+    print(outcome_sentence(verification.flow, verification.partitions), file=sys.stderr)
+    failure = failure_sentence(verification.flow, verification.partitions, verification.faults)
     if failure is not None:
         print(f"srm: {failure}", file=sys.stderr)
     return 0 if failure is None else 1

@@ -84,18 +84,20 @@ def group_page(connection: Connection, flow: str, search: str, offset: int, limi
     joined = FLOW.join(GROUP, GROUP.c.flow_id == FLOW.c.id)
     rows = select(GROUP).select_from(joined).where(*wanted)
     rows = rows.order_by(GROUP.c.translated >= GROUP.c.positions, GROUP.c.name)
-    found = connection.execute(rows.offset(offset).limit(limit)).mappings().all()
+    mappings = connection.execute(rows.offset(offset).limit(limit)).mappings().all()
     counted = select(func.count()).select_from(joined).where(*wanted)
-    return Page([_group(flow, row) for row in found], total(connection, counted, len(found), offset, limit), offset)
+    return Page(
+        [_group(flow, row) for row in mappings], total(connection, counted, len(mappings), offset, limit), offset
+    )
 
 
 def run_page(connection: Connection, flow: str, offset: int, limit: int) -> Page[RunRow]:
     joined = FLOW.join(RUN, RUN.c.flow_id == FLOW.c.id)
     rows: Select[Any] = select(FLOW.c.name.label("flow"), *_RUN_COLUMNS).select_from(joined).where(FLOW.c.name == flow)
     rows = rows.order_by(RUN.c.reported_ms.desc(), RUN.c.id.desc())
-    found = connection.execute(rows.offset(offset).limit(limit)).mappings().all()
+    mappings = connection.execute(rows.offset(offset).limit(limit)).mappings().all()
     counted = select(func.count()).select_from(joined).where(FLOW.c.name == flow)
-    return Page([_run(row) for row in found], total(connection, counted, len(found), offset, limit), offset)
+    return Page([_run(row) for row in mappings], total(connection, counted, len(mappings), offset, limit), offset)
 
 
 def documents(connection: Connection, flow: str, keys: Collection[str]) -> Mapping[str, Document]:
@@ -103,8 +105,8 @@ def documents(connection: Connection, flow: str, keys: Collection[str]) -> Mappi
     wanted = select(DOCUMENT).select_from(joined).where(FLOW.c.name == flow)
     if keys:
         wanted = wanted.where(DOCUMENT.c.key.in_(keys))
-    found = connection.execute(wanted).mappings()
-    return {row["key"]: Document(flow, row["key"], json.loads(row["value"]), row["reported_ms"]) for row in found}
+    result = connection.execute(wanted).mappings()
+    return {row["key"]: Document(flow, row["key"], json.loads(row["value"]), row["reported_ms"]) for row in result}
 
 
 def total(connection: Connection, counted: Select[int], found: int, offset: int, limit: int) -> int:

@@ -159,10 +159,10 @@ def sample_rows(flow_id: int, report: RunReport, topic_ids: Mapping[str, int], p
     checkpoints = checkpoint_samples(report)
     for topic, partitions in by_topic(report.run.partitions if report.run else ()).items():
         topic_id = topic_ids[topic]
-        found = dict(partition_samples(report, partitions))
+        samples = dict(partition_samples(report, partitions))
         if topic in checkpoints:
-            found[Metric.CHECKPOINT_LATENCY] = checkpoints[topic]
-        shown = {metric: sample for metric, sample in found.items() if sample.max or metric not in EVENTS}
+            samples[Metric.CHECKPOINT_LATENCY] = checkpoints[topic]
+        shown = {metric: sample for metric, sample in samples.items() if sample.max or metric not in EVENTS}
         yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, shown)
         if not partitions_too:
             continue

@@ -197,9 +197,9 @@ class PartitionRow:
     @property
     def latency_percentiles(self) -> dict[str, float | None]:
         """By name (``p50`` and so on), milliseconds."""
-        found = LatencyHistogram() if self.latencies is None else LatencyHistogram.parse(self.latencies)
+        histogram = LatencyHistogram() if self.latencies is None else LatencyHistogram.parse(self.latencies)
         low, high = self.latency_ms_min, self.latency_ms_max
-        return {name: within(found.percentile(share), low, high) for name, share in PERCENTILES.items()}
+        return {name: within(histogram.percentile(share), low, high) for name, share in PERCENTILES.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,10 @@ class LocalKarapace(LocalServer):
         # Isolated, as Karapace is started: what lies in the current folder does not count.
         command = [named, "-I", "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('karapace') is None)"]
         try:
-            found = subprocess.run(command, capture_output=True, text=True, timeout=_START_TIMEOUT_SECONDS)
+            process = subprocess.run(command, capture_output=True, text=True, timeout=_START_TIMEOUT_SECONDS)
         except OSError as error:
             raise LocalKafkaError(f"${_VARIABLE} is {named}, which cannot be run: {error.strerror}") from error
-        if found.returncode:
+        if process.returncode:
             raise LocalKafkaError(f"${_VARIABLE} is {named}, which has no package karapace: install it there")
         return Path(named)
 

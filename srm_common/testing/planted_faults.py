@@ -47,9 +47,9 @@ def plant(kafka: LocalKafka, topic: str, fault: Fault, *, partition: int = 0, no
     if kafka.running(node):
         raise LocalKafkaError(f"node {node} of {kafka.name} runs: stop it before a fault is planted in its files")
     file = _newest_segment(kafka, topic, partition, node)
-    found = list(split(memoryview(file.read_bytes())))
-    first, last = fault(found, _index(found, batch, file))
-    file.write_bytes(b"".join(bytes(one.data) for one in found))
+    batches = list(split(memoryview(file.read_bytes())))
+    first, last = fault(batches, _index(batches, batch, file))
+    file.write_bytes(b"".join(bytes(one.data) for one in batches))
     for other in file.parent.iterdir():
         if other.suffix in _DERIVED:
             other.unlink()
@@ -67,11 +67,11 @@ def flip_bit(kafka: LocalKafka, topic: str, *, partition: int = 0, node: int = 1
     """
     file = _newest_segment(kafka, topic, partition, node)
     with file.open("r+b") as log:
-        found = list(split(memoryview(log.read())))
-        at = _index(found, batch, file)
-        log.seek(sum(len(one.data) for one in found[: at + 1]) - 1)
-        log.write(bytes([found[at].data[-1] ^ 1]))
-    return Planted(file, *_offsets(found[at]))
+        batches = list(split(memoryview(log.read())))
+        at = _index(batches, batch, file)
+        log.seek(sum(len(one.data) for one in batches[: at + 1]) - 1)
+        log.write(bytes([batches[at].data[-1] ^ 1]))
+    return Planted(file, *_offsets(batches[at]))
 
 
 def rewritten(change: Callable[[Record], Record]) -> Fault:

@@ -27,9 +27,9 @@ class Mailbox:
                     self.wfile.write(b"354 go on\r\n" if verb == b"DATA" else b"250 ok\r\n")
                     if verb == b"DATA":
                         lines = iter(self.rfile.readline, b".\r\n")
-                        found = message_from_bytes(b"".join(lines), policy=policy.default)
-                        assert isinstance(found, EmailMessage)
-                        mails.append(found)
+                        message = message_from_bytes(b"".join(lines), policy=policy.default)
+                        assert isinstance(message, EmailMessage)
+                        mails.append(message)
                         self.wfile.write(b"250 kept\r\n")
                     if verb == b"QUIT":
                         return

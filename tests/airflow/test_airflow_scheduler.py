@@ -91,13 +91,13 @@ def test_a_flow_is_paused_and_the_audit_log_says_by_whom(scheduler: AirflowSched
 def test_a_run_is_started_and_looked_at(scheduler: AirflowScheduler) -> None:
     started = scheduler.trigger("srm.us-east.b", {"run.max.seconds": 5}, "why not", Somebody())
     assert (started.state, started.conf) == ("queued", {"run.max.seconds": 5})
-    found = scheduler.run("srm.us-east.b", started.run_id)
-    assert found is not None
-    assert dict(found.tasks) == dict.fromkeys(
+    run = scheduler.run("srm.us-east.b", started.run_id)
+    assert run is not None
+    assert dict(run.tasks) == dict.fromkeys(
         ("emit_heartbeat", "outcome", "refresh_topics", "replicate", "report_lag", "sync_checkpoints")
     )
     # A run id holds a plus sign and colons.
-    assert found.url == f"/dags/srm.us-east.b/runs/{started.run_id.replace(':', '%3A').replace('+', '%2B')}"
+    assert run.url == f"/dags/srm.us-east.b/runs/{started.run_id.replace(':', '%3A').replace('+', '%2B')}"
     assert scheduler.results("srm.us-east.b", started.run_id) == {}
     assert scheduler.run("srm.us-east.b", "another") is None
     assert audit("trigger_dag_run") == [("olga", "srm.us-east.b")]
@@ -169,8 +169,8 @@ def test_a_run_of_which_no_task_is_at_work_waits_and_tells_for_what(scheduler: A
                 mine = (TaskInstance.run_id == started.run_id, TaskInstance.task_id == task)
                 times = {"scheduled_dttm": then, "queued_dttm": then}
                 session.execute(update(TaskInstance).where(*mine).values(state=state, **times))
-        (found,) = [one for one in scheduler.flows() if one.flow == FLOW]
-        return found.waiting_since_ms, found.waiting
+        (flow,) = [one for one in scheduler.flows() if one.flow == FLOW]
+        return flow.waiting_since_ms, flow.waiting
 
     since = int(then.timestamp() * 1000)
     assert tasks() == (None, None)

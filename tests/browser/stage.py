@@ -81,13 +81,13 @@ def _verified(now_ms: int) -> Iterator[PartitionVerified]:
     proved = Findings(proved=1_200_000, proved_from=0, proved_to=1_250_000, segments=40)
     different = Findings(proved=1_100_000, proved_from=0, proved_to=812, segments=41)
     different.add(Difference(DifferenceKind.CHANGED, 812, 812, 830, 830))
-    found = [
+    verifieds = [
         *[PartitionVerified(topic, number, f"big.{topic}", proved, whole=True) for number in range(BIG_PARTITIONS - 4)],
         PartitionVerified(topic, BIG_PARTITIONS - 4, f"big.{topic}", proved, whole=False, sample=0.05),
         PartitionVerified(topic, BIG_PARTITIONS - 3, f"big.{topic}", different),
         PartitionVerified(topic, BIG_PARTITIONS - 2, f"big.{topic}", Findings(), fault="no broker responds"),
     ]
-    yield from (replace(one, checked_ms=now_ms - hour, against=Against.MAP) for one in found)
+    yield from (replace(one, checked_ms=now_ms - hour, against=Against.MAP) for one in verifieds)
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,9 @@ class Answered(NamedTuple):
 
     @classmethod
     def read(cls, path: Path) -> Answered:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        loads = json.loads(path.read_text(encoding="utf-8"))
         return cls(
-            {Site(*one) for one in found["sites"]}, {(api, code) for api, code in found["pairs"]}, set(found["served"])
+            {Site(*one) for one in loads["sites"]}, {(api, code) for api, code in loads["pairs"]}, set(loads["served"])
         )
 
 

@@ -56,9 +56,9 @@ class GroupsContract:
         notes = {f"{name}-{number}": f"notiz-ü{number}" + "x" * (number % 13) for number in range(40)}
         for group, note in notes.items():
             commit_as_java_does(kafka, group, name, note)
-        found, faults = GroupReader(settings(kafka)).offsets(notes)
+        offsets, faults = GroupReader(settings(kafka)).offsets(notes)
         assert faults == []
-        assert {one.group: one.offsets[Place(name, 0)] for one in found} == {
+        assert {one.group: one.offsets[Place(name, 0)] for one in offsets} == {
             group: CommittedOffset(3, note) for group, note in notes.items()
         }
 
@@ -71,13 +71,13 @@ class GroupsContract:
         groups, faults = reader.groups()
         assert [one for one in groups if one.name == name] == [Group(name, "empty", "classic")]
         assert faults == []
-        found = [
+        offsets = [
             GroupOffsets(name, {Place(name, 0): CommittedOffset(17, "note"), Place(name, 2): CommittedOffset(0)}),
             GroupOffsets(f"{name}-none", {}),
         ]
-        assert reader.offsets([f"{name}-none", name]) == (found, [])
+        assert reader.offsets([f"{name}-none", name]) == (offsets, [])
         with GroupWatch(cluster) as watch:
-            assert watch.committed(lambda group: group == name) == (found[:1], [])
+            assert watch.committed(lambda group: group == name) == (offsets[:1], [])
 
     def test_offsets_of_a_topic_that_does_not_exist_are_refused(self, kafka: Cluster, name: str) -> None:
         kafka.create_topic(name)

@@ -119,11 +119,11 @@ class RecordsContract:
         records.append(NewRecord(name, 0, b"k0", None))
         assert StateWriter(cluster, repeats_matter=False).write("write", records) == 7
         with StateReader(cluster) as reader:
-            found = reader.read(name)
-            assert {one.key: (one.partition, one.value) for one in found if one.partition} == {
+            log_records = reader.read(name)
+            assert {one.key: (one.partition, one.value) for one in log_records if one.partition} == {
                 b"k%d" % number: (1, b"v" * number) for number in (1, 3, 5)
             }
-            first = [one for one in found if not one.partition]
+            first = [one for one in log_records if not one.partition]
             assert [(one.offset, one.key, one.value) for one in first] == [
                 (0, b"k0", b""),
                 (1, b"k2", b"vv"),
@@ -391,6 +391,6 @@ class RecordsContract:
         assert record.timestamp_ms >= _NOW_MS
 
     def test_the_clusters_clock(self, kafka: Cluster) -> None:
-        found = clock_offset(settings(kafka))
-        assert found is not None
-        assert abs(found.ahead_ms) < 60_000
+        offset = clock_offset(settings(kafka))
+        assert offset is not None
+        assert abs(offset.ahead_ms) < 60_000

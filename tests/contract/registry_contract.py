@@ -50,18 +50,18 @@ class RegistryContract:
             number = registry.add(f"{name}-value", "AVRO", avro)
             texts = {"json": ("JSON", f'{{"type": "object", "title": "{name}"}}'), "proto": ("PROTOBUF", PROTOBUF)}
             others = {subject: registry.add(f"{name}-{subject}", *one) for subject, one in texts.items()}
-            found = own(registry.view(), name)
+            versions = own(registry.view(), name)
             assert registry.by_id(number) is not None
-        assert {place: (one.id, one.schema_type) for place, one in found.items()} == {
+        assert {place: (one.id, one.schema_type) for place, one in versions.items()} == {
             ("-value", 1): (number, "AVRO"),
             ("-json", 1): (others["json"], "JSON"),
             ("-proto", 1): (others["proto"], "PROTOBUF"),
         }
         # However the registry lays it out, it is the same schema to us.
         sent = SchemaVersion(f"{name}-value", 1, number, avro)
-        assert found["-value", 1].fingerprint == sent.fingerprint
-        assert json.loads(found["-value", 1].schema) == json.loads(avro)
-        assert found["-value", 1].references == ()
+        assert versions["-value", 1].fingerprint == sent.fingerprint
+        assert json.loads(versions["-value", 1].schema) == json.loads(avro)
+        assert versions["-value", 1].references == ()
 
     def test_the_same_schema_has_the_same_id_in_every_subject_and_no_second_version(
         self, server: Server, name: str
@@ -106,9 +106,9 @@ class RegistryContract:
             registry.add(inner, "AVRO", record(f"{name}_I", "a"))
             references = (Reference(f"{named}_I", inner, 1),)
             number = registry.add(outer, "AVRO", text, references)
-            found = own(registry.view(), name)["-outer", 1]
-            assert found.references == references
-            assert registry.schema_version(outer, 1) == found
+            version = own(registry.view(), name)["-outer", 1]
+            assert version.references == references
+            assert registry.schema_version(outer, 1) == version
             assert registry.lookup(SchemaVersion(outer, 9, 9, text, references=references)) == (number, 1)
             with pytest.raises(RegistryError) as caught:
                 registry.delete_version(inner, 1)

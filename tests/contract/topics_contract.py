@@ -37,8 +37,8 @@ def codes_of(results: list[KafkaError | None]) -> list[int]:
 
 
 def own_settings(admin: ClusterAdmin, topic: str) -> dict[str, str | None]:
-    found = admin.topic_settings([topic]).get(topic, {})
-    return {key: one.value for key, one in found.items() if one.source is Source.TOPIC}
+    topic_settings = admin.topic_settings([topic]).get(topic, {})
+    return {key: one.value for key, one in topic_settings.items() if one.source is Source.TOPIC}
 
 
 class TopicsContract:
@@ -67,14 +67,14 @@ class TopicsContract:
         admin = ClusterAdmin(settings(kafka))
         kafka.create_topic(f"{name}-a", 3)
         kafka.create_topic(f"{name}-b")
-        found = admin.topics()
-        assert found.brokers == kafka.nodes
-        assert {topic: found.partitions.get(topic) for topic in (f"{name}-a", f"{name}-b", f"{name}-c")} == {
+        topics = admin.topics()
+        assert topics.brokers == kafka.nodes
+        assert {topic: topics.partitions.get(topic) for topic in (f"{name}-a", f"{name}-b", f"{name}-c")} == {
             f"{name}-a": 3,
             f"{name}-b": 1,
             f"{name}-c": None,
         }
-        assert found.cluster_id == admin.cluster_id() != ""
+        assert topics.cluster_id == admin.cluster_id() != ""
         described = admin.describe_topics([f"{name}-a", f"{name}-b", f"{name}-c"])
         assert {topic: facts.partitions for topic, facts in described.items()} == {f"{name}-a": 3, f"{name}-b": 1}
         assert len({facts.topic_id for facts in described.values()}) == 2
@@ -237,10 +237,10 @@ class TopicsContract:
         one = TopicRecord(*(name, "t", "a.t", "u", "d", "id-a", "id-b", "identity"), TopicState.REPLICATING, 1, lineage)
         with TopicRegistry(settings(kafka)) as registry:
             registry.write([one], [ClusterBinding(name, "id-a", 7)], replication_factor=1)
-            found = registry.read()
-            assert found.of_flow(name) == {"t": one}
-            assert found.bindings[name] == ClusterBinding(name, "id-a", 7)
+            records = registry.read()
+            assert records.of_flow(name) == {"t": one}
+            assert records.bindings[name] == ClusterBinding(name, "id-a", 7)
             registry.write(forget=[one.key], forget_bindings=[name])
-            found = registry.read()
-            assert found.of_flow(name) == {}
-            assert name not in found.bindings
+            records = registry.read()
+            assert records.of_flow(name) == {}
+            assert name not in records.bindings

@@ -95,11 +95,11 @@ class Run:
         """The JVM of one of its executors; Spark starts another one for each that is lost."""
         self.processes()
         deadline = time.monotonic() + PATIENCE
-        while not (found := self._executors()):
+        while not (process := self._executors()):
             assert self.process.running, f"the run ended: {self.outcome()}; {self.process.tail()}"
             assert time.monotonic() < deadline, f"it has no executors; {self.process.tail()}"
             time.sleep(0.05)
-        return dice.choice(found)
+        return dice.choice(process)
 
     def signal_all(self, number: int) -> None:
         """A signal to the driver and all its processes."""

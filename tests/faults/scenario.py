@@ -259,13 +259,15 @@ class Scenario:
         """The copy is what the map has fingerprints of, whatever was aborted and copied again; and what others have
         copied is counted."""
         target = ClusterSettings.plaintext(self.flow.target.alias, self.target.internal_servers)
-        found = verify_copies(replace(self.flow, target=target), chosen=lambda topic: topic == self.topic)
-        assert found.clean, [str(one) for partition in found.partitions for one in partition.findings.differences]
+        verification = verify_copies(replace(self.flow, target=target), chosen=lambda topic: topic == self.topic)
+        assert verification.clean, [
+            str(one) for partition in verification.partitions for one in partition.findings.differences
+        ]
         if alone:
-            assert found.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, found.counts
+            assert verification.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, verification.counts
             return
         left: Counter[NotProved] = Counter()
-        for one in found.partitions:
+        for one in verification.partitions:
             assert one.verdict is Verdict.PARTLY, one
             assert one.findings.proved, one
             left.update(one.findings.not_proved)

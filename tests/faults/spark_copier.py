@@ -32,8 +32,8 @@ def main(flow_file: str, max_seconds: str, report_file: str) -> int:
         os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def settings(master: str) -> dict[str, str]:
-        found = spark_settings(master, flow.tasks_max, app_name="faults", statements=bool(flow.statements))
-        return found if cluster is None else found | _ON_CLUSTER
+        settings = spark_settings(master, flow.tasks_max, app_name="faults", statements=bool(flow.statements))
+        return settings if cluster is None else settings | _ON_CLUSTER
 
     runner = SparkPassRunner(lambda: spark_context(settings, cluster or local_master(flow.tasks_max)))
     return run(flow, float(max_seconds), Path(report_file), runner)

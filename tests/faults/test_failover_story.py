@@ -187,9 +187,9 @@ def test_the_primary_dies_and_comes_back(
 
 def proved(flow: FlowSettings) -> set[Verdict]:
     """What a verification finds of the partitions that hold something, by the fingerprints alone."""
-    found = verify_copies(flow)
-    assert found.clean, found.to_json()
-    return set(found.counts) - {Verdict.NOTHING}
+    verification = verify_copies(flow)
+    assert verification.clean, verification.to_json()
+    return set(verification.counts) - {Verdict.NOTHING}
 
 
 def test_a_primary_that_dies_in_a_long_run_is_known_as_of_moments_before(
@@ -311,5 +311,5 @@ def test_what_cannot_be_moved_is_said(primary: LocalKafka, target_kafka: LocalKa
     behind = pair.step(waiting, StepName.DRAIN)
     assert behind.failed
     assert f"{name}-0 is not copied up to 15 yet, where group {group} stands" in behind.sentences[0]
-    found, _ = GroupReader(pair.flow.target).offsets([group])
-    assert not found[0].offsets
+    offsets, _ = GroupReader(pair.flow.target).offsets([group])
+    assert not offsets[0].offsets

@@ -143,9 +143,12 @@ def _check_translation(scenario: Scenario, taken: Takeover) -> None:
     with StateReader(scenario.flow.source) as source, StateReader(scenario.flow.target) as target:
         log = SegmentLog(target, segments, target.partitions(segments))
         log.read_new({})
-        for found in taken.positions:
-            assert found.position is not None
-            number, positions = found.partition, range(found.position - 40, found.position + 40)
+        for handover_position in taken.positions:
+            assert handover_position.position is not None
+            number, positions = (
+                handover_position.partition,
+                range(handover_position.position - 40, handover_position.position + 40),
+            )
             answers = {position: log.translate(scenario.topic, number, position) for position in positions}
             first = answers[positions.start]
             assert isinstance(first, Translated)

@@ -121,8 +121,8 @@ def _converted(schemas: bool) -> Callable[[bytes], None]:
     converter = Converter(Format(FormatKind.JSON, schemas=schemas))
 
     def read(data: bytes) -> None:
-        found = converter.decode(data)
-        converter.encode(found.schema, found.value)
+        value = converter.decode(data)
+        converter.encode(value.schema, value.value)
 
     return read
 

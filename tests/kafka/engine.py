@@ -195,8 +195,8 @@ class Engine:
             batch = SegmentLog(reader, self.state.segments_topic, self.state.segments_partitions).read_all()
         assert not batch.unreadable
         maps: dict[str, dict[int, list[Segment]]] = {}
-        for (topic, partition), found in batch.segments.items():
-            maps.setdefault(topic, {})[partition] = sorted(found, key=lambda one: one.upstream_start)
+        for (topic, partition), segments in batch.segments.items():
+            maps.setdefault(topic, {})[partition] = sorted(segments, key=lambda one: one.upstream_start)
         return maps
 
     def check(self, topic: str, *, isolation: str = "read_committed", complete: bool = True, held: bool = False) -> int:
@@ -235,15 +235,15 @@ class Engine:
                 comparison = CopyComparison(SegmentMap(committed), log, log.end, CopyTraits())
                 show_to = partial(_show, comparison)
                 link.run(partial(read_committed, link, copy.topic, {copy.partition: log.end}, show_to))
-                found = comparison.finish()
+                findings = comparison.finish()
                 # Tests write copies and segments of their own, too, and the copies of compacted topics are compacted.
-                wrong = found.counts.keys() - {
+                wrong = findings.counts.keys() - {
                     DifferenceKind.FOREIGN,
                     DifferenceKind.DOUBLED,
                     DifferenceKind.UNMAPPED,
                     DifferenceKind.COMPACTED,
                 }
-                assert not wrong, f"{place.topic}-{place.partition}: {[str(one) for one in found.differences]}"
+                assert not wrong, f"{place.topic}-{place.partition}: {[str(one) for one in findings.differences]}"
 
 
 class TailingTime:

@@ -65,9 +65,9 @@ class Scenario:
 
     def committed(self, kafka: Cluster, *groups: str) -> dict[tuple[str, int], int]:
         """What one group has committed."""
-        found, faults = GroupReader(self.flow.target).offsets(groups)
+        offsets, faults = GroupReader(self.flow.target).offsets(groups)
         assert not faults
-        return {place: at.offset for one in found for place, at in one.offsets.items()}
+        return {place: at.offset for one in offsets for place, at in one.offsets.items()}
 
 
 def copied_flow(

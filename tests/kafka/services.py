@@ -128,15 +128,15 @@ class Service:
     def advertised(self) -> bool:
         """Whether its cluster knows of it."""
         try:
-            found, _ = read_services(self.flow.target, timeout_seconds=30)
+            advertisements, _ = read_services(self.flow.target, timeout_seconds=30)
         except SrmError:
             return False
-        return any(one.url == self.url for one in found)
+        return any(one.url == self.url for one in advertisements)
 
     def get(self, path: str) -> dict[str, Any]:
         """What it answers to one of its readers; raises OSError where it does not, or refuses."""
-        found: dict[str, Any] = json.loads(self.read(f"/api/v2{path}"))
-        return found
+        loads: dict[str, Any] = json.loads(self.read(f"/api/v2{path}"))
+        return loads
 
     def read(self, path: str) -> bytes:
         """What it answers under any path."""

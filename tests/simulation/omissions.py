@@ -16,18 +16,18 @@ def omit_aborted(cluster: FakeCluster, node: int) -> None:
     fetch = handlers["Fetch"]
 
     def fetched(call: Call) -> Answer | Waiting:
-        found: Answer | Waiting = fetch(call)
+        waiting: Answer | Waiting = fetch(call)
         if call.node != node:
-            return found
-        if not isinstance(found, Waiting):
-            return _without(found)
-        attempt = found.attempt
+            return waiting
+        if not isinstance(waiting, Waiting):
+            return _without(waiting)
+        attempt = waiting.attempt
 
         def later(final: bool) -> Answer | None:
             answer = attempt(final)
             return None if answer is None else _without(answer)
 
-        return Waiting(found.seconds, later)
+        return Waiting(waiting.seconds, later)
 
     handlers["Fetch"] = fetched
 

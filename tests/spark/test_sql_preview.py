@@ -68,6 +68,6 @@ def test_the_command_starts_a_spark_of_its_own(flow: FlowSettings, configuration
     arguments = ("--config", str(file), "transform", "--flow", str(flow.name), "--output", "json")
     done = srm_control(*arguments, "--set", f"transforms.sql={OTHER}")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["counts"] == {"unchanged": 7, "changed": 0, "dropped": 0, "failed": 0}
-    assert found["other_counts"] == {"unchanged": 3, "changed": 0, "dropped": 4, "failed": 0}
+    loads = json.loads(done.stdout)
+    assert loads["counts"] == {"unchanged": 7, "changed": 0, "dropped": 0, "failed": 0}
+    assert loads["other_counts"] == {"unchanged": 3, "changed": 0, "dropped": 4, "failed": 0}

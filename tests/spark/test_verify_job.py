@@ -132,7 +132,7 @@ def test_told_to_stop_it_keeps_what_was_compared_and_is_resumed(
     job = start(configuration, flow)
     try:
         deadline = time.monotonic() + 180
-        while (found := kept(flow)[0]) is None or found.started_ms <= before.ended_ms:
+        while (summary := kept(flow)[0]) is None or summary.started_ms <= before.ended_ms:
             assert time.monotonic() < deadline
             assert job.poll() is None
             time.sleep(0.2)
@@ -231,6 +231,6 @@ def test_real_tasks_of_two_slots_find_what_one_process_finds(
         with FlowClusters(flow) as clusters:
             alone = verify_and_keep(clusters, against=against)
             runner = SparkVerification(lambda: spark, verify_task, 2)
-            found = verify_and_keep(clusters, against=against, share=SharedVerification(runner, 0))
-        assert [one.findings for one in found.partitions] == [one.findings for one in alone.partitions]
-        assert [one.partition for one in found.different] == [3]
+            verification = verify_and_keep(clusters, against=against, share=SharedVerification(runner, 0))
+        assert [one.findings for one in verification.partitions] == [one.findings for one in alone.partitions]
+        assert [one.partition for one in verification.different] == [3]

@@ -94,9 +94,9 @@ def test_a_home_needs_an_airflow_in_it(tmp_path: Path) -> None:
     assert AirflowHome.from_environment({"AIRFLOW_HOME": str(tmp_path / "none")}) is None
     assert AirflowHome.from_environment({"AIRFLOW_HOME": str(tmp_path)}) is None
     (tmp_path / "airflow.cfg").touch()
-    found = AirflowHome.from_environment({"AIRFLOW_HOME": str(tmp_path)})
-    assert found is not None
-    assert found.folder == tmp_path
+    home = AirflowHome.from_environment({"AIRFLOW_HOME": str(tmp_path)})
+    assert home is not None
+    assert home.folder == tmp_path
 
 
 class ForgetfulAirflow(BaseHTTPRequestHandler):
@@ -132,8 +132,8 @@ class ForgetfulAirflow(BaseHTTPRequestHandler):
 
 def test_a_login_is_repeated_when_it_has_run_out_and_lists_are_read_to_their_end() -> None:
     with serving(ForgetfulAirflow) as url:
-        found = AirflowRest(url, "ann", "hush").dags("srm")
-        assert [one["dag_id"] for one in found] == ["d0", "d1", "d2", "d3", "d4"]
+        dags = AirflowRest(url, "ann", "hush").dags("srm")
+        assert [one["dag_id"] for one in dags] == ["d0", "d1", "d2", "d3", "d4"]
         assert ForgetfulAirflow.offsets == [0, 2, 4]
         assert len(ForgetfulAirflow.tokens) == 3
         # A token that was given cannot be made anew.

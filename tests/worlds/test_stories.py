@@ -157,8 +157,8 @@ def _carry_out(move: Move) -> tuple[PositionReport, ...]:
 
 
 def _positions(side: Side, group: str) -> dict[tuple[str, int], int]:
-    (found,) = GroupReader(side.cluster("side")).offsets([group])[0]
-    return {place: at.offset for place, at in found.offsets.items()}
+    (offsets,) = GroupReader(side.cluster("side")).offsets([group])[0]
+    return {place: at.offset for place, at in offsets.offsets.items()}
 
 
 def _assert_same_rest(
@@ -167,8 +167,8 @@ def _assert_same_rest(
     """From these positions on both sides have the same records, so nothing is skipped and nothing read again."""
     left, right = read_all(source, topic), read_all(target, copy)
     assert upstream.keys() == downstream.keys() == left.keys()
-    for partition, found in left.items():
-        rest = [one.seen for one in found if one.offset >= upstream[partition]]
+    for partition, placeds in left.items():
+        rest = [one.seen for one in placeds if one.offset >= upstream[partition]]
         there = [one.seen for one in right[partition] if one.offset >= downstream[partition]]
         assert len(rest) == len(there), f"partition {partition}: {len(rest)} records are left, {len(there)} there"
         assert rest == there, f"partition {partition} goes on with other records"

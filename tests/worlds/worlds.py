@@ -118,8 +118,8 @@ def _let_in(kafka: LocalKafka, user: str) -> None:
     kafka.admin().alter_user_scram_credentials([made])[user].result(60)
 
     def known() -> bool:
-        found: Any = kafka.admin().describe_user_scram_credentials()
-        return user in found.result(60)
+        credentials: Any = kafka.admin().describe_user_scram_credentials()
+        return user in credentials.result(60)
 
     eventually(known, 300, f"{kafka.name} does not know {user}")
 

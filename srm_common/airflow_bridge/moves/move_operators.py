@@ -267,12 +267,12 @@ class MoveReportOperator(MoveStepOperator):
 
     def _results(self, move: MoveParams, context: Context) -> dict[StepName, StepResult]:
         """What the steps of this run have returned."""
-        found: dict[StepName, StepResult] = {}
+        results: dict[StepName, StepResult] = {}
         for step in move.request.steps:
             document = context["ti"].xcom_pull(task_ids=step.value)
             if document is not None and step is not StepName.REPORT:
-                found[step] = StepResult.from_json(document)
-        return found
+                results[step] = StepResult.from_json(document)
+        return results
 
 
 def why_without(move: MoveParams) -> str:

@@ -106,7 +106,7 @@ class VerifyOperator(SparkJobOperator):
 
         try:
             with self.working_here():
-                found = verify_and_keep(
+                verification = verify_and_keep(
                     clusters,
                     params.scope,
                     against=params.against,
@@ -119,9 +119,9 @@ class VerifyOperator(SparkJobOperator):
             return None
         except KeyboardInterrupt:
             raise AirflowException("stopped before its end; a retry, or a run with resume, continues there") from None
-        for line in unproved_lines(found.partitions):
+        for line in unproved_lines(verification.partitions):
             self.log.warning("%s", line)
-        return found
+        return verification
 
     def _resume_since(self, params: VerifyParams, context: Context) -> datetime | None:
         """The earliest start of a verification to continue, None for none: a retry continues that of its own run."""

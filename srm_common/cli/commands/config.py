@@ -105,14 +105,14 @@ def config_explain_command(invocation: Invocation, key: str, flow: str | None) -
     """
     configuration = invocation.configuration()
     name = flow_name(configuration, flow)
-    found = Explainer(configuration, name).explain(key)
+    explanations = Explainer(configuration, name).explain(key)
     parts: list[RenderableType] = []
-    for explanation in found:
+    for explanation in explanations:
         side = f" ({explanation.place})" if explanation.place else ""
         value = "" if explanation.value is None else f" = {explanation.value}"
         parts.append(f"{name}{side}: {explanation.name}{value}")
         parts += [f"  {what:<17} {text}" for what, text in texts(explanation)]
-    return Answer({"flow": str(name), "explanations": [explanation.to_json() for explanation in found]}, parts)
+    return Answer({"flow": str(name), "explanations": [explanation.to_json() for explanation in explanations]}, parts)
 
 
 @click.command("show")
@@ -125,7 +125,7 @@ def config_show_command(invocation: Invocation, flow: str | None, written: bool)
     """Print all effective values of a flow, with their origins. Secrets are masked."""
     configuration = invocation.configuration()
     name = flow_name(configuration, flow)
-    found = [
+    explanations = [
         explanation
         for explanation in Explainer(configuration, name).everything()
         if explanation.origin is not None or not written
@@ -137,7 +137,7 @@ def config_show_command(invocation: Invocation, flow: str | None, written: bool)
             explanation.origin.written if explanation.origin else "default",
             explanation.origin.place if explanation.origin else "",
         ]
-        for explanation in found
+        for explanation in explanations
     ]
     notes = [
         "",
@@ -151,7 +151,7 @@ def config_show_command(invocation: Invocation, flow: str | None, written: bool)
         {
             "flow": str(name),
             "fault": str(fault) if fault else None,
-            "values": [explanation.to_json() for explanation in found],
+            "values": [explanation.to_json() for explanation in explanations],
         },
         [table(["KEY", "VALUE", "FROM", "WHERE"], rows), *notes],
     )

@@ -45,16 +45,18 @@ def topics_command(invocation: Invocation, /, explain: str | None, everything: b
 
     chosen.need_source("the listing")
     flow = effective.flow
-    found = decide_topics(flow)
+    topic_decisions = decide_topics(flow)
     notes: list[str] = []
     if explain not in (None, _ALL):
-        decisions = [one for one in found if one.topic == explain]
+        decisions = [one for one in topic_decisions if one.topic == explain]
         if not decisions:
             notes.append(f"The source has no topic {explain}; by its name alone it would be as above.")
             decisions = select_topics(flow, [str(explain)])
     else:
         everything = everything or explain == _ALL
-        decisions = [one for one in found if everything or one.accepted or not flow.policy.is_internal_topic(one.topic)]
+        decisions = [
+            one for one in topic_decisions if everything or one.accepted or not flow.policy.is_internal_topic(one.topic)
+        ]
     if explain is not None:
         notes += [f"{key}: from {origin}" for key, origin in origins(TOPICS, effective).items()]
     rows = [[one.topic, "yes" if one.accepted else "no", one.remote_topic, one.reason] for one in decisions]
@@ -72,9 +74,9 @@ def topics_command(invocation: Invocation, /, explain: str | None, everything: b
 def _topics_effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[str], list[str]]:
     from srm_common.usecases.filters.filter_effect import topics_effect
 
-    found = topics_effect(before, after)
-    was, becomes = ({one.topic for one in side if one.accepted} for side in (found.before, found.after))
-    return was, becomes, list(found.notes)
+    effect = topics_effect(before, after)
+    was, becomes = ({one.topic for one in side if one.accepted} for side in (effect.before, effect.after))
+    return was, becomes, list(effect.notes)
 
 
 GROUPS = Verb("groups", "groups")
@@ -138,8 +140,8 @@ def groups_command(invocation: Invocation, /, explain: str | None, **options: An
 def _groups_effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[str], list[str]]:
     from srm_common.usecases.filters.filter_effect import groups_effect
 
-    found = groups_effect(before, after)
-    return set(found.before), set(found.after), list(found.notes)
+    effect = groups_effect(before, after)
+    return set(effect.before), set(effect.after), list(effect.notes)
 
 
 REVERSE = Verb("reverse.checkpointed.topics", "reverse-checkpointed topics", acts=False)

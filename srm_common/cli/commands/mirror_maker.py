@@ -68,16 +68,16 @@ def connect_names(flow: FlowName, group: str | None, connector: str | None, offs
 
 def position_lines(positions: Iterable[HandoverPosition]) -> list[RenderableType]:
     """The positions for people, doubtful ones first."""
-    found = sorted(positions, key=lambda one: (list(Verdict)[::-1].index(one.verdict), one.place))
-    usual = [one for one in found if one.verdict is Verdict.PROVED]
-    listed = [one for one in found if one.verdict is not Verdict.PROVED] + usual[:_LISTED]
+    handover_positions = sorted(positions, key=lambda one: (list(Verdict)[::-1].index(one.verdict), one.place))
+    usual = [one for one in handover_positions if one.verdict is Verdict.PROVED]
+    listed = [one for one in handover_positions if one.verdict is not Verdict.PROVED] + usual[:_LISTED]
     if not listed:
         return ["No partition has been copied yet."]
     rows = [[one.topic, one.partition, one.stored, one.position, str(one.verdict), one.proof] for one in listed]
     lines: list[RenderableType] = [table(["TOPIC", "PARTITION", "STORED", "GOES ON AT", "VERDICT", "WHY"], rows)]
     if len(usual) > _LISTED:
         lines.append(f"... and {len(usual) - _LISTED} more that are proved; --output json lists all")
-    return [*lines, f"Partitions: {counted_verdicts(found)}"]
+    return [*lines, f"Partitions: {counted_verdicts(handover_positions)}"]
 
 
 @click.command("takeover")
@@ -123,9 +123,9 @@ def takeover_command(
 
     settings = invocation.flow_now(flow).flow
     names = connect_names(settings.name, group, connector, offsets_topic)
-    found = take_over(settings, TakeoverRequest(names, compared, accept_unproved, watch), dry_run=dry_run)
-    obstacles = found.obstacles
-    return Answer({**found.to_json(), "dry_run": dry_run}, _takeover_text(found, dry_run), 1 if obstacles else 0)
+    takeover = take_over(settings, TakeoverRequest(names, compared, accept_unproved, watch), dry_run=dry_run)
+    obstacles = takeover.obstacles
+    return Answer({**takeover.to_json(), "dry_run": dry_run}, _takeover_text(takeover, dry_run), 1 if obstacles else 0)
 
 
 def _takeover_text(found: Takeover, dry_run: bool) -> list[RenderableType]:
@@ -184,8 +184,10 @@ def handback_command(
 
     settings = invocation.flow_now(flow).flow
     names = connect_names(settings.name, group, connector, offsets_topic)
-    found = hand_back(settings, HandbackRequest(names, compared, accept_unproved), dry_run=dry_run)
-    return Answer({**found.to_json(), "dry_run": dry_run}, _handback_text(found, dry_run), 1 if found.obstacles else 0)
+    handback = hand_back(settings, HandbackRequest(names, compared, accept_unproved), dry_run=dry_run)
+    return Answer(
+        {**handback.to_json(), "dry_run": dry_run}, _handback_text(handback, dry_run), 1 if handback.obstacles else 0
+    )
 
 
 def _handback_text(found: Handback, dry_run: bool) -> list[RenderableType]:

@@ -112,16 +112,16 @@ def _of_file(file: Path, wanted: Sequence[str]) -> list[GroupOffset]:
 def _of_checkpoints(flow: FlowSettings, wanted: Sequence[str] | None) -> list[GroupOffset]:
     from srm_common.usecases.groups.explain_offsets import export_offsets
 
-    found = [one.checkpoint for one in export_offsets(flow, wanted).offsets]
-    known = {one.group for one in found}
+    checkpoints = [one.checkpoint for one in export_offsets(flow, wanted).offsets]
+    known = {one.group for one in checkpoints}
     missing = [group for group in wanted or () if group not in known]
-    if missing or not found:
+    if missing or not checkpoints:
         what = f"group {missing[0]} has no checkpoint" if missing else "there is no checkpoint"
         raise ConfigError(
             f"{what} of flow {flow.name} on cluster '{flow.target.alias}', so nothing was set; "
             f"srm-control offsets says why"
         )
-    return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in found]
+    return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
 
 
 def _answer(flow: FlowSettings, applied: Sequence[AppliedOffset], dry_run: bool) -> Answer:
@@ -219,15 +219,15 @@ def _exported(
 
     settings = chosen.settings
     exported = export_offsets(settings, None if all_groups else wanted)
-    found = [one.checkpoint for one in exported.offsets]
+    checkpoints = [one.checkpoint for one in exported.offsets]
     one_group = len(wanted) == 1
-    rows = [[*([] if one_group else [one.group]), one.topic, one.partition, one.downstream] for one in found]
+    rows = [[*([] if one_group else [one.group]), one.topic, one.partition, one.downstream] for one in checkpoints]
     missing = [group for group in wanted if group not in exported.written_ms]
     for group in missing:
         _say(f"group {group} has no checkpoint of flow {settings.name} on cluster '{settings.target.alias}'")
     _tell_age(exported)
     if to is not None:
-        offsets = [GroupOffset(one.group, one.topic, one.partition, one.downstream) for one in found]
+        offsets = [GroupOffset(one.group, one.topic, one.partition, one.downstream) for one in checkpoints]
         try:
             to.write_text(write_group_offsets(offsets, one_group=one_group), encoding="utf-8")
         except OSError as error:

@@ -143,12 +143,12 @@ def apply_command(
         plan = plan_topics(settings, restore=restore if printed is None else printed.restore)
         if printed is None:
             return Answer(plan.to_json(), plan_text(plan))
-        found = printed.compare(plan)
-        if found.changed:
-            return _refused(plan, found.changed)
+        changes = printed.compare(plan)
+        if changes.changed:
+            return _refused(plan, changes.changed)
         return Answer(
-            {**plan.to_json(), "applied": False, "done_before": list(found.done)},
-            [*plan_text(plan), *_done_before(found.done)],
+            {**plan.to_json(), "applied": False, "done_before": list(changes.done)},
+            [*plan_text(plan), *_done_before(changes.done)],
         )
     if printed is not None:
         return _applied_file(settings, printed)

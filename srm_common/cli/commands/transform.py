@@ -81,7 +81,7 @@ def transform_command(
     if assignments or against is not None:
         other = _other(settings, against or invocation.config, settings.name, assignments)
     with FlowClusters(settings) as clusters, ExitStack() as ending:
-        found = preview_transforms(
+        preview = preview_transforms(
             clusters,
             topics,
             sample,
@@ -89,26 +89,26 @@ def transform_command(
             sql=_local_spark(settings.name, ending),
             limits=ReadLimits(seconds=max_seconds),
         )
-    records, texts = found.records, RecordTexts(found.schemas)
+    records, texts = preview.records, RecordTexts(preview.schemas)
     text: list[RenderableType] = [_summary("", Counter(one.after.fate(one.before) for one in records))]
     if other is not None:
         text.append(_summary("The other transforms: ", Counter(_other_fate(one) for one in records)))
         text.append(_differences(records))
-    if found.ended_early:
-        text.append(f"Ended early: {found.ended_early}")
+    if preview.ended_early:
+        text.append(f"Ended early: {preview.ended_early}")
     if records:
         columns = ["TOPIC", "PARTITION", "OFFSET", "", "KEY", "VALUE", "HEADERS"]
         text += ["", table(columns, [row for one in records for row in _rows(one, texts)])]
-    if found.topics_left_out:
-        text.append(f"{counted(len(found.topics_left_out), 'more topic')} not looked at; name them with --topic.")
+    if preview.topics_left_out:
+        text.append(f"{counted(len(preview.topics_left_out), 'more topic')} not looked at; name them with --topic.")
     data = {
         "flow": str(settings.name),
         "counts": _counts(Counter(one.after.fate(one.before) for one in records)),
         "other_counts": None if other is None else _counts(Counter(_other_fate(one) for one in records)),
         "differences": None if other is None else dict(Counter(one.difference for one in records if one.difference)),
-        "ended_early": found.ended_early or None,
+        "ended_early": preview.ended_early or None,
         "records": [texts.to_json(one) for one in records],
-        "topics_left_out": found.topics_left_out,
+        "topics_left_out": preview.topics_left_out,
     }
     return Answer(data, text)
 
@@ -124,8 +124,8 @@ def _other(settings: FlowSettings, path: Path, name: FlowName, assignments: tupl
                 f"--set takes keys that begin with {', '.join(TRANSFORM_KEYS)}; {key.strip()} does not"
             )
         entries.append(Entry(f"{name}.{key.strip()}", value.strip(), "--set", number))
-    found = load_configuration(path, more=tuple(entries)).flow(name)
-    changes: dict[str, Any] = {field: getattr(found, field) for field in TRANSFORM_FIELDS}
+    flow_settings = load_configuration(path, more=tuple(entries)).flow(name)
+    changes: dict[str, Any] = {field: getattr(flow_settings, field) for field in TRANSFORM_FIELDS}
     return replace(settings, **changes)
 
 

@@ -119,7 +119,7 @@ def verify_command(
         if sys.stderr.isatty():
             print(f"\r{counted(done, 'partition')} compared", end="", file=sys.stderr, flush=True)
 
-    found = verify_and_keep(
+    verification = verify_and_keep(
         settings,
         VerificationScope(sample, since),
         against=Against(against),
@@ -130,11 +130,11 @@ def verify_command(
     )
     if done and sys.stderr.isatty():
         print(file=sys.stderr)
-    if topics and not resume and not found.partitions:
+    if topics and not resume and not verification.partitions:
         raise ConfigError(f"--topic: {settings.name} has no copy of a topic that matches {', '.join(topics)}")
-    answer = Answer(found.to_json(), _text(found), 0 if found.clean else 1)
+    answer = Answer(verification.to_json(), _text(verification), 0 if verification.clean else 1)
     if report is not None:
-        write_report(report, found)
+        write_report(report, verification)
     return answer
 
 

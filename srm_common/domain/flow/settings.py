@@ -61,10 +61,10 @@ def _notifier(name: str, settings: Mapping[str, str]) -> AlarmNotifier:
 
 def _value(text: str) -> Any:
     try:
-        found = json.loads(text)
+        loads = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return text if isinstance(found, str) else found
+    return text if isinstance(loads, str) else loads
 
 
 ARROW = "->"

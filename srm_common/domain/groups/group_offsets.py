@@ -106,7 +106,7 @@ def parse_group_offsets(text: str, file: str, groups: Collection[str]) -> list[G
         )
     if columns == _SHORT and len(groups) != 1:
         raise ConfigError("the lines name no group; say which one is meant with --group G", file=file)
-    found: dict[tuple[str, str, int], GroupOffset] = {}
+    offsets: dict[tuple[str, str, int], GroupOffset] = {}
     for line, row in rows:
         if len(row) != columns:
             raise ConfigError(f"{len(row)} columns, but the lines before have {columns}", file=file, line=line)
@@ -118,13 +118,13 @@ def parse_group_offsets(text: str, file: str, groups: Collection[str]) -> list[G
         if groups and group not in groups:
             continue
         place = group, topic, partition
-        if place in found:
+        if place in offsets:
             raise ConfigError(f"{topic}-{partition} of group {group} is listed twice", file=file, line=line)
-        found[place] = GroupOffset(group, topic, partition, offset)
-    missing = sorted(set(groups) - {one.group for one in found.values()})
+        offsets[place] = GroupOffset(group, topic, partition, offset)
+    missing = sorted(set(groups) - {one.group for one in offsets.values()})
     if missing:
         raise ConfigError(f"it has no offsets of group {missing[0]}", file=file)
-    return list(found.values())
+    return list(offsets.values())
 
 
 def _number(text: str, what: str, file: str, line: int) -> int:

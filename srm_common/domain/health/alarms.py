@@ -143,8 +143,8 @@ def raised(seen: Observation) -> list[Alarm]:
     Of a paused flow nothing is due: neither runs nor heartbeats nor a lag. A flow of which it is unknown whether it is
     paused is taken to be active.
     """
-    found = [*_always(seen), *([] if seen.paused else _while_due(seen))]
-    return sorted(found, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
+    alarms = [*_always(seen), *([] if seen.paused else _while_due(seen))]
+    return sorted(alarms, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
 
 
 def records(count: int) -> str:

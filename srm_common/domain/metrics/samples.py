@@ -34,9 +34,9 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
     A metric without a sample is left out. Figures come from the partitions themselves, by the rules of
     :mod:`srm_common.domain.metrics.metric`.
     """
-    found: dict[Metric, Sample] = {}
+    samples: dict[Metric, Sample] = {}
     if not partitions:
-        return found
+        return samples
     records = copied = reencoded = lost = events = failed = lag = unknown = dropped = skipped = letters = 0
     latencies, ages, behind_ms = [], [], []
     # One loop, since there may be tens of thousands.
@@ -64,56 +64,56 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
             ages.append(Sample.of(report.reported_ms - one.last_record_timestamp_ms))
     seconds = copying_seconds(report)
     if seconds is not None:
-        found[Metric.BYTE_RATE] = Sample.of(copied / seconds)
-        found[Metric.RECORD_RATE] = Sample.of(records / seconds)
+        samples[Metric.BYTE_RATE] = Sample.of(copied / seconds)
+        samples[Metric.RECORD_RATE] = Sample.of(records / seconds)
     if not unknown:
         # What is known of a sum is not the sum.
-        found[Metric.RECORDS_LAG] = Sample.of(lag)
-    found[Metric.UNKNOWN_LAGS] = Sample.of(unknown)
+        samples[Metric.RECORDS_LAG] = Sample.of(lag)
+    samples[Metric.UNKNOWN_LAGS] = Sample.of(unknown)
     if not unknown and (waits := pooled(behind_ms)):
-        found[Metric.LAG_AGE] = waits
+        samples[Metric.LAG_AGE] = waits
     if latency := pooled(latencies):
-        found[Metric.REPLICATION_LATENCY] = latency
+        samples[Metric.REPLICATION_LATENCY] = latency
         if report.clock.source_ms is not None:
             # A record's timestamp is ahead by as much as the clock that made it.
-            found[Metric.REPLICATION_LATENCY_CORRECTED] = latency.shifted(report.clock.source_ms)
+            samples[Metric.REPLICATION_LATENCY_CORRECTED] = latency.shifted(report.clock.source_ms)
     if age := pooled(ages):
-        found[Metric.RECORD_AGE] = age
+        samples[Metric.RECORD_AGE] = age
     if records:
-        found[Metric.REENCODED_SHARE] = Sample.of(reencoded / records)
-    found[Metric.LOST_RECORDS] = Sample.of(lost)
-    found[Metric.LOST_DATA_EVENTS] = Sample.of(events)
+        samples[Metric.REENCODED_SHARE] = Sample.of(reencoded / records)
+    samples[Metric.LOST_RECORDS] = Sample.of(lost)
+    samples[Metric.LOST_DATA_EVENTS] = Sample.of(events)
     if dropped or skipped or (report.run is not None and report.run.transforms):
-        found[Metric.DROPPED_RECORDS] = Sample.of(dropped)
-        found[Metric.SKIPPED_RECORDS] = Sample.of(skipped)
-        found[Metric.DEAD_LETTERS] = Sample.of(letters)
-    found[Metric.FAILED_PARTITIONS] = Sample.of(failed)
-    return found
+        samples[Metric.DROPPED_RECORDS] = Sample.of(dropped)
+        samples[Metric.SKIPPED_RECORDS] = Sample.of(skipped)
+        samples[Metric.DEAD_LETTERS] = Sample.of(letters)
+    samples[Metric.FAILED_PARTITIONS] = Sample.of(failed)
+    return samples
 
 
 def flow_samples(report: RunReport) -> Mapping[Metric, Sample]:
     """Of the flow as a whole."""
-    found: dict[Metric, Sample] = {}
+    samples: dict[Metric, Sample] = {}
     run = report.run
     if run is not None:
-        found |= partition_samples(report, run.partitions)
+        samples |= partition_samples(report, run.partitions)
         if run.finished_ms is not None and run.passes:
-            found[Metric.RUN_DURATION] = Sample.of(run.finished_ms - run.started_ms)
-        found[Metric.PASSES] = Sample.of(run.passes)
-        found[Metric.TRANSACTIONS] = Sample.of(run.transactions)
-        found[Metric.RETRIES] = Sample.of(run.retries)
-        found[Metric.UNTRANSLATED_GROUPS] = Sample.of(sum(one.translated < one.positions for one in report.groups))
+            samples[Metric.RUN_DURATION] = Sample.of(run.finished_ms - run.started_ms)
+        samples[Metric.PASSES] = Sample.of(run.passes)
+        samples[Metric.TRANSACTIONS] = Sample.of(run.transactions)
+        samples[Metric.RETRIES] = Sample.of(run.retries)
+        samples[Metric.UNTRANSLATED_GROUPS] = Sample.of(sum(one.translated < one.positions for one in report.groups))
         if checkpoints := pooled(_checkpoint(one, run.started_ms) for one in report.groups):
-            found[Metric.CHECKPOINT_LATENCY] = checkpoints
+            samples[Metric.CHECKPOINT_LATENCY] = checkpoints
     if (ends_ms := first_end_ms(report.certificates)) is not None:
-        found[Metric.CERTIFICATE_REMAINING] = Sample.of(ends_ms - report.reported_ms)
+        samples[Metric.CERTIFICATE_REMAINING] = Sample.of(ends_ms - report.reported_ms)
     beats = report.heartbeats
     if beats is not None and beats.newest is not None:
         if beats.newest.latency_ms is not None:
-            found[Metric.HEARTBEAT_LATENCY] = Sample.of(beats.newest.latency_ms)
+            samples[Metric.HEARTBEAT_LATENCY] = Sample.of(beats.newest.latency_ms)
         if beats.age_ms is not None:
-            found[Metric.HEARTBEAT_AGE] = Sample.of(beats.age_ms)
-    return found
+            samples[Metric.HEARTBEAT_AGE] = Sample.of(beats.age_ms)
+    return samples
 
 
 def checkpoint_samples(report: RunReport) -> Mapping[str, Sample]:

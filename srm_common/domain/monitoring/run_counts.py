@@ -58,11 +58,11 @@ def counts_of(counted: tuple[RunCounts, ...], run_id: str) -> RunCounts | None:
 
 def uncounted(counted: tuple[RunCounts, ...], report: RunReport) -> RunCounts:
     """The counts of the report that are not counted yet. ``counted``: the oldest first."""
-    found, nothing = RunCounts.of(report), RunCounts(report.run_id, report.reported_ms)
+    counts, nothing = RunCounts.of(report), RunCounts(report.run_id, report.reported_ms)
     known = counts_of(counted, report.run_id)
     if known is None and len(counted) >= RUNS_COUNTED and report.reported_ms < counted[0].reported_ms:
         return nothing
-    return found.beyond(known or nothing)
+    return counts.beyond(known or nothing)
 
 
 def with_report(counted: tuple[RunCounts, ...], report: RunReport) -> tuple[RunCounts, ...]:

@@ -195,13 +195,13 @@ class RunReport:
 
 def untranslated(groups: Iterable[GroupSample]) -> tuple[int, str | None]:
     """How many groups have positions without a place on the target; and the first one's reason, in a sentence."""
-    found = [one for one in groups if one.translated < one.positions]
-    if not found:
+    samples = [one for one in groups if one.translated < one.positions]
+    if not samples:
         return 0, None
-    first = min(found, key=lambda one: one.group)
+    first = min(samples, key=lambda one: one.group)
     missing = first.positions - first.translated
     reason = first.reason or "no reason known"
-    return len(found), f"{first.group} on {missing} of {first.positions} partitions: {reason}"
+    return len(samples), f"{first.group} on {missing} of {first.positions} partitions: {reason}"
 
 
 # Samples of groups, as the flow's state keeps them between rounds of checkpoints.

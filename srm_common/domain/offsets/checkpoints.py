@@ -113,11 +113,11 @@ def untranslated_record(found: Sequence[Untranslated], others: Sequence[tuple[st
 def untranslated_from(record: Any) -> tuple[list[Untranslated], int]:
     """The positions in a record, and how many it leaves out; none where there is no record, or one of another form."""
     try:
-        found = [
+        untranslateds = [
             Untranslated(str(group), str(topic), int(partition), int(upstream), str(reason))
             for group, topic, partition, upstream, reason in record["positions"]
         ]
-        return found, int(record["left_out"])
+        return untranslateds, int(record["left_out"])
     except (KeyError, TypeError, ValueError):
         return [], 0
 

@@ -69,10 +69,10 @@ class Fingerprint(NamedTuple):
         """
         if len(data) != FINGERPRINT_BYTES:
             raise CorruptRecord(f"a fingerprint has {len(data)} bytes, not {FINGERPRINT_BYTES}")
-        found = cls(*_LAYOUT.unpack(data))
-        if found.digest >= PRIME:
-            raise CorruptRecord(f"a fingerprint's digest is {found.digest}, and not below 2**61 - 1")
-        return found
+        fingerprint = cls(*_LAYOUT.unpack(data))
+        if fingerprint.digest >= PRIME:
+            raise CorruptRecord(f"a fingerprint's digest is {fingerprint.digest}, and not below 2**61 - 1")
+        return fingerprint
 
 
 NO_BATCHES = Fingerprint()

@@ -135,8 +135,8 @@ def find_loss(bookmark: Bookmark, log: SourceLog) -> Finding | None:
     if bookmark.offset < log.start:
         return Finding(Loss.RETENTION, bookmark, log, log.start - bookmark.offset)
     if _diverges(bookmark, log):
-        found = Finding(Loss.DIVERGED, bookmark, log, 0)
-        return replace(found, count=bookmark.offset - max(found.parts_at, log.start))
+        finding = Finding(Loss.DIVERGED, bookmark, log, 0)
+        return replace(finding, count=bookmark.offset - max(finding.parts_at, log.start))
     return None
 
 

@@ -232,25 +232,25 @@ def plan_schemas(
 
 def wanted_schemas(naming: SubjectNaming, source: RegistryView) -> _Wanted:
     """What is selected, and what that refers to, however far."""
-    found = _Wanted({place: one for place, one in source.schemas.items() if naming.is_copied(one.subject)})
-    left = list(found.schemas.values())
+    wanted = _Wanted({place: one for place, one in source.schemas.items() if naming.is_copied(one.subject)})
+    left = list(wanted.schemas.values())
     while left:
         schema = left.pop()
         for reference in schema.references:
             place = (reference.subject, reference.version)
-            if place in found.schemas:
+            if place in wanted.schemas:
                 continue
             referred = source.schemas.get(place)
             if referred is None:
-                found.missing[schema.place] = (
+                wanted.missing[schema.place] = (
                     f"id {schema.id} refers to version {reference.version} of {reference.subject}, which the source's "
                     f"registry does not have"
                 )
                 continue
-            found.schemas[place] = referred
-            found.reasons[place] = f"version {schema.version} of {schema.subject} refers to it"
+            wanted.schemas[place] = referred
+            wanted.reasons[place] = f"version {schema.version} of {schema.subject} refers to it"
             left.append(referred)
-    return found
+    return wanted
 
 
 def in_order(schemas: Mapping[Place, SchemaVersion]) -> tuple[list[Place], dict[Place, str]]:

@@ -137,11 +137,11 @@ class Layers:
     def strongest(self, name: str, flow: FlowName, levels: Iterable[Level]) -> Entry | None:
         """The entry of a key of a family, which no :class:`Key` knows by its name, as ``flow`` sees it; ``levels`` are
         those of the family, weakest first."""
-        found = None
+        entry = None
         for level in levels:
             scope, prefix = self.scope(level, flow)
-            found = scope.get(prefix + name, found)
-        return found
+            entry = scope.get(prefix + name, entry)
+        return entry
 
 
 def current_spelling(key: str, aliases: Collection[str]) -> str:

@@ -132,8 +132,8 @@ class CopyGraph:
     def lineage(self, topic: str) -> tuple[Ancestor, ...]:
         """All topics whose records come into a copy of ``topic`` of the source, as far as is known; itself first."""
         start = (self.source, topic)
-        found = self._search(start, self._backward(guess=False, turned=self._turned(topic)), backward=True)
-        return tuple(Ancestor(key, self.alias(key), name) for key, name in found)
+        reacheds = self._search(start, self._backward(guess=False, turned=self._turned(topic)), backward=True)
+        return tuple(Ancestor(key, self.alias(key), name) for key, name in reacheds)
 
     def alias(self, key: str) -> str:
         """What a cluster is called here."""
@@ -223,23 +223,23 @@ class CopyGraph:
 
     def _search(self, start: Place, steps: Steps, *, backward: bool) -> dict[Place, _Reached]:
         """Everything reachable from ``start``, itself first; certain before assumed, near before far."""
-        found = {start: _Reached((start,))}
+        reacheds = {start: _Reached((start,))}
         queue = deque([start])
         later: deque[tuple[Place, _Reached]] = deque()
         while queue or later:
             if not queue:
                 place, reached = later.popleft()
-                if place not in found:
-                    found[place] = reached
+                if place not in reacheds:
+                    reacheds[place] = reached
                     queue.append(place)
                 continue
             here = queue.popleft()
-            before = found[here]
+            before = reacheds[here]
             for chain, guessed, record in steps(here):
                 for length in range(1, len(chain) + 1):
                     piece = chain[:length]
                     place = piece[-1]
-                    if place in found:
+                    if place in reacheds:
                         continue
                     # A guess that comes back to a cluster is refused by the flow concerned; names may grow forever.
                     if guessed and any(place[0] == passed for passed, _ in before.trail):
@@ -249,9 +249,9 @@ class CopyGraph:
                     if reached.guessed:
                         later.append((place, reached))
                     else:
-                        found[place] = reached
+                        reacheds[place] = reached
                         queue.append(place)
-        return found
+        return reacheds
 
     def _backward(self, *, guess: bool, turned: bool) -> Steps:
         """From a topic to those whose records come into it."""

@@ -54,8 +54,8 @@ class Alterations:
 
     def undone(self, topic: str, key: str, after: str | None) -> Alteration | None:
         """The earlier change to the same value, None when there was none."""
-        found = self.by_setting.get((topic, key))
-        return found if found is not None and found.after == after else None
+        alteration = self.by_setting.get((topic, key))
+        return alteration if alteration is not None and alteration.after == after else None
 
     def and_done(self, results: Iterable[ActionResult], now_ms: int) -> Alterations:
         """These, the successful ones among ``results``, and nothing that is too old."""

@@ -212,15 +212,15 @@ class CopiedTopics:
 
     def copied_in_runs(self, topic: str, copy: str) -> bool:
         """Whether a run copies ``topic`` into ``copy``, according to the records."""
-        found = self.records.get(topic)
-        return found is not None and found.state in _COPIED_IN_RUNS and found.downstream_topic == copy
+        record = self.records.get(topic)
+        return record is not None and record.state in _COPIED_IN_RUNS and record.downstream_topic == copy
 
     def gone(self, topic: str) -> str | None:
         """Why ``topic`` has no copy any more, in one sentence; None where it has one or never had."""
-        found = self.records.get(topic)
-        if found is None or found.state is not TopicState.TARGET_DELETED:
+        record = self.records.get(topic)
+        if record is None or record.state is not TopicState.TARGET_DELETED:
             return None
-        return f"its copy {found.downstream_topic} was deleted on the target"
+        return f"its copy {record.downstream_topic} was deleted on the target"
 
     def other_writers(self, copy: str) -> tuple[str, ...]:
         """Other flows that copy into ``copy`` now."""

@@ -180,13 +180,13 @@ class TopicRecords:
 
     def lineage(self, topic: str, cluster_id: str, alias: str) -> tuple[Ancestor, ...]:
         """The lineage of a copy of ``topic`` of this cluster: the topic itself, then all that came into it."""
-        found: dict[tuple[str, str], Ancestor] = {}
+        ancestors: dict[tuple[str, str], Ancestor] = {}
         for one in (
             Ancestor(cluster_id, alias, topic),
             *(one for record in self.feeding(topic) for one in record.lineage),
         ):
-            found.setdefault(one.place, one)
-        return tuple(found.values())
+            ancestors.setdefault(one.place, one)
+        return tuple(ancestors.values())
 
 
 # What was read of a flow's clusters before topics are decided on, and which cluster each alias is bound to.

@@ -334,10 +334,10 @@ class CopyComparison:
         else:
             # A joined segment holds chunks of several producers; where others wrote in between, one is the flow's.
             apart = [fingerprint_of(*sums) for sums in now.sums.values()]
-            found = NO_BATCHES
+            fingerprint = NO_BATCHES
             for one in apart:
-                found = found.plus(one)
-            if segment.fingerprint == found or (mixed and segment.fingerprint in apart):
+                fingerprint = fingerprint.plus(one)
+            if segment.fingerprint == fingerprint or (mixed and segment.fingerprint in apart):
                 self._prove(segment, records)
                 findings.fingerprint = findings.fingerprint.plus(segment.fingerprint)
             elif mixed:
@@ -345,7 +345,7 @@ class CopyComparison:
             elif self._traits.recompressed:
                 findings.leave(NotProved.RECOMPRESSED, records)
             else:
-                same = found.content == segment.fingerprint.content
+                same = fingerprint.content == segment.fingerprint.content
                 kind = DifferenceKind.REORDERED if same else DifferenceKind.CHANGED
                 self._differ(now, kind, now.start, now.end - 1)
         if len(now.sums) > 1 and mixed and not self._traits.shared:

@@ -173,9 +173,9 @@ class Side:
         """The records of the open batch, or of the next, that lie before ``end``; empty where there are no more."""
         while (batch := self._current()) is not None and batch.base_offset < end:
             records = self._opened()
-            found = [one for one in records[self._number :] if one.offset < end]
-            if found or records[self._number :]:
-                return found
+            log_records = [one for one in records[self._number :] if one.offset < end]
+            if log_records or records[self._number :]:
+                return log_records
             self._drop()
         return []
 
@@ -280,11 +280,11 @@ class SourceComparison:
             kind = DifferenceKind.TRUNCATED if cut else DifferenceKind.LOST
             last = stretch.downstream_end - 1
             first = max(stretch.downstream, self._high) if cut else stretch.downstream
-            found = Difference(kind, first, last, here[0].offset, stretch.upstream_end - 1)
-            self.findings.add(self._keys.named(found, here[0].content))
+            difference = Difference(kind, first, last, here[0].offset, stretch.upstream_end - 1)
+            self.findings.add(self._keys.named(difference, here[0].content))
         elif there and not self._gone(stretch):
-            found = Difference(DifferenceKind.FOREIGN, there[0].offset, stretch.downstream_end - 1)
-            self.findings.add(self._keys.named(found, there[0].content))
+            difference = Difference(DifferenceKind.FOREIGN, there[0].offset, stretch.downstream_end - 1)
+            self.findings.add(self._keys.named(difference, there[0].content))
 
     def _differ(self, stretch: Stretch, here: list[LogRecord], there: list[LogRecord]) -> None:
         """The first records that are not the same; the rest of the stretch is left out."""
@@ -300,17 +300,17 @@ class SourceComparison:
         place = (copied.offset, copied.offset, record.offset, record.offset)
         if lost and more and sorted(one.content for one in here) == sorted(one.content for one in there):
             last, until = there[-1].offset, here[-1].offset
-            found = Difference(DifferenceKind.REORDERED, copied.offset, last, record.offset, until)
+            difference = Difference(DifferenceKind.REORDERED, copied.offset, last, record.offset, until)
         elif lost and not more:
             before = max(copied.offset - 1, 0)
-            found = Difference(DifferenceKind.LOST, before, copied.offset, record.offset, here[lost - 1].offset)
+            difference = Difference(DifferenceKind.LOST, before, copied.offset, record.offset, here[lost - 1].offset)
         elif more and not lost:
-            found = Difference(DifferenceKind.FOREIGN, copied.offset, there[more - 1].offset)
+            difference = Difference(DifferenceKind.FOREIGN, copied.offset, there[more - 1].offset)
         else:
             what = "its timestamp" if record.content == copied.content else "its key, value or headers"
-            found = Difference(DifferenceKind.CHANGED, *place, f"{what} differ from the source")
-        about = [copied.content] if found.kind is DifferenceKind.FOREIGN else [record.content, copied.content]
-        self.findings.add(self._keys.named(found, *about))
+            difference = Difference(DifferenceKind.CHANGED, *place, f"{what} differ from the source")
+        about = [copied.content] if difference.kind is DifferenceKind.FOREIGN else [record.content, copied.content]
+        self.findings.add(self._keys.named(difference, *about))
 
     def _gone(self, stretch: Stretch) -> bool:
         """Whether retention has been there since the comparison began."""
@@ -333,12 +333,12 @@ class SourceComparison:
 
 def _more(side: Side, records: list[LogRecord], end: int) -> list[LogRecord]:
     """The following records, a few thousand at most, to find out what is missing or additional."""
-    found, size = list(records), sum(len(one.content) for one in records)
-    while len(found) < _AHEAD and size < _AHEAD_BYTES and (more := side.left(end)):
-        found += more
+    log_records, size = list(records), sum(len(one.content) for one in records)
+    while len(log_records) < _AHEAD and size < _AHEAD_BYTES and (more := side.left(end)):
+        log_records += more
         size += sum(len(one.content) for one in more)
         side.pass_over(len(more))
-    return found
+    return log_records
 
 
 def kept_by_both(found: Iterable[Stretch], source: LogRange, copy: LogRange, findings: Findings) -> Iterator[Stretch]:

@@ -170,17 +170,17 @@ def summarized(
     flow: str, against: Against, started_ms: int, ended_ms: int | None, results: Iterable[PartitionVerified]
 ) -> VerificationSummary:
     """The summary of the results of all partitions."""
-    found = sorted(results, key=lambda one: (one.topic, one.partition))
-    different = [one for one in found if one.verdict is Verdict.DIFFERENT]
-    compared = [one.checked_ms for one in found if one.verdict in (Verdict.PROVED, Verdict.PARTLY)]
+    verifieds = sorted(results, key=lambda one: (one.topic, one.partition))
+    different = [one for one in verifieds if one.verdict is Verdict.DIFFERENT]
+    compared = [one.checked_ms for one in verifieds if one.verdict in (Verdict.PROVED, Verdict.PARTLY)]
     return VerificationSummary(
         against,
         started_ms,
         ended_ms,
-        verdicts(found),
-        sum(one.findings.proved for one in found),
+        verdicts(verifieds),
+        sum(one.findings.proved for one in verifieds),
         min(compared, default=None),
-        differences_sentence(flow, different, len(found)) if different else None,
+        differences_sentence(flow, different, len(verifieds)) if different else None,
     )
 
 
@@ -233,15 +233,15 @@ def unproved_lines(partitions: Iterable[PartitionVerified], most: int = 200) -> 
     """A line for each partition that is not proved: how much of it and why not, or what is different. No more than
     ``most`` of them, the worst first."""
     order = list(Verdict)
-    found = sorted(
+    verifieds = sorted(
         (one for one in partitions if one.verdict not in (Verdict.PROVED, Verdict.NOTHING)),
         key=lambda one: (order.index(one.verdict), one.copy, one.partition),
     )
     lines = []
-    for one in found[:most]:
+    for one in verifieds[:most]:
         reasons = [f"{records} {reason}" for reason, records in one.findings.not_proved.items()]
         why = one.fault or one.first or ", ".join(reasons) or "only a part of it was to be compared"
         lines.append(f"{one.copy}-{one.partition}: {one.verdict}, {one.findings.proved} records proved: {why}")
-    if len(found) > most:
-        lines.append(f"... and {len(found) - most} more")
+    if len(verifieds) > most:
+        lines.append(f"... and {len(verifieds) - most} more")
     return lines

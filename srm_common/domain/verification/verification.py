@@ -104,15 +104,15 @@ class PartitionVerified:
     @property
     def verdict(self) -> Verdict:
         """The overall result."""
-        found = self.findings
-        if found.different:
+        findings = self.findings
+        if findings.different:
             return Verdict.DIFFERENT
         if self.fault is not None:
             return Verdict.FAILED
-        if not found.segments and not found.not_proved:
+        if not findings.segments and not findings.not_proved:
             return Verdict.NOTHING
         # A segment that retention has begun to delete is disappearing, and does not matter.
-        left = found.not_proved.keys() - {NotProved.RETENTION}
+        left = findings.not_proved.keys() - {NotProved.RETENTION}
         return Verdict.PARTLY if left or not self.whole else Verdict.PROVED
 
     @property

@@ -107,7 +107,7 @@ class ClusterAdmin:
 
     def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicFacts]:
         """Ids and partitions of those of ``topics`` that exist."""
-        found: dict[str, TopicFacts] = {}
+        facts: dict[str, TopicFacts] = {}
         for batch in _batches(topics):
             futures = self._ask("describe topics", partial(self._describe, batch))
             for name, future in futures.items():
@@ -119,8 +119,8 @@ class ClusterAdmin:
                         continue
                     needs = Right("Describe", "topic", name)
                     raise self._error(f"describe topic {name}", error, needs) from error
-                found[name] = TopicFacts(str(answer.topic_id), len(answer.partitions))
-        return found
+                facts[name] = TopicFacts(str(answer.topic_id), len(answer.partitions))
+        return facts
 
     def topic_settings(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
         """All settings of each topic; a topic that was deleted meanwhile is left out."""
@@ -162,14 +162,14 @@ class ClusterAdmin:
             "list offsets",
             lambda: self._links.list_offsets(places, committed=committed, request_timeout=self._timeout),
         )
-        found: dict[TopicPartition, int | SrmError] = {}
+        errors: dict[TopicPartition, int | SrmError] = {}
         for place, answer in answers.items():
             if isinstance(answer, KafkaError):
                 needs = Right("Describe", "topic", place.topic)
-                found[place] = self._error(f"list the offset of {place.topic}-{place.partition}", answer, needs)
+                errors[place] = self._error(f"list the offset of {place.topic}-{place.partition}", answer, needs)
             else:
-                found[place] = answer
-        return found
+                errors[place] = answer
+        return errors
 
     # ---- changing
 

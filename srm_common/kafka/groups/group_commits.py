@@ -141,7 +141,7 @@ def other_groups(
 
 async def _listed(link: ClusterLink, timeout_seconds: float) -> tuple[list[Group], list[GroupFault]]:
     await link.open(timeout_seconds=timeout_seconds)
-    found: list[Group] = []
+    groups: list[Group] = []
     faults: list[GroupFault] = []
     answers = await link.ask_each(lambda: ListGroupsRequest(version=_LIST_GROUPS_VERSION, states_filter=[]))
     for node, answer in answers.items():
@@ -152,9 +152,9 @@ async def _listed(link: ClusterLink, timeout_seconds: float) -> tuple[list[Group
         # A coordinator that is loading answers what it knows.
         if answer.error_code not in (codes.NONE, *codes.COORDINATOR_MOVES):
             faults.append(GroupFault("", f"{doing}: {codes.name(answer.error_code)}"))
-        found += [
+        groups += [
             Group(one.group_id, one.group_state.lower(), one.protocol_type)
             for one in answer.groups
             if one.protocol_type in _KINDS
         ]
-    return sorted(found, key=lambda group: group.name), faults
+    return sorted(groups, key=lambda group: group.name), faults

@@ -99,12 +99,12 @@ class GroupReader:
             time.sleep(PAUSE_SECONDS)
         if errors and not answer.valid:
             raise cluster_error(self._cluster, doing, errors[0])
-        found = [
+        groups = [
             Group(listing.group_id, _word(listing.state), _word(getattr(listing, "type", None)))
             for listing in answer.valid or ()
         ]
         faults = [GroupFault("", str(cluster_error(self._cluster, doing, error))) for error in errors]
-        return sorted(found, key=lambda group: group.name), faults
+        return sorted(groups, key=lambda group: group.name), faults
 
     def offsets(self, groups: Iterable[str]) -> tuple[list[GroupOffsets], list[GroupFault]]:
         """What each group has committed; a group that cannot be read is a fault, and only that."""

@@ -91,8 +91,8 @@ class GroupWatch(Closing):
         answer = await self._of_groups(link, groups, faults)
         if answer is not None:
             return answer
-        found, unread = GroupReader(self._cluster, timeout_seconds=self._timeout).offsets(groups)
-        return found, [*faults, *map(str, unread)]
+        offsets, unread = GroupReader(self._cluster, timeout_seconds=self._timeout).offsets(groups)
+        return offsets, [*faults, *map(str, unread)]
 
     async def _of_groups(
         self, link: ClusterLink, groups: list[str], faults: list[str]
@@ -136,7 +136,7 @@ class GroupWatch(Closing):
         asked = [
             (part, await link.post(node, _request(part))) for node, ones in by_node.items() for part in _parts(ones)
         ]
-        found: list[GroupOffsets] = []
+        offsets: list[GroupOffsets] = []
         for part, future in asked:
             try:
                 answer = await link.answer(future)
@@ -153,8 +153,8 @@ class GroupWatch(Closing):
                         f"cluster '{link.alias}' did not return the offsets of group {one.group_id}: {problem}"
                     )
                 else:
-                    found.append(GroupOffsets(one.group_id, _offsets(one)))
-        return found, faults
+                    offsets.append(GroupOffsets(one.group_id, _offsets(one)))
+        return offsets, faults
 
     def _forget(self, groups: Iterable[str]) -> None:
         for group in groups:

@@ -67,13 +67,13 @@ async def log_facts(link: ClusterLink, place: TopicPartition, epoch: int = -1) -
         local = await _offset(link, place, EARLIEST_LOCAL)
     end = await _offset(link, place, LATEST)
     compacted = (await compaction(link, [place[0]]))[place[0]]
-    found: EpochEnd | None = None
+    epoch_end: EpochEnd | None = None
     if epoch >= 0:
         ends, faults = await epoch_ends(link, {place: epoch})
         if place in faults:
             raise RetriableFault(faults[place])
-        found = ends.get(place)
-    return LogFacts(start, max(local, start), end, compacted, found)
+        epoch_end = ends.get(place)
+    return LogFacts(start, max(local, start), end, compacted, epoch_end)
 
 
 async def _offset(link: ClusterLink, place: TopicPartition, at: int) -> int:
@@ -138,21 +138,21 @@ async def epoch_ends(
     None: the log has no epochs at all (a message format before Kafka 0.11). A log whose newest epoch is older than the
     one asked for answers with that and its end.
     """
-    found, faults = await _ask_epochs(link, epochs)
+    ends, faults = await _ask_epochs(link, epochs)
     # "Undefined" is said of an epoch newer than all, and by logs without epochs: those do not know today's either.
-    undefined = {place: leader_epoch(link, place) for place, end in found.items() if end is None}
+    undefined = {place: leader_epoch(link, place) for place, end in ends.items() if end is None}
     asked = {place: epoch for place, epoch in undefined.items() if 0 <= epoch != epochs[place]}
     if asked:
         newest, more = await _ask_epochs(link, asked)
-        found.update(newest)
+        ends.update(newest)
         faults.update(more)
-    return {place: end for place, end in found.items() if place not in faults}, faults
+    return {place: end for place, end in ends.items() if place not in faults}, faults
 
 
 async def _ask_epochs(
     link: ClusterLink, epochs: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]:
-    found: dict[TopicPartition, EpochEnd | None] = {}
+    ends: dict[TopicPartition, EpochEnd | None] = {}
     faults: dict[TopicPartition, str] = {}
     by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for (topic, partition), epoch in epochs.items():
@@ -173,10 +173,10 @@ async def _ask_epochs(
                 if part.error_code:
                     faults[place] = f"partition {place[0]}-{place[1]} at {link.alias}: {codes.name(part.error_code)}"
                 elif part.end_offset < 0 or part.leader_epoch < 0:
-                    found[place] = None
+                    ends[place] = None
                 else:
-                    found[place] = EpochEnd(part.leader_epoch, part.end_offset)
-    return found, faults
+                    ends[place] = EpochEnd(part.leader_epoch, part.end_offset)
+    return ends, faults
 
 
 def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int]]]) -> Any:

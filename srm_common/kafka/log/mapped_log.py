@@ -136,8 +136,8 @@ class _MappedReading:
                         raise search.fault
                 except PartitionError as error:
                     raise UnreachableCluster(str(error)) from error
-                found = search.found[producer]
-                known = Marker(first, found.offset, found.aborted)
+                marker = search.found[producer]
+                known = Marker(first, marker.offset, marker.aborted)
             self._markers[producer] = known
         return bool(known.aborted)
 

@@ -31,7 +31,7 @@ def newest_checkpoints(reader: StateReader, topic: str) -> NewestCheckpoints:
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
     """
-    found = NewestCheckpoints()
+    checkpoints = NewestCheckpoints()
     # A topic that does not exist shows none.
     for record in last_of_each_key(reader.read(topic)).values():
         if record.value is None:
@@ -41,9 +41,9 @@ def newest_checkpoints(reader: StateReader, topic: str) -> NewestCheckpoints:
             if min(checkpoint.partition, checkpoint.upstream, checkpoint.downstream) < 0:
                 raise CorruptRecord(f"the checkpoint of group {checkpoint.group} on {checkpoint.topic} is negative")
         except CorruptRecord as error:
-            found.unreadable.append(f"{topic}-{record.partition} at offset {record.offset}: {error}")
+            checkpoints.unreadable.append(f"{topic}-{record.partition} at offset {record.offset}: {error}")
             continue
         place = checkpoint.group, checkpoint.topic, checkpoint.partition
-        found.by_place[place] = checkpoint
-        found.written_ms[place] = record.timestamp_ms
-    return found
+        checkpoints.by_place[place] = checkpoint
+        checkpoints.written_ms[place] = record.timestamp_ms
+    return checkpoints

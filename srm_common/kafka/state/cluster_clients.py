@@ -47,16 +47,16 @@ class ClusterClients:
         """
         seconds = WRITE_SECONDS if timeout_seconds is None else timeout_seconds
         with self._lock:
-            found = self._writers.get((True, seconds))
-            if found is None:
+            writer = self._writers.get((True, seconds))
+            if writer is None:
                 key = (repeats_matter, seconds)
-                found = self._writers.get(key)
-                if found is None:
-                    found = StateWriter(
+                writer = self._writers.get(key)
+                if writer is None:
+                    writer = StateWriter(
                         self.cluster, timeout_seconds=seconds, repeats_matter=repeats_matter, pool=self.links
                     )
-                    self._writers[key] = found
-            return found
+                    self._writers[key] = writer
+            return writer
 
     def close(self) -> None:
         """End all connections."""

@@ -35,11 +35,11 @@ def newest_heartbeat(reader: StateReader, topic: str) -> LoggedHeartbeat | None:
     """
     with reader.session() as session:
         ends = session.offsets(topic, [0], LATEST)
-        found = _heartbeats(session.read(topic, {0: ends[0] - _TAIL}, ends))
-        if not found:
+        heartbeats = _heartbeats(session.read(topic, {0: ends[0] - _TAIL}, ends))
+        if not heartbeats:
             # Aborted transactions may have filled the end of the log.
-            found = _heartbeats(session.read(topic, None, ends))
-    return max(found, key=lambda one: (one.beat.timestamp_ms, one.offset), default=None)
+            heartbeats = _heartbeats(session.read(topic, None, ends))
+    return max(heartbeats, key=lambda one: (one.beat.timestamp_ms, one.offset), default=None)
 
 
 def find_heartbeat(reader: StateReader, topic: str, beat: Heartbeat) -> LoggedHeartbeat | None:
@@ -47,8 +47,8 @@ def find_heartbeat(reader: StateReader, topic: str, beat: Heartbeat) -> LoggedHe
     start = _since(reader, topic, 0, beat.timestamp_ms)
     if start is None:
         return None
-    found = _heartbeats(reader.read(topic, {0: start}, reader.offsets(topic, [0], LATEST)))
-    return next((one for one in found if one.beat == beat), None)
+    heartbeats = _heartbeats(reader.read(topic, {0: start}, reader.offsets(topic, [0], LATEST)))
+    return next((one for one in heartbeats if one.beat == beat), None)
 
 
 def arrival_ms(

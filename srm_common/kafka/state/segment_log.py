@@ -45,17 +45,17 @@ class SegmentBatch:
         place = place_of_key(key)
         key = plain_key(key)
         prefix = key[:-START_BYTES]
-        found = self._places.get(prefix)
-        if found is None:
+        segments = self._places.get(prefix)
+        if segments is None:
             of = decode_segment_key_prefix(prefix)
-            found = self._places[prefix] = self.segments.setdefault(of, CommittedSegments(*of, self.unreadable))
+            segments = self._places[prefix] = self.segments.setdefault(of, CommittedSegments(*of, self.unreadable))
         if value is not None and len(value) <= VALUE_HEAD.size:
-            raise CorruptRecord(f"the segment of {found.topic}-{found.partition} ends too early")
+            raise CorruptRecord(f"the segment of {segments.topic}-{segments.partition} ends too early")
         start = int.from_bytes(key[-START_BYTES:], "big")
         if place is None:
-            found.put(start, value, offset, headers)
+            segments.put(start, value, offset, headers)
         else:
-            found.put_joined(start, value, place, headers)
+            segments.put_joined(start, value, place, headers)
 
 
 class SegmentLog:
@@ -157,9 +157,9 @@ class SegmentLog:
         for batch, _ in self.pieces(homes):
             for place, committed in batch.segments.items():
                 if of is None or place in of:
-                    found = SegmentMap(committed)
-                    if found:
-                        yield place, found
+                    segment_map = SegmentMap(committed)
+                    if segment_map:
+                        yield place, segment_map
 
     def keys_since(self, starts: Mapping[int, int]) -> dict[int, set[bytes]]:
         """The keys that were written since, by partition; one that an open transaction holds back is not among them."""
@@ -175,18 +175,18 @@ class SegmentLog:
         return keys
 
     def _map(self, topic: str, partition: int) -> SegmentMap | None:
-        found = self._maps.get(TopicPartition(topic, partition))
-        if found is None:
+        segment_map = self._maps.get(TopicPartition(topic, partition))
+        if segment_map is None:
             committed = self._news.segments.get(TopicPartition(topic, partition))
             if committed:
-                found = self._maps[TopicPartition(topic, partition)] = SegmentMap(committed)
-        return found
+                segment_map = self._maps[TopicPartition(topic, partition)] = SegmentMap(committed)
+        return segment_map
 
     def _complete_partition(self, home: int) -> None:
         """Read all of it, since newer records may have replaced or deleted older ones."""
         self._complete.add(home)
-        for place, found in self._read({}, {home: self._ends[home]}).segments.items():
-            self._maps[place] = SegmentMap(found)
+        for place, segments in self._read({}, {home: self._ends[home]}).segments.items():
+            self._maps[place] = SegmentMap(segments)
 
     def _read(
         self, starts: Mapping[int, int], ends: Mapping[int, int], reader: StateReader | None = None

@@ -25,15 +25,17 @@ def read_services(cluster: ClusterSettings, *, timeout_seconds: float) -> tuple[
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
     """
-    found: list[Advertisement] = []
+    advertisements: list[Advertisement] = []
     unreadable: list[str] = []
     with KeyedTopic(cluster, SERVICES_TOPIC, timeout_seconds=timeout_seconds) as topic:
         for record in topic.newest() or ():
             try:
-                found.append(topic.parse(record, partial(Advertisement.from_json, seen_ms=record.timestamp_ms)))
+                advertisements.append(
+                    topic.parse(record, partial(Advertisement.from_json, seen_ms=record.timestamp_ms))
+                )
             except CorruptRecord as error:
                 unreadable.append(str(error))
-    return found, unreadable
+    return advertisements, unreadable
 
 
 class ServiceLog:

@@ -146,8 +146,8 @@ def _brought_into_order(
     keeper = _Keeper(cluster, timeout_seconds, admin)
     # Twice: another flow may create a shared topic between the look and the creation.
     for _ in range(2):
-        found = keeper.find(topics)
-        verdicts = [judge(topic, found.get(topic.name), cluster.bootstrap_servers) for topic in topics]
+        found_topics = keeper.find(topics)
+        verdicts = [judge(topic, found_topics.get(topic.name), cluster.bootstrap_servers) for topic in topics]
         for verdict in verdicts:
             if isinstance(verdict, Refuse):
                 raise StateTopicInvalid(
@@ -159,10 +159,13 @@ def _brought_into_order(
             if isinstance(verdict, Repair):
                 notes += [note for note in _repair(verdict, keeper, cluster) if note not in notes]
         if not missing:
-            return {topic.name: found[topic.name].partitions for topic in topics}
+            return {topic.name: found_topics[topic.name].partitions for topic in topics}
         keeper.create(missing, notes)
         keeper.await_leaders(missing)
-    return {topic.name: found[topic.name].partitions if topic.name in found else topic.partitions for topic in topics}
+    return {
+        topic.name: found_topics[topic.name].partitions if topic.name in found_topics else topic.partitions
+        for topic in topics
+    }
 
 
 class _Keeper:

@@ -152,10 +152,10 @@ class ConnectRecords:
             TransformFailed: a registry does not tell of its schema.
         """
         try:
-            found = self._converter(side, format_).decode(data)
+            value = self._converter(side, format_).decode(data)
             if format_.kind is FormatKind.JSON_SCHEMA:
                 return data[HEADER_BYTES:].decode("utf-8", "backslashreplace")
-            text = Converter(_PLAIN_JSON).encode(*found)
+            text = Converter(_PLAIN_JSON).encode(*value)
         except RecursionError:
             raise DataFault("is nested too deeply") from None
         return "null" if text is None else text.decode()

@@ -128,15 +128,15 @@ class RegistryConverter:
         if fault is not None:
             raise DataFault(fault)
         number = int.from_bytes(header[1:HEADER_BYTES])
-        found = self._schemas.schema(number)
-        if found is None:
+        text = self._schemas.schema(number)
+        if text is None:
             asked = self._schemas.read_from
             raise DataFault(f"has the schema id {number}, which the registry of the {asked} does not know")
-        if found.kind != self._values.kind:
+        if text.kind != self._values.kind:
             title = self._values.title
-            raise DataFault(f"has the schema id {number}, which is {found.kind}, not {title}{self._subject_of(number)}")
+            raise DataFault(f"has the schema id {number}, which is {text.kind}, not {title}{self._subject_of(number)}")
         try:
-            values = self._values.of_text(found.text, found.references, self._format, header[HEADER_BYTES:])
+            values = self._values.of_text(text.text, text.references, self._format, header[HEADER_BYTES:])
         except DataFault as error:
             fault = _kept(self._unusable, header, f"{error} (schema id {number}{self._subject_of(number, ', ', '')})")
             raise DataFault(fault) from None

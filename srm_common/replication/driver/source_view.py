@@ -84,13 +84,13 @@ class SourceView(Closing):
             await self._link.open()
             await self._link.track({topic for topic, _ in epochs})
             deadline = time.monotonic() + LISTING_SECONDS
-            found, faults = await log_facts.epoch_ends(self._link, epochs)
+            ends, faults = await log_facts.epoch_ends(self._link, epochs)
             while faults and time.monotonic() < deadline:
                 await self._link.loop.sleep(0.1)
                 await self._link.refresh()
                 more, faults = await log_facts.epoch_ends(self._link, {place: epochs[place] for place in faults})
-                found.update(more)
-            return found, faults
+                ends.update(more)
+            return ends, faults
 
         return self._link.run(ask)
 

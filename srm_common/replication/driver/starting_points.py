@@ -298,9 +298,9 @@ class StartingPoints:
             if track.place in starts and self._known(track) is None and track.place not in self._corrupt
         }
         by_place = {track.place: track for track in tracks if track.place in rules}
-        found = first_offsets(self.source, rules, self.rules.otherwise, by_place, starts, self.opposite_ends)
-        self._tell(rules, found)
-        return found
+        offsets = first_offsets(self.source, rules, self.rules.otherwise, by_place, starts, self.opposite_ends)
+        self._tell(rules, offsets)
+        return offsets
 
     def _tell(
         self, rules: Mapping[TopicPartition, tuple[StartPosition, str]], found: Mapping[TopicPartition, int | str]

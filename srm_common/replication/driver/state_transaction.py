@@ -102,7 +102,7 @@ def rewritten_offsets(
         committed = reader.newest(topic, ends)
         marks = everything.offsets(topic, partitions, LATEST, committed=False)
         seen = last_of_each_key(everything.read(topic, ends=marks))
-    found: list[NewRecord] = []
+    records: list[NewRecord] = []
     for key, last in seen.items():
         parsed = parse_source_offset_key(key)
         if parsed is None or parsed[1] != flow.name.source:
@@ -120,5 +120,5 @@ def rewritten_offsets(
                 else ()
             )
             home = partition_for(key, state.offsets_partitions)
-            found.append(NewRecord(topic, home, key, value, headers=headers))
-    return found
+            records.append(NewRecord(topic, home, key, value, headers=headers))
+    return records

@@ -169,7 +169,7 @@ def _together(parts: Iterable[_Entries]) -> _Entries:
 async def _segments(target: ClusterLink, job: CopyJob, state: Copied, start: int) -> dict[Entry, Segment]:
     """The committed map from the record at ``start`` on, by the records that say so; empty where it lacks that one."""
     _, (topic, home) = homes_of(job, state)
-    found: dict[Entry, Segment] = {}
+    segments: dict[Entry, Segment] = {}
     ends = await log_ends(target, topic, [home])
     for key, (_, value) in (await newest_records(target, topic, ends))[home].items():
         try:
@@ -179,8 +179,8 @@ async def _segments(target: ClusterLink, job: CopyJob, state: Copied, start: int
         if segment is None or (segment.topic, segment.partition) != state.upstream:
             continue
         if segment.downstream_end > start:
-            found[key, value] = segment
-    return found if any(one.downstream_start <= start for one in found.values()) else {}
+            segments[key, value] = segment
+    return segments if any(one.downstream_start <= start for one in segments.values()) else {}
 
 
 async def _hold_all_behind(target: ClusterLink, state: Copied, start: int, segments: Iterable[Segment]) -> bool:

@@ -88,10 +88,10 @@ class SparkVerification:
             threading.Thread(target=self._slot, args=arguments, name=f"srm-verify-{number}", daemon=True).start()
         try:
             for _ in tasks:
-                found = self._next(ended)
-                if not isinstance(found, TaskResult):
-                    raise found
-                yield found
+                result = self._next(ended)
+                if not isinstance(result, TaskResult):
+                    raise result
+                yield result
         finally:
             # What is left if this is the end: slots find nothing more to do.
             _empty(waiting)
@@ -122,7 +122,7 @@ class SparkVerification:
             except Empty:
                 return
             try:
-                (found,) = context.parallelize([task], 1).mapPartitions(work).collect()
+                (result,) = context.parallelize([task], 1).mapPartitions(work).collect()
             except (Py4JNetworkError, ConnectionError):
                 ended.put(SparkFailed(JVM_GONE))
                 return
@@ -133,11 +133,11 @@ class SparkVerification:
                 if not isinstance(fault, LostProcess):
                     ended.put(fault)
                     return
-                found = TaskResult.failed(task, str(fault))
+                result = TaskResult.failed(task, str(fault))
             except Exception as error:  # raised where the results are taken
                 ended.put(error)
                 return
-            ended.put(found)
+            ended.put(result)
 
 
 def _empty(waiting: SimpleQueue[VerificationTask]) -> None:

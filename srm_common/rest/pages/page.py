@@ -103,13 +103,13 @@ def shell() -> HTMLResponse:
 
 @router.get("/page/{version}/{name:path}")
 def page_file(version: str, name: str, request: Request) -> Response:
-    found = page_files()
-    file = found.files.get(name)
+    files = page_files()
+    file = files.files.get(name)
     if file is None:
         raise HTTPException(404, f"the page has no file '{name}'")
     headers = {
         # A page that was opened before an upgrade gets today's file, and must not keep it under the old name.
-        "Cache-Control": "public, max-age=31536000, immutable" if version == found.version else "no-store",
+        "Cache-Control": "public, max-age=31536000, immutable" if version == files.version else "no-store",
         "X-Content-Type-Options": "nosniff",
         "Vary": "Accept-Encoding",
     }

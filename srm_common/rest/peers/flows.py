@@ -101,12 +101,12 @@ def _reported(
 def health_of_peers(peers: Peers) -> tuple[dict[FlowName, HealthModel], Answers[HealthAnswer]]:
     """Health of the other services' flows, and their responses."""
     asked = peers.ask("/api/v2/health", (), HealthAnswer)
-    found: dict[FlowName, HealthModel] = {}
+    models: dict[FlowName, HealthModel] = {}
     for _, answer in asked.answers:
         for flow, health in answer.flows.items():
             with suppress(ConfigError):  # no name of a flow
-                found[FlowName.parse(flow)] = _without_button(health)
-    return found, asked
+                models[FlowName.parse(flow)] = _without_button(health)
+    return models, asked
 
 
 def foreign(flow: FlowSummary, service: str) -> FlowSummary:

@@ -96,10 +96,10 @@ class Peers:
         if setting is None:
             return Answers()
         clusters, settings = setting
-        found, faults = self._find(clusters, settings)
+        advertisements, faults = self._find(clusters, settings)
         asked: dict[Future[Answer], Advertisement] = {}
         missed: dict[str, PeerError] = {}
-        for peer in found:
+        for peer in advertisements:
             try:
                 asked[self._begin(peer, path, query, model, settings)] = peer
             except PeerError as error:
@@ -113,8 +113,11 @@ class Peers:
                 missed[peer.url] = error
         return Answers(
             answers,
-            [_service(peer, peer.url not in missed) for peer in found],
-            [*faults, *(fault_of(missed[peer.url], service=peer.name) for peer in found if peer.url in missed)],
+            [_service(peer, peer.url not in missed) for peer in advertisements],
+            [
+                *faults,
+                *(fault_of(missed[peer.url], service=peer.name) for peer in advertisements if peer.url in missed),
+            ],
         )
 
     def ask_one(
@@ -149,8 +152,8 @@ class Peers:
         setting, url = self._setting(), self._book.reporters.get(flow)
         if setting is None or url is None:
             return None
-        found, _ = self._find(*setting)
-        return next((one for one in found if one.url == url), None)
+        advertisements, _ = self._find(*setting)
+        return next((one for one in advertisements if one.url == url), None)
 
     def forget(self, flow: str) -> None:
         with self._lock:
@@ -210,7 +213,7 @@ class Peers:
                     book.reading[cluster.alias] = self._pool.submit(self._read, cluster, limit)
             first = [book.reading[cluster.alias] for cluster in clusters if cluster.alias not in book.listings]
         wait(first, limit + _GRACE_SECONDS)
-        found: dict[str, Advertisement] = {}
+        advertisements: dict[str, Advertisement] = {}
         faults: list[Fault] = []
         moment, own = now_ms(), _own_url(settings)
         for cluster in clusters:
@@ -222,8 +225,8 @@ class Peers:
                 faults.append(listing.fault)
             for one in listing.services:
                 if one.url != own and not one.stale(moment):
-                    found[one.url] = _newer(found.get(one.url), one)
-        return sorted(found.values(), key=lambda one: (one.name, one.url)), faults
+                    advertisements[one.url] = _newer(advertisements.get(one.url), one)
+        return sorted(advertisements.values(), key=lambda one: (one.name, one.url)), faults
 
     def _read(self, cluster: ClusterSettings, limit: float) -> None:
         fault, services = None, self._book.listings.get(cluster.alias, _Listing()).services

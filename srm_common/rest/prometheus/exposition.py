@@ -87,14 +87,14 @@ def histogram_family(series: LatencySeries[T], samples: Iterable[tuple[str, T]])
     """As :func:`family`: records by latency, at bounds that are the same for all."""
     name, lines = series.name, []
     for inside, source in samples:
-        found = series.value(source)
-        if found is None:
+        histogram = series.value(source)
+        if histogram is None:
             continue
-        lines += [f'{name}_bucket{{{inside},le="{edge / 1000}"}} {found.below(edge)}' for edge in _EDGES_MS]
+        lines += [f'{name}_bucket{{{inside},le="{edge / 1000}"}} {histogram.below(edge)}' for edge in _EDGES_MS]
         lines += [
-            f'{name}_bucket{{{inside},le="+Inf"}} {found.records}',
-            f"{name}_sum{{{inside}}} {found.sum_ms / 1000}",
-            f"{name}_count{{{inside}}} {found.records}",
+            f'{name}_bucket{{{inside},le="+Inf"}} {histogram.records}',
+            f"{name}_sum{{{inside}}} {histogram.sum_ms / 1000}",
+            f"{name}_count{{{inside}}} {histogram.records}",
         ]
     return [f"# HELP {name} {_one_line(series.help)}", f"# TYPE {name} histogram", *lines] if lines else []
 

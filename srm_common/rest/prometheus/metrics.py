@@ -88,9 +88,9 @@ def _caller(request: Request, context: AppContext) -> Caller:
         settings = ServiceSettings()  # a broken file opens nothing
     if settings.metrics_open or _has_token(request, settings.metrics_token):
         return Scraper()
-    found = context.access.caller(request)
-    require(found, Right.READ)
-    return found
+    caller = context.access.caller(request)
+    require(caller, Right.READ)
+    return caller
 
 
 def _has_token(request: Request, token: str | None) -> bool:
@@ -117,21 +117,21 @@ def _figures(context: AppContext, overview: Overview, detail: Detail) -> tuple[S
 
 def _judged(overview: Overview, name: FlowName) -> FlowFigures:
     health, alarms = overview.verdict(name)
-    found = FlowFigures(name, health, alarms, overview.rows.get(str(name)))
+    figures = FlowFigures(name, health, alarms, overview.rows.get(str(name)))
     settings = overview.settings.get(name)
-    return found if settings is None else replace(found, names_formats=settings.metric_names_formats)
+    return figures if settings is None else replace(figures, names_formats=settings.metric_names_formats)
 
 
 def _flow(
     context: AppContext, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
 ) -> FlowFigures:
     figures, flow = context.figures, str(name)
-    found = replace(_judged(overview, name), stats=stats.get(flow, {}))
-    if detail is Detail.FLOW or found.row is None:
-        return found
+    flow_figures = replace(_judged(overview, name), stats=stats.get(flow, {}))
+    if detail is Detail.FLOW or flow_figures.row is None:
+        return flow_figures
     span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
     return replace(
-        found,
+        flow_figures,
         topics=figures.topics(flow, span, limit=_ALL, metrics=TOPIC_METRICS).rows,
         groups=context.store.groups(flow, limit=_ALL).rows,
         partitions=figures.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),

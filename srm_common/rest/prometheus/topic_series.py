@@ -13,14 +13,14 @@ from srm_common.store.rows import PartitionRow, TopicRow
 
 
 def _longest(topic: TopicRow) -> float | None:
-    found = topic.stats.get(Metric.REPLICATION_LATENCY)
-    return None if found is None else seconds(found.max)
+    stats = topic.stats.get(Metric.REPLICATION_LATENCY)
+    return None if stats is None else seconds(stats.max)
 
 
 def _percentile(share: float) -> Callable[[TopicRow], float | None]:
     def value(topic: TopicRow) -> float | None:
-        found = topic.stats.get(Metric.REPLICATION_LATENCY)
-        return None if found is None else seconds(found.percentile(share))
+        stats = topic.stats.get(Metric.REPLICATION_LATENCY)
+        return None if stats is None else seconds(stats.percentile(share))
 
     return value
 

@@ -36,8 +36,8 @@ class RemoteScheduler:
             if self._flows is None or time.monotonic() - self._flows[0] > _FRESH_SECONDS:
                 running = {run["dag_id"]: run for run in self._airflow.running_runs()}
                 dags = sorted(self._airflow.dags(FLOW_TAG), key=lambda dag: str(dag["dag_id"]))
-                found = [self._flow(dag, running.get(dag["dag_id"])) for dag in dags]
-                self._flows = (time.monotonic(), [one for one in found if one is not None])
+                flows = [self._flow(dag, running.get(dag["dag_id"])) for dag in dags]
+                self._flows = (time.monotonic(), [one for one in flows if one is not None])
             return list(self._flows[1])
 
     def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:

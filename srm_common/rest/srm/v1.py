@@ -124,13 +124,13 @@ def replication_infos(
     """Flows as version 1 shows them."""
     if seen.store_fault is not None:
         raise ApiError(503, "store_unavailable", seen.store_fault)
-    found = context.figures.flow_stats(span, [str(flow) for flow in flows])
+    stats = context.figures.flow_stats(span, [str(flow) for flow in flows])
 
     def info(flow: FlowName) -> schemas.ReplicationInfo:
         row = seen.rows.get(str(flow))
 
         def figures(metric: Metric) -> schemas.Stats:
-            mine: Mapping[Metric, Stats] = found.get(str(flow), {})
+            mine: Mapping[Metric, Stats] = stats.get(str(flow), {})
             return _stats(metric, mine.get(metric), span)
 
         return schemas.ReplicationInfo(
@@ -166,14 +166,14 @@ def shown_range(span: TimeRange) -> schemas.TimeRange:
 
 def _one_flow(seen: Overview, source: str, target: str | None) -> FlowName:
     """The flow from ``source``. Raises :class:`ApiError`: there is none (404), or several (409)."""
-    found = [flow for flow in seen.names if flow.source == source and target in (None, flow.target)]
-    if not found:
+    flow_names = [flow for flow in seen.names if flow.source == source and target in (None, flow.target)]
+    if not flow_names:
         where = "" if target is None else f" to '{target}'"
         raise ApiError(404, "unknown_flow", f"there is no flow from '{source}'{where}")
-    if len(found) > 1:
-        names = " and ".join(str(flow) for flow in found)
+    if len(flow_names) > 1:
+        names = " and ".join(str(flow) for flow in flow_names)
         raise ApiError(409, "ambiguous_flow", f"'{source}' is the source of {names}; add target=", field="target")
-    return found[0]
+    return flow_names[0]
 
 
 def _original(policy: ReplicationPolicy, topic: str, aliases: Collection[str]) -> str:
@@ -199,10 +199,10 @@ def _series(
     row, errors = seen.rows.get(str(flow)), [fault.message for fault in seen.faults]
     if metric in (Metric.RECORDS_LAG, Metric.LAG_AGE) and row is not None and row.live is not None and row.live.fault:
         errors.append(f"the current lag is unknown: {row.live.fault}")
-    found = context.figures.series(str(flow), metric, span, topic=topic, points=samples)
+    stats = context.figures.series(str(flow), metric, span, topic=topic, points=samples)
     topics = [] if topic is None else [topic]
     return schemas.TimeSeriesResponse(
-        metrics=[_stats(metric, one, one.span, topics=topics) for one in found],
+        metrics=[_stats(metric, one, one.span, topics=topics) for one in stats],
         errors=errors,
         range=shown_range(span),
     )

@@ -91,18 +91,18 @@ def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, c
         effective = place.effective()
         result = _edited(settings, place, effective, request)
         before, after = effective.flow, result.lists.over(settings, place.place).applied_to(settings)
-        found = FilterPreview(starts=[], stops=[], unchanged=0, warnings=list(result.notes), now_ms=now_ms())
+        filter_preview = FilterPreview(starts=[], stops=[], unchanged=0, warnings=list(result.notes), now_ms=now_ms())
         topics = topics_effect(before, after)
-        found.starts = [decision_shown(one) for one in topics.starts]
-        found.stops = [decision_shown(one) for one in topics.stops]
-        found.unchanged = sum(one.accepted for one in topics.before) - len(found.stops)
-        found.warnings += topics.notes
+        filter_preview.starts = [decision_shown(one) for one in topics.starts]
+        filter_preview.stops = [decision_shown(one) for one in topics.stops]
+        filter_preview.unchanged = sum(one.accepted for one in topics.before) - len(filter_preview.stops)
+        filter_preview.warnings += topics.notes
         if any(getattr(before, FIELDS[key]) != getattr(after, FIELDS[key]) for key in _GROUPS):
             groups = groups_effect(before, after)
-            found.groups_start = sorted(groups.after - groups.before)
-            found.groups_stop = sorted(groups.before - groups.after)
-            found.warnings += groups.notes
-        return found
+            filter_preview.groups_start = sorted(groups.after - groups.before)
+            filter_preview.groups_stop = sorted(groups.before - groups.after)
+            filter_preview.warnings += groups.notes
+        return filter_preview
 
     return CALLS.ask(f"the preview of {flow}", look)
 

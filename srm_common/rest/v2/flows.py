@@ -98,19 +98,19 @@ class Figures:
 
     @classmethod
     def read(cls, context: AppContext, flows: Sequence[FlowName], span: TimeRange) -> Figures:
-        found = cls(span)
+        figures = cls(span)
         if not flows:
-            return found
+            return figures
         try:
-            found.stats = context.figures.flow_stats(span, [str(flow) for flow in flows])
+            figures.stats = context.figures.flow_stats(span, [str(flow) for flow in flows])
             if len(flows) == 1:
                 (flow,) = map(str, flows)
-                found.lines = {flow: {one: context.figures.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
+                figures.lines = {flow: {one: context.figures.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
             else:
-                found.lines = context.store.sparklines(_DRAWN, span, points=_POINTS)
+                figures.lines = context.store.sparklines(_DRAWN, span, points=_POINTS)
         except StoreError as error:
-            found.fault = error
-        return found
+            figures.fault = error
+        return figures
 
 
 def summary(seen: Overview, flow: FlowName, figures: Figures, context: AppContext) -> FlowSummary:
@@ -191,9 +191,9 @@ def _settings(context: AppContext, seen: Overview, flow: FlowName) -> dict[str, 
     """What the file sets for the flow; secrets are masked."""
     if flow not in seen.settings and flow not in seen.misconfigured:
         return {}
-    found = Explainer(context.configuration(), flow).everything()
+    explanations = Explainer(context.configuration(), flow).everything()
     return {
         f"{one.place}.{one.name}" if one.place else one.name: one.value
-        for one in found
+        for one in explanations
         if one.origin is not None and one.value is not None
     }

@@ -30,7 +30,7 @@ _TOLD = 100
 def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: AppContextDep) -> schemas.GroupOffsets:
     """Each partition of a group: the offset at the source, the translated one, the one at the target, and the reason if
     there is none."""
-    found = CALLS.ask(
+    positions = CALLS.ask(
         f"the offsets of group {group}", lambda: group_positions(hurried(flow_now(context, flow, caller)), group)
     )
     now = now_ms()
@@ -45,9 +45,9 @@ def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: App
             age_ms=None if one.written_ms is None else max(0, now - one.written_ms),
             reason=one.reason or None,
         )
-        for one in found.rows
+        for one in positions.rows
     ]
-    notes = [schemas.Fault(code="group_note", message=one, flow=str(flow)) for one in found.notes]
+    notes = [schemas.Fault(code="group_note", message=one, flow=str(flow)) for one in positions.notes]
     return schemas.GroupOffsets(group=group, offsets=offsets, errors=notes, now_ms=now)
 
 
@@ -99,8 +99,8 @@ def _sent(request: OffsetsRequest) -> list[GroupOffset] | None:
 
 
 def _of_checkpoints(flow: FlowSettings, groups: Sequence[str]) -> list[GroupOffset]:
-    found = [one.checkpoint for one in export_offsets(flow, groups).offsets]
-    known = {one.group for one in found}
+    checkpoints = [one.checkpoint for one in export_offsets(flow, groups).offsets]
+    known = {one.group for one in checkpoints}
     for group in groups:
         if group not in known:
             raise ApiError(
@@ -110,7 +110,7 @@ def _of_checkpoints(flow: FlowSettings, groups: Sequence[str]) -> list[GroupOffs
                 f"set; its group-offsets say why",
                 flow=str(flow.name),
             )
-    return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in found]
+    return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
 
 
 def _sentence(one: AppliedOffset) -> str:

@@ -66,13 +66,13 @@ def health(context: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Lo
     else:
         status = "degraded" if bad or faults else "up"
     readable = caller.readable(others)
-    found = {flow: one for flow, one in others.items() if flow in readable}
-    found |= {flow: presenters.health(one) for flow, one in states.items()}
+    models = {flow: one for flow, one in others.items() if flow in readable}
+    models |= {flow: presenters.health(one) for flow, one in states.items()}
     return HealthAnswer(
         status=status,
         store=seen.store_fault,
         schedule=seen.schedule_fault,
-        flows={str(flow): found[flow] for flow in sorted(found)},
+        flows={str(flow): models[flow] for flow in sorted(models)},
         services=list(asked.services),
         version=__version__,
         errors=faults,

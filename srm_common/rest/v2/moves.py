@@ -76,23 +76,23 @@ def move_state(kind: Kind, run_id: RunId, caller: CallerDep, context: AppContext
     """Progress of a move: each step with its messages, and where groups resume once that is known."""
     require(caller, Right.READ)
     scheduler = scheduler_of(context, "see the output of srm-control")
-    found = scheduler.run(kind.dag_id, run_id)
-    flow = None if found is None else _flow(found.conf)
-    if found is None or flow is None or not caller.may(Right.READ, flow):
+    run = scheduler.run(kind.dag_id, run_id)
+    flow = None if run is None else _flow(run.conf)
+    if run is None or flow is None or not caller.may(Right.READ, flow):
         raise ApiError(404, "unknown_run", f"there is no {kind} {run_id}")
-    steps = _steps(found, scheduler.results(kind.dag_id, run_id))
+    steps = _steps(run, scheduler.results(kind.dag_id, run_id))
     positions = scheduler.results(kind.dag_id, run_id, POSITIONS).get(StepName.TRANSLATE, [])
     again = scheduler.results(kind.dag_id, run_id, READ_AGAIN).get(StepName.TRANSLATE)
     return MoveState(
         kind=kind,
         run_id=run_id,
         flow=str(flow),
-        dry_run=bool(found.conf.get("dry_run")),
-        state=_state(found),
+        dry_run=bool(run.conf.get("dry_run")),
+        state=_state(run),
         steps=steps,
         positions=positions if isinstance(positions, list) else [],
         read_again=again if isinstance(again, dict) else None,
-        url=found.url,
+        url=run.url,
         now_ms=now_ms(),
     )
 

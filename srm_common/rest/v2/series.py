@@ -87,8 +87,8 @@ def _series(
     topic: str | None = None,
     partition: int | None = None,
 ) -> Series:
-    found = context.figures.series(str(flow), metric, span, topic=topic, partition=partition, points=samples)
-    if not found and topic is not None:
+    stats = context.figures.series(str(flow), metric, span, topic=topic, partition=partition, points=samples)
+    if not stats and topic is not None:
         topic_row(context, flow, topic, span)  # a name that was never reported is a mistake, not a quiet topic
     return Series(
         flow=str(flow),
@@ -96,7 +96,7 @@ def _series(
         unit=BY_METRIC[metric].unit,
         topic=topic,
         partition=partition,
-        points=[presenters.point(one) for one in found],
+        points=[presenters.point(one) for one in stats],
         range=shown(span),
         now_ms=now_ms(),
     )

@@ -150,22 +150,22 @@ def transform_preview(
             compared = replace(now, **{name: getattr(other, name) for name in TRANSFORM_FIELDS})
         with FlowClusters(now) as clusters:
             try:
-                found = preview_transforms(clusters, request.topics, request.sample, compared, limits=_LIMITS)
+                preview = preview_transforms(clusters, request.topics, request.sample, compared, limits=_LIMITS)
             except ConfigError as error:
                 raise ApiError(409, "preview_refused", str(error), flow=str(flow)) from None
-        examples = _examples(found.records, compared is not None, request.examples)
-        texts = RecordTexts(found.schemas, values=now.preview_values_enabled, most_bytes=_SHOWN_BYTES)
+        examples = _examples(preview.records, compared is not None, request.examples)
+        texts = RecordTexts(preview.schemas, values=now.preview_values_enabled, most_bytes=_SHOWN_BYTES)
         return TransformPreview(
-            counts=_counts(one.after.fate(one.before) for one in found.records),
+            counts=_counts(one.after.fate(one.before) for one in preview.records),
             other_counts=None
             if compared is None
-            else _counts(one.other.fate(one.before) for one in found.records if one.other is not None),
-            differences=dict(Counter(one.difference for one in found.records if one.difference)),
-            compared=len(found.records),
-            ended_early=found.ended_early or None,
+            else _counts(one.other.fate(one.before) for one in preview.records if one.other is not None),
+            differences=dict(Counter(one.difference for one in preview.records if one.difference)),
+            compared=len(preview.records),
+            ended_early=preview.ended_early or None,
             values_shown=now.preview_values_enabled,
             records=[PreviewedRecord.model_validate(texts.to_json(one)) for one in examples],
-            topics_left_out=found.topics_left_out,
+            topics_left_out=preview.topics_left_out,
             now_ms=now_ms(),
         )
 
@@ -187,8 +187,8 @@ def _command(flow: FlowSettings) -> str:
 
 
 def _counts(fates: Iterable[str]) -> dict[str, int]:
-    found = Counter(fates)
-    return {fate: found[fate] for fate in FATES}
+    counter = Counter(fates)
+    return {fate: counter[fate] for fate in FATES}
 
 
 def _examples(records: Sequence[Previewed], compared: bool, most: int) -> list[Previewed]:

@@ -136,9 +136,9 @@ def from_airflow(conn_id: str) -> AirflowConnection | None:
     Airflow is imported only where a connection is asked for and an Airflow home exists: the import alone takes seconds,
     and it would make a home where there is none.
     """
-    found = from_environment(conn_id)
-    if found is not None or not _has_airflow_home():
-        return found
+    connection = from_environment(conn_id)
+    if connection is not None or not _has_airflow_home():
+        return connection
     try:
         from airflow.models.connection import Connection
         from airflow.sdk import BaseHook

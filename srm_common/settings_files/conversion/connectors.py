@@ -127,19 +127,19 @@ def _one(name: object, config: Mapping[str, Any], stopped: bool) -> Iterator[Con
 
 def connectors_draft(path: Path) -> Draft:
     """The connectors of a file as one configuration. Raises :class:`ConfigError`."""
-    found = connectors_in(path)
-    if not found:
+    connectors = connectors_in(path)
+    if not connectors:
         raise ConfigError("contains no connector of MirrorMaker 2", file=str(path))
     draft = Draft(str(path))
-    aliases = dict.fromkeys(alias for one in found for alias in (one.source, one.target))
+    aliases = dict.fromkeys(alias for one in connectors for alias in (one.source, one.target))
     draft.add("clusters", ", ".join(aliases), str(path))
     made = _Made(draft)
     flows: dict[tuple[str, str], dict[str, Connector]] = {}
-    for one in found:
+    for one in connectors:
         flows.setdefault((one.source, one.target), {})[one.kind] = one
     addresses = {
         one.source: one.config[f"source.cluster.{ADDRESS}"]
-        for one in found
+        for one in connectors
         if f"source.cluster.{ADDRESS}" in one.config
     }
     for (source, target), parts in flows.items():

@@ -80,10 +80,14 @@ def _tool_of(path: Path) -> Tool:
 
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
         return Tool.CONNECT if connectors_in(path) else Tool.STRIMZI
-    found = read_properties(path)
-    if any(one.key.startswith(_SRM) for one in found):
+    properties = read_properties(path)
+    if any(one.key.startswith(_SRM) for one in properties):
         return Tool.SRM
-    return Tool.MIRROR_MAKER if any(one.key == "clusters" for one in found) or not connectors_in(path) else Tool.CONNECT
+    return (
+        Tool.MIRROR_MAKER
+        if any(one.key == "clusters" for one in properties) or not connectors_in(path)
+        else Tool.CONNECT
+    )
 
 
 def _properties_draft(path: Path, tool: Tool) -> Draft:
@@ -115,8 +119,8 @@ class _Writer:
         self.longest_first = sorted(self.aliases, key=len, reverse=True)
         self.layers = Layers.of(entries, self.aliases)
         self.flows = [flow for flow in self.layers.flows if flow.source != flow.target]
-        found = key_findings(self.layers, entries, self.flows)
-        self.useless = {finding.key: finding for finding in found if finding.code in _USELESS}
+        findings = key_findings(self.layers, entries, self.flows)
+        self.useless = {finding.key: finding for finding in findings if finding.code in _USELESS}
 
     def _today(self) -> list[DraftEntry]:
         """The entries in today's spelling; an older one yields."""

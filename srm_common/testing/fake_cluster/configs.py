@@ -237,10 +237,10 @@ class Configs:
     def _alter_one(self, resource: Any, *, validate_only: bool) -> None:
         name = resource.resource_name
         if resource.resource_type == TOPIC:
-            found = self._topics(name)
-            if found is None:
+            topics = self._topics(name)
+            if topics is None:
                 raise Refused(UNKNOWN_TOPIC, f"The topic '{name}' does not exist.")
-            current = found
+            current = topics
         elif resource.resource_type == BROKER:
             if name and (not name.isdigit() or int(name) not in self._nodes):
                 raise Refused(INVALID_REQUEST, f"Unexpected broker id, got {name}")

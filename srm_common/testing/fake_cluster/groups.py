@@ -155,8 +155,8 @@ class Groups:
 
         def put(name: str, one: Any) -> None:
             self._topics.partition(name, one.partition_index)
-            found = Committed(one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "")
-            self.group(body.group_id).offsets[name, one.partition_index] = found
+            committed = Committed(one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "")
+            self.group(body.group_id).offsets[name, one.partition_index] = committed
 
         return self.store(call, body.group_id, body.generation_id_or_member_epoch, body.member_id, put)
 

@@ -193,8 +193,8 @@ class RecordRequests:
             return -1, log.local_start - 1 if log.local_start > log.start else -1
         if timestamp < _LATEST_TIERED:
             return -1, -1
-        found = log.newest() if timestamp == _NEWEST else log.at_time(timestamp, end)
-        return (-1, -1) if found is None else (found.timestamp_ms, found.offset)
+        record = log.newest() if timestamp == _NEWEST else log.at_time(timestamp, end)
+        return (-1, -1) if record is None else (record.timestamp_ms, record.offset)
 
     def _epoch_ends(self, call: Call) -> Answer:
         def look(name: str, one: Any) -> Answer:
@@ -222,8 +222,8 @@ class RecordRequests:
             for number in topic.partition_indexes:
                 try:
                     call.check(topic.name)
-                    found = self._topics.led_by(call.node, topic.name, number)
-                    parts.append({"partition_index": number, "error_code": 0, "active_producers": _producers(found)})
+                    state = self._topics.led_by(call.node, topic.name, number)
+                    parts.append({"partition_index": number, "error_code": 0, "active_producers": _producers(state)})
                 except Refused as refused:
                     parts.append({"partition_index": number, "error_code": refused.code, "active_producers": []})
             topics.append({"name": topic.name, "partitions": parts})

@@ -188,13 +188,13 @@ class Service(ABC):
     def _answer(self, call: Call) -> Generator[Pause, None, Answer | None]:
         with self._lock:
             self._before()
-            found = self._handlers[call.api](call)
-        if not isinstance(found, Waiting):
-            return found
-        deadline = self._now() + found.seconds
+            waiting = self._handlers[call.api](call)
+        if not isinstance(waiting, Waiting):
+            return waiting
+        deadline = self._now() + waiting.seconds
         while True:
             with self._lock:
-                answer = found.attempt(False)
+                answer = waiting.attempt(False)
             if answer is not None:
                 return answer
             left = deadline - self._now()
@@ -202,7 +202,7 @@ class Service(ABC):
                 yield Pause(left, until_change=True)
                 continue
             with self._lock:
-                answer = found.attempt(True)
+                answer = waiting.attempt(True)
             assert answer is not None, f"{call.api} has no answer after its time"
             return answer
 

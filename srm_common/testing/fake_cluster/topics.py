@@ -102,16 +102,16 @@ class Topics:
     ) -> PartitionState:
         """A partition that ``node`` leads under the epoch that the client knows; ``or_followed``: or has a replica of,
         as is enough for readers (KIP-392). Raises Refused."""
-        found = self.partition(name, number)
-        if node not in found.replicas:
+        state = self.partition(name, number)
+        if node not in state.replicas:
             raise Refused(NOT_LEADER)
-        if 0 <= leader_epoch < found.log.epoch:
+        if 0 <= leader_epoch < state.log.epoch:
             raise Refused(FENCED_LEADER_EPOCH)
-        if leader_epoch > found.log.epoch:
+        if leader_epoch > state.log.epoch:
             raise Refused(UNKNOWN_LEADER_EPOCH)
-        if not or_followed and found.leader != node:
+        if not or_followed and state.leader != node:
             raise Refused(NOT_LEADER)
-        return found
+        return state
 
     def logs(self) -> Iterator[tuple[tuple[str, int], PartitionState]]:
         for topic in self.topics.values():

@@ -309,8 +309,8 @@ class Transactions:
             elif transaction.state != ONGOING or body.group_id not in transaction.offsets:
                 raise Refused(INVALID_TXN_STATE)
             self._topics.partition(name, one.partition_index)
-            found = Committed(one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "")
-            transaction.offsets.setdefault(body.group_id, {})[name, one.partition_index] = found
+            committed = Committed(one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "")
+            transaction.offsets.setdefault(body.group_id, {})[name, one.partition_index] = committed
 
         return self._groups.store(call, body.group_id, body.generation_id, body.member_id, store)
 

@@ -53,13 +53,13 @@ class FlowTopics:
         source_topics = pool.submit(clusters.source.admin.topics)
         target_topics = pool.submit(clusters.target.admin.topics)
         source, target = source_topics.result(), target_topics.result()
-        found = at_source.result()
+        topic_records = at_source.result()
         records = {flow.name.target: at_target.result()}
         unreadable = {}
-        if isinstance(found, str):
-            unreadable[flow.name.source] = found
+        if isinstance(topic_records, str):
+            unreadable[flow.name.source] = topic_records
         else:
-            records[flow.name.source] = found
+            records[flow.name.source] = topic_records
         knowledge = Knowledge(
             source.cluster_id, target.cluster_id, records, unreadable, target.partitions.keys(), clusters.now_ms()
         )
@@ -69,9 +69,9 @@ class FlowTopics:
     @classmethod
     def decided(cls, clusters: FlowClusters, pool: ThreadPoolExecutor) -> FlowTopics:
         """The same, with the decisions; other clusters of the file are queried if a decision depends on them."""
-        found = cls.fetch(clusters, pool)
-        decisions, knowledge = decide(clusters.flow, found.source.partitions, found.knowledge)
-        return replace(found, decisions=decisions, knowledge=knowledge)
+        topics = cls.fetch(clusters, pool)
+        decisions, knowledge = decide(clusters.flow, topics.source.partitions, topics.knowledge)
+        return replace(topics, decisions=decisions, knowledge=knowledge)
 
     def copied(self, flow: FlowSettings) -> CopiedTopics:
         """What the flow copies, by the records on its target."""
@@ -109,11 +109,14 @@ def with_clusters(flow: FlowSettings, knowledge: Knowledge, aliases: Iterable[st
     clusters = {one.alias: one for flows in flow.graph for one in (flows.source, flows.target)}
     wanted = sorted(set(aliases) - knowledge.records.keys() - knowledge.unreadable.keys())
     with ThreadPoolExecutor(max_workers=8, thread_name_prefix="srm-records") as pool:
-        found = dict(zip(wanted, pool.map(_others, [clusters.get(alias) for alias in wanted]), strict=True))
+        records = dict(zip(wanted, pool.map(_others, [clusters.get(alias) for alias in wanted]), strict=True))
     return replace(
         knowledge,
-        records={**knowledge.records, **{alias: one for alias, one in found.items() if isinstance(one, TopicRecords)}},
-        unreadable={**knowledge.unreadable, **{alias: one for alias, one in found.items() if isinstance(one, str)}},
+        records={
+            **knowledge.records,
+            **{alias: one for alias, one in records.items() if isinstance(one, TopicRecords)},
+        },
+        unreadable={**knowledge.unreadable, **{alias: one for alias, one in records.items() if isinstance(one, str)}},
     )
 
 

@@ -77,13 +77,13 @@ def _groups(cluster: OpenCluster, names: Sequence[str]) -> dict[str, TargetGroup
     others, _ = cluster.other_groups()
     kinds = {group.name: group.protocol for group in others}
     # Also those that are not listed: without the right to see a group it is left out of the list, and refused here.
-    found, unread = reader.offsets(name for name in names if name not in kinds)
+    offsets, unread = reader.offsets(name for name in names if name not in kinds)
     out: dict[str, TargetGroup | str] = {
         one.group: TargetGroup(
             states.get(one.group, EMPTY if one.offsets else ABSENT),
             {place: at.offset for place, at in one.offsets.items()},
         )
-        for one in found
+        for one in offsets
     }
     for name in names:
         if unlisted and name not in states:

@@ -60,11 +60,11 @@ def export_offsets(flow: FlowSettings | FlowClusters, groups: Iterable[str] | No
     with clusters_of(flow) as clusters:
         seconds = clusters.flow.admin_timeout_ms / 1000
         reader = clusters.target.clients.reader.with_patience(timeout_seconds=seconds)
-        found = newest_checkpoints(reader, names.checkpoints_topic(clusters.flow))
-    places = sorted(place for place in found.by_place if wanted is None or place[0] in wanted)
+        checkpoints = newest_checkpoints(reader, names.checkpoints_topic(clusters.flow))
+    places = sorted(place for place in checkpoints.by_place if wanted is None or place[0] in wanted)
     return ExportedOffsets(
-        tuple(ExportedOffset(found.by_place[place], found.written_ms[place]) for place in places),
-        tuple(found.unreadable),
+        tuple(ExportedOffset(checkpoints.by_place[place], checkpoints.written_ms[place]) for place in places),
+        tuple(checkpoints.unreadable),
     )
 
 
@@ -143,14 +143,14 @@ def _explained(
     decisions = {one.topic: one for one in select_topics(flow, {topic for one in offsets for topic, _ in one.offsets})}
     missing: dict[tuple[str, str, int], Position] = {}
     more: list[ExplainedOffset] = []
-    for found in offsets:
-        for (topic, partition), committed in found.offsets.items():
+    for group_offsets in offsets:
+        for (topic, partition), committed in group_offsets.offsets.items():
             decision = decisions[topic]
             if not decision.accepted:
                 reason = f"the topic is not copied: {decision.reason}"
                 more.append(
                     ExplainedOffset(
-                        found.group,
+                        group_offsets.group,
                         topic,
                         partition,
                         committed.offset,
@@ -161,7 +161,7 @@ def _explained(
                 )
                 continue
             remote = copies[topic].downstream_topic if topic in copies else str(decision.remote_topic)
-            place = found.group, remote, partition
+            place = group_offsets.group, remote, partition
             if place not in rows:
                 missing[place] = topic, partition, committed.offset
             elif rows[place].upstream != committed.offset:
@@ -189,9 +189,9 @@ def _as_the_last_round_found(
     groups: Collection[str] | None,
     fault: SrmError,
 ) -> ExplainedOffsets:
-    found, left_out = untranslated_from(clusters.state.read(StateKey.UNTRANSLATED))
+    untranslateds, left_out = untranslated_from(clusters.state.read(StateKey.UNTRANSLATED))
     copies = clusters.target.registry.read().of_flow(clusters.flow.name)
-    for one in found:
+    for one in untranslateds:
         remote = copies[one.topic].downstream_topic if one.topic in copies else one.topic
         place = one.group, remote, one.partition
         if place not in rows and (groups is None or one.group in groups):
@@ -292,9 +292,9 @@ def _positions(clusters: FlowClusters, group: str) -> GroupPositions:
         explained = ExplainedOffsets.of(exported.offsets, f"reasons are not known: {error}")
     records = clusters.target.registry.read().of_flow(flow.name)
     upstream = {record.downstream_topic: topic for topic, record in records.items()}
-    found, unread = clusters.target.groups().offsets([group])
+    offsets, unread = clusters.target.groups().offsets([group])
     notes += [*explained.notes, *map(str, unread)]
-    applied = {place: at.offset for one in found for place, at in one.offsets.items()}
+    applied = {place: at.offset for one in offsets for place, at in one.offsets.items()}
     rows = []
     for row in explained.rows:
         if row.topic is None or row.partition is None:

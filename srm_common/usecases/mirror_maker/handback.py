@@ -59,16 +59,16 @@ def hand_back(flow: FlowSettings | FlowClusters, request: HandbackRequest, *, dr
     """
     with clusters_of(flow) as clusters:
         if dry_run:
-            found, _ = _found(clusters, request, fenced=False)
-            return replace(found, signs=tuple(signs_of_life(clusters, request.mirror_maker)))
+            handback, _ = _found(clusters, request, fenced=False)
+            return replace(handback, signs=tuple(signs_of_life(clusters, request.mirror_maker)))
         undone = f"flow {clusters.flow.name} was not handed back"
         with idle_flow(clusters, undone, request.mirror_maker) as owner:
             clusters.state_topics()
-            found, records = _found(clusters, request, fenced=True)
-            if found.obstacles:
-                return found
-            _write(clusters, request, owner, found, records)
-        return replace(found, checkpoints=str(sync_checkpoints(clusters, at_once=True)), written=True)
+            handback, records = _found(clusters, request, fenced=True)
+            if handback.obstacles:
+                return handback
+            _write(clusters, request, owner, handback, records)
+        return replace(handback, checkpoints=str(sync_checkpoints(clusters, at_once=True)), written=True)
 
 
 def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) -> tuple[Handback, list[NewRecord]]:
@@ -100,7 +100,7 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
             for one in positions
             if one.position is not None
         ]
-    found = Handback(
+    handback = Handback(
         flow=str(flow.name),
         positions=tuple(positions),
         faults=tuple(str(fault) for _, fault in sorted(committed.faults.items())),
@@ -108,7 +108,7 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
         rewritten=len(records),
         offsets=len(wanted),
     )
-    return found, records + wanted
+    return handback, records + wanted
 
 
 def _chosen(memory: SourceTopics, committed: SourceOffsets) -> dict[TopicPartition, int]:

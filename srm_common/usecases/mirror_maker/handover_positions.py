@@ -57,7 +57,7 @@ def handover_positions(
     source_logs = logs_of(clusters, places)
     copy_logs = _copy_logs(clusters, wanted)
     settings = clusters.source.admin.topic_settings(topic.upstream for topic in wanted)
-    found = []
+    positions = []
     with (
         # As the flow reads the source, which may be otherwise than state is read.
         clusters.source.log_reader(committed=flow.read_committed) as source,
@@ -69,8 +69,8 @@ def handover_positions(
             compacted = policy is not None and "compact" in (policy.value or "")
             for numbers in _batches(range(topic.partitions)):
                 ends.read(topic, numbers, stored, source_logs, copy_logs)
-                found += [ends.judged(topic, number, compacted) for number in numbers]
-    return found
+                positions += [ends.judged(topic, number, compacted) for number in numbers]
+    return positions
 
 
 class _Ends:
@@ -128,13 +128,13 @@ class _Ends:
         stored, source, copy = self._stored.get(place), self._source_logs[place], self._copies[place]
         end = copy if isinstance(copy, str) else CopyEnd(copy[0], copy[1].records)
         near, read = self._near.get(place, ((), _NOTHING))
-        found = judge_position(place, stored, source, end, near, read, compacted=compacted)
-        if found.verdict is Verdict.UNPROVED and isinstance(source, LogRange) and not isinstance(copy, str):
+        position = judge_position(place, stored, source, end, near, read, compacted=compacted)
+        if position.verdict is Verdict.UNPROVED and isinstance(source, LogRange) and not isinstance(copy, str):
             for records, window in self._further(place, source, copy[1]):
                 far = judge_position(place, stored, source, end, records, window)
                 if far.verdict in (Verdict.AHEAD, Verdict.BEHIND):
                     return far
-        return found
+        return position
 
     def _further(
         self, place: TopicPartition, source: LogRange, tail: _Tail
@@ -169,7 +169,7 @@ class _Ends:
 
     def _tails(self, reader: StateReader, topic: str, logs: Mapping[int, LogRange]) -> dict[int, _Tail]:
         """The last records of each log, as many as are compared."""
-        found: dict[int, _Tail] = {}
+        tails: dict[int, _Tail] = {}
         left = {number: log for number, log in logs.items() if log.start < log.end}
         span = self._compared
         for _ in range(_WIDENINGS):
@@ -177,13 +177,13 @@ class _Ends:
             for number, records in self._records(reader, topic, windows).items():
                 last = records[-self._compared :]
                 if last:
-                    found[number] = _Tail(tuple(map(_seen, last)), last[-1].timestamp_ms)
+                    tails[number] = _Tail(tuple(map(_seen, last)), last[-1].timestamp_ms)
                 if len(last) >= min(ENOUGH, self._compared) or windows[number].start == left[number].start:
                     del left[number]
             if not left:
                 break
             span *= _WIDER
-        return found
+        return tails
 
     def _records(self, reader: StateReader, topic: str, windows: Mapping[int, LogRange]) -> dict[int, list[LogRecord]]:
         out: dict[int, list[LogRecord]] = {number: [] for number in windows}
@@ -197,18 +197,18 @@ class _Ends:
 def _copy_logs(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> dict[TopicPartition, LogRange | str]:
     """The copies' logs by upstream partition; a sentence where there is none, or it cannot be looked at."""
     there = clusters.target.admin.topics().partitions
-    found: dict[TopicPartition, LogRange | str] = {}
+    ranges: dict[TopicPartition, LogRange | str] = {}
     wanted: dict[TopicPartition, TopicPartition] = {}
     for topic in topics:
         for number in range(topic.partitions):
             if number < there.get(topic.downstream, 0):
                 wanted[TopicPartition(topic.upstream, number)] = TopicPartition(topic.downstream, number)
             else:
-                found[TopicPartition(topic.upstream, number)] = (
+                ranges[TopicPartition(topic.upstream, number)] = (
                     f"{topic.downstream}-{number} does not exist on the target"
                 )
     if not wanted:
-        return found
+        return ranges
     with clusters.target.link("control") as link:
         copies = list(wanted.values())
         starts, faults = link.start_offsets(copies, timeout_seconds=LISTING_SECONDS)
@@ -216,10 +216,10 @@ def _copy_logs(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> dict[To
     faults = {**faults, **more}
     for place, copy in wanted.items():
         if copy in starts and copy in ends:
-            found[place] = LogRange(starts[copy], ends[copy])
+            ranges[place] = LogRange(starts[copy], ends[copy])
         else:
-            found[place] = faults.get(copy, "the target does not return it")
-    return found
+            ranges[place] = faults.get(copy, "the target does not return it")
+    return ranges
 
 
 def _seen(record: LogRecord) -> SeenRecord:

@@ -72,9 +72,9 @@ def take_over(flow: FlowSettings | FlowClusters, request: TakeoverRequest, *, dr
 
 def _taken_over(clusters: FlowClusters, request: TakeoverRequest, dry_run: bool) -> Takeover:
     if dry_run:
-        found, topics = _found(clusters, request, fenced=False)
+        takeover, topics = _found(clusters, request, fenced=False)
         signs = signs_of_life(clusters, request.mirror_maker) or growing(clusters, topics, request.watch_seconds)
-        return replace(found, signs=tuple(signs))
+        return replace(takeover, signs=tuple(signs))
     undone = f"flow {clusters.flow.name} was not taken over"
 
     def refuse_growth() -> None:
@@ -86,15 +86,15 @@ def _taken_over(clusters: FlowClusters, request: TakeoverRequest, dry_run: bool)
             raise FlowRunning(f"{undone}: {signs[0]}")
 
     with idle_flow(clusters, undone, request.mirror_maker, before_fence=refuse_growth) as owner:
-        found, topics = _found(clusters, request, fenced=True)
-        if found.obstacles:
-            return found
+        takeover, topics = _found(clusters, request, fenced=True)
+        if takeover.obstacles:
+            return takeover
         refreshed = refresh_topics(clusters, at_once=True)
-        found = replace(found, results=refreshed.results)
-        if failed(found.results):
-            return found
-        _write(clusters, request, owner, found, topics)
-    return replace(found, written=True)
+        takeover = replace(takeover, results=refreshed.results)
+        if failed(takeover.results):
+            return takeover
+        _write(clusters, request, owner, takeover, topics)
+    return replace(takeover, written=True)
 
 
 def _found(clusters: FlowClusters, request: TakeoverRequest, *, fenced: bool) -> tuple[Takeover, list[CopiedTopic]]:

@@ -107,10 +107,10 @@ def _arrival(
     try:
         with OpenCluster(cluster, request_seconds=_UPSTREAM_SECONDS) as opened:
             reader = opened.reader
-            found = find_heartbeat(reader, topic, beat) if reader.partitions(topic) else None
-            if found is None:
+            heartbeat = find_heartbeat(reader, topic, beat) if reader.partitions(topic) else None
+            if heartbeat is None:
                 return f"is unknown: {topic} on '{alias}' no longer has the heartbeat"
-            arrived = arrival_ms(reader, before, upstream, found.offset, beat.timestamp_ms)
+            arrived = arrival_ms(reader, before, upstream, heartbeat.offset, beat.timestamp_ms)
     except SrmError as error:
         return f"is unknown: {error}"
     return f"is unknown: the offset map on '{alias}' has no entry" if arrived is None else arrived

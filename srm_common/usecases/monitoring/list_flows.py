@@ -53,8 +53,8 @@ def _status(clusters: FlowClusters) -> StatusReport:
             fault = str(error)
         else:
             fault = None if lag is None else lag.fault
-    found = make_report(str(flow.name), clusters.now_ms(), run, lag, fault, heartbeat_report(clusters))
-    return replace(found, health=judge(observe_status(flow, found)).health)
+    report = make_report(str(flow.name), clusters.now_ms(), run, lag, fault, heartbeat_report(clusters))
+    return replace(report, health=judge(observe_status(flow, report)).health)
 
 
 def observe_status(
@@ -198,28 +198,28 @@ class _Looks:
     def at_the_clusters(self, flow: FlowSettings) -> FlowLine:
         name = str(flow.name)
         try:
-            found = status(flow)
+            status_report = status(flow)
         except SrmError as error:
             cause = f"the clusters cannot be queried: {error}"
             return FlowLine(name, Health(HealthState.UNKNOWN, cause, None, help_with(HealthState.UNKNOWN, name)))
-        seen = observe_status(flow, found, self.schedule.flows.get(flow.name), self.schedule.fault)
+        seen = observe_status(flow, status_report, self.schedule.flows.get(flow.name), self.schedule.fault)
         verdict = judge(seen)
         line = FlowLine(name, verdict.health, tuple(verdict.alarms), asked="clusters")
-        report = as_report(flow, found)
+        report = as_report(flow, status_report)
         if report is None:
             return line
         samples = flow_samples(report)
         return replace(
             line,
-            lag=found.lag,
+            lag=status_report.lag,
             byte_rate=samples[Metric.BYTE_RATE].value if Metric.BYTE_RATE in samples else None,
             record_rate=samples[Metric.RECORD_RATE].value if Metric.RECORD_RATE in samples else None,
             latency_ms=samples[Metric.REPLICATION_LATENCY].value if Metric.REPLICATION_LATENCY in samples else None,
-            partitions=len(found.partitions),
-            failed_partitions=sum(row.error is not None for row in found.partitions),
-            reported_ms=found.now_ms,
-            lag_ms=found.now_ms,
-            behind_ms=None if found.behind_seconds is None else found.behind_seconds * 1000,
-            lag_fault=found.source_fault,
+            partitions=len(status_report.partitions),
+            failed_partitions=sum(row.error is not None for row in status_report.partitions),
+            reported_ms=status_report.now_ms,
+            lag_ms=status_report.now_ms,
+            behind_ms=None if status_report.behind_seconds is None else status_report.behind_seconds * 1000,
+            lag_fault=status_report.source_fault,
             latency_percentiles_ms=_percentiles(samples.get(Metric.REPLICATION_LATENCY)),
         )

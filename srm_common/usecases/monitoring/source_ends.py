@@ -58,12 +58,12 @@ class SourceEnds(Closing):
     async def _look(self, flows: Mapping[FlowName, Reader]) -> dict[FlowName, FlowLag]:
         await self._link.open(timeout_seconds=self._patience)
         await self._learn({topic for one in flows.values() for topic, _ in one.standing.positions})
-        found: dict[FlowName, FlowLag] = {}
+        lags: dict[FlowName, FlowLag] = {}
         for committed in (True, False):
             alike = {name: one for name, one in flows.items() if one.read_committed is committed}
             if alike:
-                found |= await self._look_alike(alike, committed)
-        return found
+                lags |= await self._look_alike(alike, committed)
+        return lags
 
     async def _learn(self, topics: set[str]) -> None:
         known = await self._link.know(topics)

@@ -114,13 +114,13 @@ class Move:
         if step is self._request.steps[0] or self._request.dry_run:
             self._begun = True
             return
-        found = last_move(clusters)
-        if found is None or found.request != self._request:
+        report = last_move(clusters)
+        if report is None or report.request != self._request:
             raise ConfigError(
                 f"step {step} of this {self._request.kind} along {self._flow.name} depends on the steps before "
                 f"it, and the last move was another one; start with step {self._request.steps[0]}"
             )
-        self.report = found
+        self.report = report
         self._begun = True
 
     def _keep(self, result: StepResult, clusters: FlowClusters) -> StepResult:

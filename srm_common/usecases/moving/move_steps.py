@@ -247,8 +247,8 @@ class MoveSteps:
 
     def verify(self) -> StepResult:
         wanted = [one for one in self.report.positions if one.translated]
-        found, faults = self.clusters.target.groups().offsets(sorted({one.group for one in wanted}))
-        at = {(one.group, *place): offset.offset for one in found for place, offset in one.offsets.items()}
+        offsets, faults = self.clusters.target.groups().offsets(sorted({one.group for one in wanted}))
+        at = {(one.group, *place): offset.offset for one in offsets for place, offset in one.offsets.items()}
         wrong = [fault.reason for fault in faults]
         gone_on = 0
         for one in wanted:
@@ -301,9 +301,9 @@ class MoveSteps:
             if away is not None or self.request.mode is not MoveMode.DISASTER:
                 raise
             # It answers, but not to everything: on a bad day checkpoints have to do.
-            found = move_positions(self.clusters, self.request.groups, source_answers=False)
-            found.notes.insert(0, str(error))
-            return found
+            positions = move_positions(self.clusters, self.request.groups, source_answers=False)
+            positions.notes.insert(0, str(error))
+            return positions
 
     def _with_readers_left(self, positions: tuple[PositionReport, ...]) -> tuple[PositionReport, ...]:
         """Consumers that are left at the source keep reading an unknown number of records."""

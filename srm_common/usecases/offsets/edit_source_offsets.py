@@ -117,12 +117,12 @@ def _copied_to(
     # Committed by a version that did not write it down. Where the map ends elsewhere, others have copied since.
     log = clusters.target.segment_log(names.segments_topic(clusters.flow.name.source))
     log.read_new({})
-    found = dict(committed.copied_to)
+    tos = dict(committed.copied_to)
     for place in unknown:
         newest = log.newest(*place)
         if newest is not None and newest.upstream_end == committed.get(place):
-            found[place] = CopiedTo(newest.upstream_end, newest.downstream_end)
-    return found
+            tos[place] = CopiedTo(newest.upstream_end, newest.downstream_end)
+    return tos
 
 
 def _differs(edit: OffsetEdit, memory: SourceTopics) -> bool:
@@ -177,13 +177,15 @@ def _chosen(clusters: FlowClusters, request: Request, known: Iterable[TopicParti
             for number in range(partitions)
         }
     numbers = set(request.partitions)
-    found = {place for place in there if wanted.matching(place[0]) is not None and (not numbers or place[1] in numbers)}
-    if not found:
+    topic_partitions = {
+        place for place in there if wanted.matching(place[0]) is not None and (not numbers or place[1] in numbers)
+    }
+    if not topic_partitions:
         what = ", ".join(request.topics) + (f", partitions {', '.join(map(str, sorted(numbers)))}" if numbers else "")
         raise ConfigError(
             f"flow {flow.name} has nothing that matches {what}; srm-control source-offsets list shows all"
         )
-    return found
+    return topic_partitions
 
 
 def _resolved(

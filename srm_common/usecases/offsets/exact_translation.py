@@ -168,9 +168,9 @@ class ExactTranslation:
         """Make floors exact where the target has nothing that could be read twice."""
         floors = {}
         gaps = {}
-        for one, found in self._bounded(answers).items():
-            floors[one] = found
-            gaps[one] = Window(self._copy_of(one[0]), one[1], found.offset, found.most or found.offset)
+        for one, translated in self._bounded(answers).items():
+            floors[one] = translated
+            gaps[one] = Window(self._copy_of(one[0]), one[1], translated.offset, translated.most or translated.offset)
         for one, sight in self._seen("target", gaps, first_only=True).items():
             if sight.complete:
                 answers[one] = looked_between(floors[one], sight.offsets)
@@ -274,16 +274,16 @@ class ExactTranslation:
         self.away[self._flow.source.alias] = str(error)
 
     def _open(self, side: Literal["source", "target"]) -> LogWindows:
-        found = self._windows.get(side)
-        if found is None:
+        log_windows = self._windows.get(side)
+        if log_windows is None:
             flow = self._flow
             cluster = flow.source if side == "source" else flow.target
             committed = flow.read_committed if side == "source" else True
             links = (self._clusters.source if side == "source" else self._clusters.target).links
             windows = LogWindows(cluster, committed=committed, timeout_seconds=flow.request_seconds, pool=links)
-            found = self._stack.enter_context(windows)
-            self._windows[side] = found
-        return found
+            log_windows = self._stack.enter_context(windows)
+            self._windows[side] = log_windows
+        return log_windows
 
     def _copy_of(self, topic: str) -> str:
         record = self._records.get(topic)

@@ -71,7 +71,7 @@ def _checked(clusters: FlowClusters) -> CopiesChecked:
         for topic in replicated_topics(clusters)
         for number in range(topic.partitions)
     }
-    found: list[ForeignRecords] = []
+    records: list[ForeignRecords] = []
     copies = left = 0
     # The logs first: what is committed between the two looks is in the map then.
     logs, faults = _logs(clusters, places)
@@ -82,13 +82,13 @@ def _checked(clusters: FlowClusters) -> CopiesChecked:
             continue
         copies += 1
         log = logs[place]
-        found += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
+        records += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
         gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
         left += max(0, len(gaps) - _GAPS)
-        found += _read(reader, place, gaps[-_GAPS:])
-    found.sort(key=lambda one: (one.topic, one.partition))
+        records += _read(reader, place, gaps[-_GAPS:])
+    records.sort(key=lambda one: (one.topic, one.partition))
     unmapped = len(logs) - copies
-    return CopiesChecked(str(flow.name), copies, unmapped, tuple(found), left, tuple(faults.values()))
+    return CopiesChecked(str(flow.name), copies, unmapped, tuple(records), left, tuple(faults.values()))
 
 
 def _read(reader: StateReader, place: TopicPartition, gaps: Iterable[Gap]) -> list[ForeignRecords]:

@@ -116,26 +116,26 @@ def make_checkpoints(
     moved = []
     # In the first round of a flow that MirrorMaker 2 had, its checkpoints are rougher than they could be.
     trusted = bool(memory.checked)
-    for found in offsets:
-        places = sorted(place for place in found.offsets if place[0] in copies.names)
+    for group_offsets in offsets:
+        places = sorted(place for place in group_offsets.offsets if place[0] in copies.names)
         if places:
-            made.positions[found.group] = len(places)
-            made.asked[found.group] = found.asked
+            made.positions[group_offsets.group] = len(places)
+            made.asked[group_offsets.group] = group_offsets.asked
         for topic, partition in places:
-            remote, committed = copies.names[topic], found.offsets[TopicPartition(topic, partition)]
-            made.topics.setdefault(topic, set()).add(found.group)
+            remote, committed = copies.names[topic], group_offsets.offsets[TopicPartition(topic, partition)]
+            made.topics.setdefault(topic, set()).add(group_offsets.group)
             made.remotes[topic] = remote
-            last = before.by_place.get((found.group, remote, partition))
+            last = before.by_place.get((group_offsets.group, remote, partition))
             if last is not None and remote in recreated:
-                moved.append(_Position(found.group, topic, partition, committed, remote, None, void=True))
+                moved.append(_Position(group_offsets.group, topic, partition, committed, remote, None, void=True))
             elif topic in copies.gone:
                 made.untranslated.append(
-                    Untranslated(found.group, topic, partition, committed.offset, copies.gone[topic])
+                    Untranslated(group_offsets.group, topic, partition, committed.offset, copies.gone[topic])
                 )
             elif trusted and last and still_holds(last, committed.offset, added.of(topic, partition)):
                 made.keep(last)
             else:
-                moved.append(_Position(found.group, topic, partition, committed, remote, last))
+                moved.append(_Position(group_offsets.group, topic, partition, committed, remote, last))
     _translate(clusters, log, moved, made)
     _start_over(before, recreated, made)
     _translate_back(clusters, offsets, before, made)

@@ -51,10 +51,10 @@ def _repaired(clusters: FlowClusters, dry_run: bool) -> list[RepairAction]:
     actions = []
     # Nearly all of a map that may have a million segments is about partitions with a position.
     ends: dict[TopicPartition, Segment | str] = {}
-    for place, found in clusters.target.segment_log(state.segments_topic, state.segments_partitions).maps():
+    for place, segment_map in clusters.target.segment_log(state.segments_topic, state.segments_partitions).maps():
         if place not in known and place not in known.resets:
             try:
-                ends[place] = found[-1]
+                ends[place] = segment_map[-1]
             except CorruptRecord as error:
                 ends[place] = f"the end of its map cannot be read: {error}"
     for place, last in sorted(ends.items(), key=itemgetter(0)):

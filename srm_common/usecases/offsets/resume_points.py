@@ -89,11 +89,11 @@ class CopyMaps:
 
     def map_of(self, topic: str, partition: int) -> OffsetMap:
         """The map of a partition of the upstream ``topic``."""
-        found = self.log.complete_map(topic, partition)
+        segment_map = self.log.complete_map(topic, partition)
         replicated_to = self.committed.get(TopicPartition(topic, partition))
-        if found is None:
+        if segment_map is None:
             return OffsetMap(replicated_to=replicated_to)
-        return OffsetMap(found, replicated_to, found.starts, found.downstream_starts)
+        return OffsetMap(segment_map, replicated_to, segment_map.starts, segment_map.downstream_starts)
 
 
 def answers(source: OpenCluster, patience_seconds: float = 15.0) -> str | None:
@@ -370,7 +370,7 @@ def own_offsets(target: OpenCluster, groups: list[str]) -> dict[str, dict[TopicP
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers, also where it is about one group.
     """
-    found, faults = target.groups().offsets(groups)
+    offsets, faults = target.groups().offsets(groups)
     if faults:
         raise ClusterError(faults[0].reason)
-    return {one.group: {place: at.offset for place, at in one.offsets.items()} for one in found}
+    return {one.group: {place: at.offset for place, at in one.offsets.items()} for one in offsets}

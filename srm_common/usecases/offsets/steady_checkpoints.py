@@ -213,9 +213,9 @@ class CheckpointRounds:
         state.write(StateKey.GROUPS, groups_record(known.values()))
 
     def _moved(self, offsets: Iterable[GroupOffsets]) -> Iterable[_Moved]:
-        for found in offsets:
-            for (topic, partition), committed in found.offsets.items():
-                one = _Moved(found.group, topic, partition, committed)
+        for group_offsets in offsets:
+            for (topic, partition), committed in group_offsets.offsets.items():
+                one = _Moved(group_offsets.group, topic, partition, committed)
                 if self._settled.get(one.at) != committed.offset:
                     yield one
 

@@ -265,15 +265,15 @@ def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, read_up_
     dropped = held = written = 0
     flow, admin = clusters.flow, clusters.target.admin
     for batch, ends in log.pieces():
-        found = batch.segments
+        segments = batch.segments
         remote: dict[TopicPartition, TopicPartition] = {
             place: TopicPartition(flow.policy.format_remote_topic(flow.name.source, place[0]), place[1])
-            for place in found
+            for place in segments
         }
         starts = admin.offsets(remote.values(), EARLIEST)
         made: list[NewRecord] = []
         dead: list[tuple[int, bytes]] = []
-        for place, committed in found.items():
+        for place, committed in segments.items():
             log_start = starts[remote[place]]
             if not isinstance(log_start, int):
                 continue
@@ -327,8 +327,8 @@ def sync_groups(
     reader = target.groups()
     listed, unlisted = reader.groups()
     states = {group.name: group.state for group in listed if group.name in checkpoints}
-    found, unread = reader.offsets(states)
-    committed = {one.group: {place: at.offset for place, at in one.offsets.items()} for one in found}
+    offsets, unread = reader.offsets(states)
+    committed = {one.group: {place: at.offset for place, at in one.offsets.items()} for one in offsets}
     faults = [*unlisted, *unread]
     unknown = {fault.group for fault in unread}
     in_use: list[tuple[str, str]] = []

@@ -84,9 +84,9 @@ def error_handling(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> Err
     if any(topic.name == name and topic.location == "target" for topic in state_topics(flow)):
         raise ConfigError(f"{setting} is one of its state topics; name another topic")
     admin = clusters.target.admin
-    found = admin.describe_topics([name]).get(name)
-    settings = admin.topic_settings([name]).get(name) if found is not None else None
-    if found is None or settings is None:
+    facts = admin.describe_topics([name]).get(name)
+    settings = admin.topic_settings([name]).get(name) if facts is not None else None
+    if facts is None or settings is None:
         text = (
             f"{setting} does not exist on {flow.name.target}; create it, or have it created "
             f'by: srm-control apply --flow "{flow.name}"'
@@ -96,7 +96,7 @@ def error_handling(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> Err
         raise ConfigError(text)
     limit = settings.get("max.message.bytes")
     most = MAX_MESSAGE_BYTES if limit is None or limit.value is None else int(limit.value)
-    letters = DeadLetterTopic(name, found.partitions, most, flow.errors_deadletterqueue_context_headers_enable)
+    letters = DeadLetterTopic(name, facts.partitions, most, flow.errors_deadletterqueue_context_headers_enable)
     return ErrorHandling(tolerate, flow.errors_log_enable, letters)
 
 

@@ -124,10 +124,10 @@ def apply_printed(flow: FlowSettings | FlowClusters, printed: PlanFile) -> Appli
     """
     with clusters_of(flow) as clusters:
         now = plan_topics(clusters, restore=printed.restore)
-        found = printed.compare(now)
-        if found.changed:
-            return AppliedFile(now, changed=found.changed)
-        return AppliedFile(now, tuple(apply_plan(clusters, now)), done=found.done)
+        changes = printed.compare(now)
+        if changes.changed:
+            return AppliedFile(now, changed=changes.changed)
+        return AppliedFile(now, tuple(apply_plan(clusters, now)), done=changes.done)
 
 
 # ---- handlers
@@ -219,14 +219,14 @@ def _claims(actions: Iterable[RecordTopic], now_ms: int) -> Iterator[TopicRecord
 def _conflicts(flow: FlowSettings, knowledge: Knowledge, actions: Sequence[RecordTopic]) -> dict[RecordTopic, Conflict]:
     while True:
         graph = CopyGraph(flow, knowledge)
-        found = {
+        conflicts = {
             action: conflict
             for action in actions
             if (conflict := graph.conflict(action.after.upstream_topic, action.topic)) is not None
         }
-        ask = {alias for conflict in found.values() for alias in conflict.ask}
+        ask = {alias for conflict in conflicts.values() for alias in conflict.ask}
         if not ask:
-            return found
+            return conflicts
         knowledge = with_clusters(flow, knowledge, ask)
 
 

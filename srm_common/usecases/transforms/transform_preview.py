@@ -148,9 +148,9 @@ def preview_transforms(
     allowance = Allowance(limits, clock)
     decisions = {one.topic: one for one in decide_topics(clusters)}
     for topic in topics:
-        found = decisions.get(topic)
-        if found is None or not found.accepted:
-            why = "there is no such topic" if found is None else found.reason
+        decision = decisions.get(topic)
+        if decision is None or not decision.accepted:
+            why = "there is no such topic" if decision is None else decision.reason
             raise ConfigError(f"{topic} is not copied by {clusters.flow.name}: {why}")
     policy = clusters.flow.policy
     copied = [one.topic for one in decisions.values() if one.accepted and not policy.is_heartbeats_topic(one.topic)]

@@ -82,10 +82,10 @@ class TrialSchemas:
 
 
 def _formats(chains: Iterable[Chain]) -> Mapping[Side, Format]:
-    found: dict[Side, Format] = {}
+    formats: dict[Side, Format] = {}
     for chain in chains:
         for fields in (step.fields for step in chain if step.fields is not None):
             for side, format_ in ((fields.side, fields.format), (Side.KEY, fields.key_format)):
                 if format_ is not None and format_.kind in WITH_REGISTRY:
-                    found.setdefault(side, format_)
-    return found
+                    formats.setdefault(side, format_)
+    return formats

@@ -282,8 +282,8 @@ class SourceOfCopies:
         return found[place]
 
     def _setting(self, topic: str, name: str) -> str:
-        found = self._settings.get(topic, {}).get(name)
-        return "" if found is None else found.value or ""
+        setting = self._settings.get(topic, {}).get(name)
+        return "" if setting is None else setting.value or ""
 
 
 def _of_source(

@@ -66,7 +66,7 @@ def verify_and_keep(
             report(result)
 
         try:
-            found = verify_copies(
+            verification = verify_copies(
                 clusters,
                 wanted,
                 against=against,
@@ -78,8 +78,8 @@ def verify_and_keep(
             )
         finally:
             kept.write()
-        kept.end(found)
-        return kept.with_earlier(found, chosen)
+        kept.end(verification)
+        return kept.with_earlier(verification, chosen)
 
 
 def kept_results(
@@ -97,13 +97,13 @@ def kept_results(
         summary = summary_in(known)
         if summary is None or summary.started_ms < since_ms:
             return []
-        found = [
+        verifieds = [
             one
             for topic, results in results_in(known).items()
             for one in results.values()
             if chosen(topic) and one.checked_ms >= summary.started_ms
         ]
-        return sorted(found, key=lambda one: one.place)
+        return sorted(verifieds, key=lambda one: one.place)
 
 
 def planned_repair(flow: FlowSettings | FlowClusters) -> list[RepairStep]:
@@ -150,8 +150,8 @@ class _Kept:
 
     def is_done(self, place: TopicPartition) -> bool:
         """Whether the verification that is resumed has compared the partition."""
-        found = self._results.get(place.topic, {}).get(place.partition)
-        return found is not None and self._is_earlier(found)
+        verified = self._results.get(place.topic, {}).get(place.partition)
+        return verified is not None and self._is_earlier(verified)
 
     def _is_earlier(self, result: PartitionVerified) -> bool:
         """Whether it is a result of the verification that is resumed, which need not be compared again."""

@@ -113,7 +113,7 @@ def verify_task(job: VerificationJob, task: VerificationTask) -> TaskResult:
             results[result.place] = result
 
     try:
-        found = verify_copies(
+        verification = verify_copies(
             job.flow,
             job.scope,
             against=job.against,
@@ -126,7 +126,7 @@ def verify_task(job: VerificationJob, task: VerificationTask) -> TaskResult:
         for part in task.parts:
             results.setdefault(part.place, part.failed(str(error)))
         return TaskResult(task.number, tuple(results.values()))
-    return TaskResult(task.number, tuple(results.values()), found.faults)
+    return TaskResult(task.number, tuple(results.values()), verification.faults)
 
 
 def _whole(stretches: Mapping[MapStretch, PartitionVerified | None]) -> PartitionVerified | None:
@@ -189,11 +189,11 @@ def _cut(copies: CopiesToShare, parts: Sequence[VerificationPart], slots: int) -
         return
     logs = _logs(copies)
     segments = copies.clusters.target.segment_log(names.segments_topic(copies.clusters.flow.name.source))
-    for place, found in segments.maps(frozenset(large)):
+    for place, segment_map in segments.maps(frozenset(large)):
         part = large.pop(place)
         log = logs.get(TopicPartition(part.copy, place.partition))
         pieces = min(part.bytes // wanted, _STRETCHES_PER_SLOT * slots)
-        yield from [part] if log is None else _pieces(part, found, log, pieces)
+        yield from [part] if log is None else _pieces(part, segment_map, log, pieces)
     yield from large.values()
 
 

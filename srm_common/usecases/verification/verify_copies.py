@@ -199,14 +199,14 @@ class _Verifying:
         for place, fault in (faults | more).items():
             self._without_log(copies, unseen.pop(places[place]), places[place], fault)
         segments = names.segments_topic(self._clusters.flow.name.source)
-        for upstream, found in self._clusters.target.segment_log(segments).maps(frozenset(places.values())):
+        for upstream, segment_map in self._clusters.target.segment_log(segments).maps(frozenset(places.values())):
             copy = unseen.pop(upstream, None)
             if copy is None:
                 continue
             log = LogRange(starts[copy], ends[copy])
             # -1: nothing since then.
             first = 0 if copy not in since else log.end if since[copy] < 0 else since[copy]
-            self._compare(link, copies[upstream.topic], upstream, copy, found, log, first)
+            self._compare(link, copies[upstream.topic], upstream, copy, segment_map, log, first)
         for upstream, copy in unseen.items():
             if self._stretches.get(upstream, WHOLE) != WHOLE:
                 continue

@@ -123,7 +123,7 @@ def loose_records(batch: SourceBatch) -> list[LooseRecord]:
     header = batch.header
     body = bytes(decompress(header.attributes & CODEC_MASK, batch.data[HEADER_SIZE:]))
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
-    found: list[LooseRecord] = []
+    records: list[LooseRecord] = []
     at = 0
     try:
         for _ in range(header.record_count):
@@ -135,13 +135,13 @@ def loose_records(batch: SourceBatch) -> list[LooseRecord]:
             if not at <= end <= len(body) or not 0 <= offset_delta <= header.last_offset_delta:
                 raise IndexError
             timestamp = signed64(header.base_timestamp + time_delta) if append_time is None else append_time
-            found.append(LooseRecord(header.base_offset + offset_delta, timestamp, attributes, body[at:end]))
+            records.append(LooseRecord(header.base_offset + offset_delta, timestamp, attributes, body[at:end]))
             at = end
         if at != len(body):
             raise IndexError
     except IndexError as error:
         raise CorruptBatch(f"batch at offset {header.base_offset} does not end with its last record") from error
-    return found
+    return records
 
 
 def pack(records: Sequence[LooseRecord], codec: int, level: int | None = None) -> Packed:

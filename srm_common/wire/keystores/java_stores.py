@@ -58,17 +58,17 @@ def read_java_store(data: bytes, password: str | None, key_password: str | None 
     if data.startswith(_JCEKS):
         raise ValueError("it is a JCEKS store; convert it with keytool -importkeystore -deststoretype PKCS12")
     try:
-        found = pkcs12.load_pkcs12(data, password.encode() if password else None)
+        certificates = pkcs12.load_pkcs12(data, password.encode() if password else None)
     except ValueError:
         raise ValueError("it is not a JKS or PKCS12 store, or its password is wrong") from None
-    others = [one.certificate for one in found.additional_certs]
-    if found.key is None:
-        own = [found.cert.certificate] if found.cert is not None else []
+    others = [one.certificate for one in certificates.additional_certs]
+    if certificates.key is None:
+        own = [certificates.cert.certificate] if certificates.cert is not None else []
         return JavaStoreTexts(_pem([*own, *others]))
-    key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
-    if found.cert is None:
+    key = certificates.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    if certificates.cert is None:
         raise ValueError("its key has no certificate")
-    return JavaStoreTexts(_pem(others), _pem(_chain(found.cert.certificate, others)), key)
+    return JavaStoreTexts(_pem(others), _pem(_chain(certificates.cert.certificate, others)), key)
 
 
 def with_password(key: str, password: str | None, new: str) -> str:

@@ -56,7 +56,7 @@ def decode(body: memoryview) -> FetchAnswer:
     throttle_time_ms, error_code, _session = _HEAD.unpack_from(body, 0)
     at = _HEAD.size
     topics, at = read_uvarint(body, at)
-    found: list[FetchedPartition] = []
+    fetched_partitions: list[FetchedPartition] = []
     for _ in range(topics - 1):
         size, at = read_uvarint(body, at)
         topic = bytes(body[at : at + size - 1]).decode()
@@ -75,11 +75,11 @@ def decode(body: memoryview) -> FetchAnswer:
             length = max(size - 1, 0)
             records = body[at : at + length]
             diverging, at = _diverging(body, at + length)
-            found.append(
+            fetched_partitions.append(
                 FetchedPartition(topic, index, code, high, stable, start, aborted, records, replica, diverging)
             )
         at = skip_tags(body, at)
-    return FetchAnswer(throttle_time_ms, error_code, found)
+    return FetchAnswer(throttle_time_ms, error_code, fetched_partitions)
 
 
 def _diverging(body: memoryview, at: int) -> tuple[tuple[int, int] | None, int]:

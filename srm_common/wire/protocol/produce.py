@@ -108,7 +108,7 @@ class ProduceAnswer(NamedTuple):
 def decode(body: Buffer) -> ProduceAnswer:
     """An answer of version 9 to 12 without its response header (Kafka's ``ProduceResponse.json``)."""
     topics, at = read_uvarint(body, 0)
-    found: list[StoredPartition] = []
+    stored_partitions: list[StoredPartition] = []
     unpack, size = _STORED.unpack_from, _STORED.size
     for _ in range(topics - 1):
         topic, at = read_compact_string(body, at)
@@ -116,7 +116,7 @@ def decode(body: Buffer) -> ProduceAnswer:
         for _ in range(partitions - 1):
             index, code, base_offset, _append_time, _start, rest = unpack(body, at)
             if rest == _NOTHING_ELSE:
-                found.append(_tuple(StoredPartition, (topic or "", index, code, base_offset, None)))
+                stored_partitions.append(_tuple(StoredPartition, (topic or "", index, code, base_offset, None)))
                 at += size
                 continue
             at += _ANSWERED.size
@@ -126,9 +126,9 @@ def decode(body: Buffer) -> ProduceAnswer:
                 at = skip_tags(body, at)
             message, at = read_compact_string(body, at)
             at = skip_tags(body, at)
-            found.append(StoredPartition(topic or "", index, code, base_offset, message))
+            stored_partitions.append(StoredPartition(topic or "", index, code, base_offset, message))
         at = skip_tags(body, at)
-    return _tuple(ProduceAnswer, (int.from_bytes(body[at : at + 4], "big"), found))
+    return _tuple(ProduceAnswer, (int.from_bytes(body[at : at + 4], "big"), stored_partitions))
 
 
 @lru_cache(4096)

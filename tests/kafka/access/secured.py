@@ -113,5 +113,5 @@ def shut_out(kafka: LocalKafka, user: str, mechanism: str) -> None:
 
 
 def _users(kafka: LocalKafka) -> set[str]:
-    found: Any = kafka.admin().describe_user_scram_credentials()
-    return set(found.result(60))
+    credentials: Any = kafka.admin().describe_user_scram_credentials()
+    return set(credentials.result(60))

@@ -73,9 +73,9 @@ class Sides:
         )
 
     def bindings(self, kafka: LocalKafka) -> frozenset[AclBinding]:
-        found = AclAdmin(ClusterSettings.plaintext(kafka.name, kafka.internal_servers)).topic_bindings()
-        assert found is not None
-        return found
+        bindings = AclAdmin(ClusterSettings.plaintext(kafka.name, kafka.internal_servers)).topic_bindings()
+        assert bindings is not None
+        return bindings
 
     def of_readers(self, *about: str) -> set[AclBinding]:
         """What the target says of other principals than the replicator about topics that begin with these."""
@@ -220,8 +220,8 @@ def test_missing_rights_for_groups_and_offset_syncs_are_named_and_checkpoints_go
     )
     grant(sides.target, allowed)
     eventually(lambda: sync_checkpoints(flow).faults == (), 300, "the right is not seen")
-    found, _ = GroupReader(ClusterSettings.plaintext("b", sides.target.internal_servers)).offsets([name])
-    assert [at.offset for at in found[0].offsets.values()] == [4]
+    offsets, _ = GroupReader(ClusterSettings.plaintext("b", sides.target.internal_servers)).offsets([name])
+    assert [at.offset for at in offsets[0].offsets.values()] == [4]
     revoke(sides.target, allowed)
 
 

@@ -92,24 +92,24 @@ def days_left(end_ms: int | None) -> float:
 def test_the_first_end_is_the_brokers_or_ours_or_the_authoritys(certified: Certified) -> None:
     """Of 40 days for the authority, 20 for the broker; ours ends before or after."""
     ours = certified.authority.vouch_for("copier", ends=30 * DAY, file="later")
-    found = certificate_end(certified.cluster(ours))
-    assert found is not None
-    assert found.complete
-    assert found.holder == f"the certificate of broker {certified.kafka.bootstrap_servers} (CN=127.0.0.1)"
-    assert 19.9 < days_left(found.ends_ms) < 20
+    end = certificate_end(certified.cluster(ours))
+    assert end is not None
+    assert end.complete
+    assert end.holder == f"the certificate of broker {certified.kafka.bootstrap_servers} (CN=127.0.0.1)"
+    assert 19.9 < days_left(end.ends_ms) < 20
     ours = certified.authority.vouch_for("copier", ends=10 * DAY, file="sooner")
-    found = certificate_end(certified.cluster(ours))
-    assert found is not None
-    assert found.holder == "the client certificate (CN=copier) for the brokers"
-    assert 9.9 < days_left(found.ends_ms) < 10
+    end = certificate_end(certified.cluster(ours))
+    assert end is not None
+    assert end.holder == "the client certificate (CN=copier) for the brokers"
+    assert 9.9 < days_left(end.ends_ms) < 10
 
 
 def test_a_cluster_without_tls_has_none_and_one_that_is_away_is_not_known(
     certified: Certified, source_kafka: LocalKafka
 ) -> None:
-    found = certificate_end(ClusterSettings.plaintext("b", source_kafka.bootstrap_servers))
-    assert found is not None
-    assert (found.cluster, found.ends_ms) == ("b", None)
+    end = certificate_end(ClusterSettings.plaintext("b", source_kafka.bootstrap_servers))
+    assert end is not None
+    assert (end.cluster, end.ends_ms) == ("b", None)
     assert certificate_end(certified.cluster(certified.first, servers="127.0.0.1:1")) is None
 
 
@@ -156,9 +156,9 @@ def test_a_certificate_that_only_openssl_reads_stops_no_report(
     certified.show(certified.authority.vouch_for("127.0.0.1", file="odd", printable=True))
     try:
         with caplog.at_level(logging.WARNING):
-            found = certificate_end(cluster)
-        assert found is not None
-        assert (found.holder, found.complete) == ("the client certificate (CN=copier) for the brokers", False)
+            end = certificate_end(cluster)
+        assert end is not None
+        assert (end.holder, end.complete) == ("the client certificate (CN=copier) for the brokers", False)
         server = certified.kafka.bootstrap_servers
         assert f"certificates of broker {server} of cluster 'a' cannot be read: " in caplog.text
     finally:
@@ -175,6 +175,6 @@ def test_a_certificate_that_has_ended_says_so_until_it_is_renewed(certified: Cer
         assert certificate_end(cluster) is None
     finally:
         certified.show(certified.authority.vouch_for("127.0.0.1", ends=5 * DAY, file="broker-renewed"))
-    found = certificate_end(cluster)
-    assert found is not None
-    assert 4.9 < days_left(found.ends_ms) < 5
+    end = certificate_end(cluster)
+    assert end is not None
+    assert 4.9 < days_left(end.ends_ms) < 5

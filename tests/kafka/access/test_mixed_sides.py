@@ -125,6 +125,6 @@ def test_a_run_with_another_kind_of_security_on_each_side(
     assert _LOGIN not in repr(flow)
     # Whatever they come in, certificates are found: of the broker, or our own.
     for cluster in (flow.source, flow.target):
-        found = certificate_end(cluster)
-        assert found is not None
-        assert found.ends_ms is not None
+        end = certificate_end(cluster)
+        assert end is not None
+        assert end.ends_ms is not None

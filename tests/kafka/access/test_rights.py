@@ -73,8 +73,8 @@ class Service:
 
     def known(self) -> set[str]:
         """Addresses of services on the flow's target."""
-        found, _ = read_services(self._flow.target, timeout_seconds=60)
-        return {one.url for one in found}
+        advertisements, _ = read_services(self._flow.target, timeout_seconds=60)
+        return {one.url for one in advertisements}
 
 
 @pytest.fixture(scope="module")
@@ -274,12 +274,12 @@ def _one_fewer(
     for words in commands:
         code, printed = flow.command(*words.split())
         assert "Traceback" not in printed
-        found = _sentences(lacking, printed)
+        sentences = _sentences(lacking, printed)
         if code:
             # 2: the configuration names a dead letter topic that does not exist.
             assert code in ((2,) if _is_no_topic(row) else (1, 3)), printed
-            assert found, printed
-        said += found
+            assert sentences, printed
+        said += sentences
         if said:
             break
         if lacking.operation is AclOperation.ALTER:

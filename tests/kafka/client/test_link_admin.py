@@ -170,11 +170,11 @@ def test_topics_are_changed(broker: LocalKafka, cluster: ClusterSettings, name: 
     assert not admin.await_leaders({name: 4}, seconds=60)
     deadline = time.monotonic() + 60
     while not (
-        (found := admin.topic_settings([name])[name])["retention.ms"].value == "77777"
-        and found["cleanup.policy"].value == "delete"
+        (topic_settings := admin.topic_settings([name])[name])["retention.ms"].value == "77777"
+        and topic_settings["cleanup.policy"].value == "delete"
     ):
         # The controller has taken it; a broker may not know yet.
-        assert time.monotonic() < deadline, found
+        assert time.monotonic() < deadline, topic_settings
         time.sleep(0.1)
     wrong = AlterConfigs("a", name, (SettingChange("retention.ms", "77777", "never", ""),), "")
     (refused,) = admin.alter_configs([wrong])

@@ -81,9 +81,9 @@ def member(kafka: LocalKafka, group: str, topic: str, partitions: int, protocol:
 
 
 def on_target(flow: FlowSettings, group: str) -> dict[int, tuple[int, str]]:
-    found, faults = GroupReader(flow.target).offsets([group])
+    offsets, faults = GroupReader(flow.target).offsets([group])
     assert not faults
-    return {partition: (at.offset, at.metadata) for (_, partition), at in found[0].offsets.items()}
+    return {partition: (at.offset, at.metadata) for (_, partition), at in offsets[0].offsets.items()}
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])

@@ -93,5 +93,5 @@ def test_records_that_come_after_a_run_are_told_everywhere(
 def _answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
     capsys.readouterr()
     assert run([*arguments, "-o", "json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    loads: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return loads

@@ -49,9 +49,9 @@ def test_a_chunk_of_hundreds_of_thousands_of_runs_is_committed(
 
         link.run(work)
     assert [one.committed for one in states] == [3 * RUNS] * 4
-    found = engine.segments(name)
-    assert sorted(found) == partitions
-    for (segment,) in found.values():
+    segments = engine.segments(name)
+    assert sorted(segments) == partitions
+    for (segment,) in segments.values():
         assert (segment.upstream_end, segment.downstream_end) == (3 * RUNS, 2 * RUNS)
         assert len(segment.runs) > 50_000
     assert {place: end for place, end in engine.committed().items() if place[0] == name} == {

@@ -54,14 +54,14 @@ def test_many_groups_on_few_requests(
         commit(source_kafka, group, TopicPartition(name, 0, number, metadata=f"n{number}"))
     with GroupWatch(flow.source) as watch:
         for _ in range(2):
-            found, faults = watch.committed(lambda group: group.startswith(name))
+            offsets, faults = watch.committed(lambda group: group.startswith(name))
             assert not faults
-            assert [one.group for one in found] == groups
-            assert [one.offsets[Place(name, 0)].offset for one in found] == list(range(60))
-            assert found[7].offsets[Place(name, 0)].metadata == "n7"
+            assert [one.group for one in offsets] == groups
+            assert [one.offsets[Place(name, 0)].offset for one in offsets] == list(range(60))
+            assert offsets[7].offsets[Place(name, 0)].metadata == "n7"
         commit(source_kafka, groups[3], TopicPartition(name, 0, 99))
-        found, _ = watch.committed(lambda group: group == groups[3])
-        assert [one.offsets[Place(name, 0)].offset for one in found] == [99]
+        offsets, _ = watch.committed(lambda group: group == groups[3])
+        assert [one.offsets[Place(name, 0)].offset for one in offsets] == [99]
 
 
 def test_a_long_run_writes_checkpoints_of_what_it_copies(

@@ -33,9 +33,9 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
 def syncs(flow: FlowSettings) -> list[tuple[int, int]]:
     cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
     with StateReader(cluster) as reader:
-        found = [decode_offset_sync(r.key, r.value) for r in reader.read(names.offset_syncs_topic(flow))]
+        offset_syncs = [decode_offset_sync(r.key, r.value) for r in reader.read(names.offset_syncs_topic(flow))]
     # On the source all flows to one target share the topic.
-    return [(sync.upstream, sync.downstream) for sync in found if (sync.topic,) == flow.topics]
+    return [(sync.upstream, sync.downstream) for sync in offset_syncs if (sync.topic,) == flow.topics]
 
 
 def visible(kafka: LocalKafka, flow: FlowSettings, topic: str) -> dict[int, bytes | None]:

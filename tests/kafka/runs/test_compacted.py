@@ -89,13 +89,13 @@ def test_markers_tell_what_was_aborted_where_a_broker_lists_nothing(
 
     monkeypatch.setattr(fetch, "decode", listing_nothing)
     for starts in ({}, {0: 2, 2: 5}, dict(ends)):
-        found: list[LogRecord] = []
-        reader.read_by_markers(topic, starts, ends, found.append)
+        records: list[LogRecord] = []
+        reader.read_by_markers(topic, starts, ends, records.append)
         rest = [one for one in expected if one[1] >= starts.get(one[0], 0)]
-        assert sorted((one.partition, one.offset, one.key, one.value) for one in found) == sorted(rest)
+        assert sorted((one.partition, one.offset, one.key, one.value) for one in records) == sorted(rest)
     newest = reader.newest(topic, {2: ends[2]})
     assert {key: (one.partition, one.value) for key, one in newest.items()} == {b"a": (2, None), b"b": (2, None)}
-    reader.read_by_markers(topic, {}, {}, found.append)
+    reader.read_by_markers(topic, {}, {}, records.append)
 
 
 def test_an_open_transaction_is_waited_for_and_then_named(

@@ -77,8 +77,8 @@ class Interrupted:
 
 def ends(kafka: LocalKafka, topic: str, isolation: IsolationLevel) -> list[int]:
     places = {TopicPartition(topic, number): OffsetSpec.latest() for number in (0, 1)}  # type: ignore[no-untyped-call]
-    found = kafka.admin().list_offsets(places, isolation_level=isolation)
-    return [found[place].result(60).offset for place in places]
+    futures = kafka.admin().list_offsets(places, isolation_level=isolation)
+    return [futures[place].result(60).offset for place in places]
 
 
 def test_a_run_that_is_told_to_end_in_its_midst_leaves_nothing_open(

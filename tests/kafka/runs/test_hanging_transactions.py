@@ -112,23 +112,23 @@ class Scene:
 
     def held(self) -> set[TopicPartition]:
         """Copies that readers wait in."""
-        found: set[TopicPartition] = set()
+        partitions: set[TopicPartition] = set()
 
         async def work() -> None:
-            found.update(
+            partitions.update(
                 await hanging_transactions.blocked_partitions(
                     self.link, {TopicPartition(self.place[0], number) for number in range(2)}
                 )
             )
 
         self.run(work)
-        return found
+        return partitions
 
     def wait_held(self, expected: set[TopicPartition]) -> None:
         """Until just these hold back readers: markers are written some time after a commit is answered."""
         deadline = time.monotonic() + 180
-        while (found := self.held()) != expected:
-            assert time.monotonic() < deadline, f"{found} hold back readers, not {expected}"
+        while (partitions := self.held()) != expected:
+            assert time.monotonic() < deadline, f"{partitions} hold back readers, not {expected}"
             time.sleep(0.05)
 
     def copy(self, start: int) -> tuple[str | None, str | None]:

@@ -213,9 +213,9 @@ def of_avro(schema: Mapping[str, Any], data: bytes) -> Any:
 
 
 def of_json(schema: Mapping[str, Any], data: bytes) -> Any:
-    found = json.loads(data)
-    assert set(schema["properties"]) == set(found)
-    return found
+    loads = json.loads(data)
+    assert set(schema["properties"]) == set(loads)
+    return loads
 
 
 @pytest.mark.parametrize("ids", ["keep", "map"])

@@ -68,8 +68,8 @@ def alter(kafka: LocalKafka, topic: str, changes: Mapping[str, str | None]) -> N
     kafka.admin().incremental_alter_configs([resource])[resource].result(60)
 
     def shown() -> bool:
-        found = settings_of(kafka, topic)
-        own = {key: value if source is Source.TOPIC else None for key, (value, source) in found.items()}
+        settings = settings_of(kafka, topic)
+        own = {key: value if source is Source.TOPIC else None for key, (value, source) in settings.items()}
         return all(own.get(key) == value for key, value in changes.items())
 
     eventually(shown, 300, f"{topic} does not show {changes}")

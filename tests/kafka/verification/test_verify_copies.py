@@ -59,10 +59,10 @@ class Copied:
 
     def kinds(self) -> set[DifferenceKind]:
         """What a verification finds."""
-        found = verify_copies(self.flow)
-        (one,) = found.partitions
+        verification = verify_copies(self.flow)
+        (one,) = verification.partitions
         assert one.fault is None
-        assert (one.verdict is Verdict.DIFFERENT) == bool(one.findings.counts) == (not found.clean)
+        assert (one.verdict is Verdict.DIFFERENT) == bool(one.findings.counts) == (not verification.clean)
         return set(one.findings.counts)
 
 
@@ -117,19 +117,19 @@ class Edited:
 def edited(source_kafka: LocalKafka, target: LocalKafka) -> Edited:
     """The broker is down once for all of them."""
     letters = map(chr, range(ord("a"), ord("z") + 1))
-    found, mended = (
+    copieds, mended = (
         {fault: copied_flow(source_kafka, target, f"planted-{next(letters)}") for fault in faults}
         for faults in (PLANTED, MENDED)
     )
     target.stop()
-    for copies in (found, mended):
+    for copies in (copieds, mended):
         for fault in copies.keys() & FAULTS:
             copies[fault].edit(fault)
     target.start()
-    flip_bit(target, found["flipped bit"].copy)
-    with clusters_of(found["nothing"].flow) as clusters:
+    flip_bit(target, copieds["flipped bit"].copy)
+    with clusters_of(copieds["nothing"].flow) as clusters:
         eventually(lambda: _is_up(clusters), 60, "its coordinators are not there")
-    return Edited(found, mended)
+    return Edited(copieds, mended)
 
 
 @pytest.mark.parametrize("fault", PLANTED)
@@ -248,8 +248,8 @@ def test_a_lost_record_of_the_map_is_told(copied: Copied) -> None:
         home, key = segment_partition(name, 0, partitions), segment_key(name, 0, 20)
         clusters.target.writer().write("drop a segment", [NewRecord(topic, home, key, None)])
     (one,) = verify_copies(copied.flow).partitions
-    (found,) = one.findings.differences
-    assert (found.kind, found.upstream_first, found.upstream_last) == (DifferenceKind.UNMAPPED, 20, 39)
+    (difference,) = one.findings.differences
+    assert (difference.kind, difference.upstream_first, difference.upstream_last) == (DifferenceKind.UNMAPPED, 20, 39)
 
 
 def test_a_copy_that_was_created_again_or_deleted_is_found(copied: Copied) -> None:
@@ -269,12 +269,12 @@ def test_batches_that_the_brokers_compress_again_raise_no_alarm(
     copied.target.admin().incremental_alter_configs([resource])[resource].result(60)
 
     def compressed() -> bool:
-        (found,) = copied.target.admin().describe_configs([resource]).values()
-        return bool(found.result(60)["compression.type"].value == "zstd")
+        (future,) = copied.target.admin().describe_configs([resource]).values()
+        return bool(future.result(60)["compression.type"].value == "zstd")
 
     eventually(compressed, 60, "the topic is not compressed")
     write(source_kafka, name, [b"later %d " % n * 100 for n in range(20)])
     replicate(copied.flow, RunOptions("later"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
-    found = verify_copies(copied.flow).partitions[0]
-    assert (found.findings.counts, found.findings.proved) == ({}, 60)
-    assert found.findings.not_proved == {"recompressed": 20}
+    verified = verify_copies(copied.flow).partitions[0]
+    assert (verified.findings.counts, verified.findings.proved) == ({}, 60)
+    assert verified.findings.not_proved == {"recompressed": 20}

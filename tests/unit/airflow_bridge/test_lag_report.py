@@ -68,9 +68,9 @@ def test_a_failed_run_says_why() -> None:
 
 
 def test_a_run_without_a_record_of_its_own_failed() -> None:
-    found = report(LEFT_NO_RECORD, fault="cluster 'a' did not respond")
-    assert found.health.state is HealthState.FAILING
-    assert found.reason == "the last run failed: cluster 'a' did not respond"
+    lag_report = report(LEFT_NO_RECORD, fault="cluster 'a' did not respond")
+    assert lag_report.health.state is HealthState.FAILING
+    assert lag_report.reason == "the last run failed: cluster 'a' did not respond"
 
 
 def test_heartbeats_are_told_and_missed() -> None:
@@ -110,16 +110,16 @@ def test_flows_and_topics_have_metrics_of_their_own() -> None:
 
 
 def test_latencies_are_sent_only_where_something_was_copied() -> None:
-    (found,) = by_name(report(DONE), "srm.latency_ms_avg")
-    assert (found.value, found.tags) == (12.5, {"flow": "a/b", "topic": "orders", "partition": "0"})
+    (metric,) = by_name(report(DONE), "srm.latency_ms_avg")
+    assert (metric.value, metric.tags) == (12.5, {"flow": "a/b", "topic": "orders", "partition": "0"})
 
 
 def test_percentiles_are_sent_of_the_flow_where_they_are_known() -> None:
     spread = LatencyHistogram(((22, 98), (40, 2)))
     copied = replace(COPIED, latencies=spread, latency_ms_min=99.0, latency_ms_max=2_100.0)
     told = replace(DONE, partitions=(copied, IDLE))
-    (found,) = by_name(report(told), "srm.latency_ms_p99")
-    assert (found.kind, found.value, found.tags) == (MetricKind.GAUGE, 2_100.0, {"flow": "a/b"})
+    (metric,) = by_name(report(told), "srm.latency_ms_p99")
+    assert (metric.kind, metric.value, metric.tags) == (MetricKind.GAUGE, 2_100.0, {"flow": "a/b"})
     assert [one.value for one in by_name(report(told), "srm.latency_ms_p50")] == [104.0]
     assert by_name(report(DONE), "srm.latency_ms_p50") == []
 
@@ -151,14 +151,14 @@ def test_a_stalled_run_counts_nothing_again_but_still_shows_the_lag() -> None:
 
 
 def test_an_unreachable_target_keeps_the_last_known_figures() -> None:
-    found = LagReport.of(RunReport("a->b", "run-3", 5, None, "no broker of 'b' answered"))
-    state = found.asset_state(None, now_ms=5)
+    lag_report = LagReport.of(RunReport("a->b", "run-3", 5, None, "no broker of 'b' answered"))
+    state = lag_report.asset_state(None, now_ms=5)
     assert list(state) == ["status"]
     assert (state["status"]["state"], state["status"]["reason"]) == (
         "failing",
         "the last run failed: no broker of 'b' answered",
     )
-    assert [metric.name for metric in found.metrics()] == ["srm.flow_ok"]
+    assert [metric.name for metric in lag_report.metrics()] == ["srm.flow_ok"]
 
 
 def test_since_when_moves_only_with_the_state() -> None:
@@ -203,8 +203,8 @@ def test_the_text_names_topics_and_errors() -> None:
 
 
 def test_a_warning_does_not_make_a_flow_unwell() -> None:
-    found = report(DONE, warnings=("Airflow variable srm_filters__a__b cannot be used",))
-    status = found.asset_state(None, 1)["status"]
+    lag_report = report(DONE, warnings=("Airflow variable srm_filters__a__b cannot be used",))
+    status = lag_report.asset_state(None, 1)["status"]
     assert (status["state"], status["warning"]) == (
         "running",
         "Airflow variable srm_filters__a__b cannot be used",

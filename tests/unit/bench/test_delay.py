@@ -12,10 +12,10 @@ from bench.table import delay_table
 
 
 def test_figures_are_of_all_records_and_a_minute() -> None:
-    found = figures([float(number) for number in range(1, 1001)], 30.0, 2.0, 5.0)
-    assert (found.records, found.p50_ms, found.max_ms) == (1000, 500.5, 1000.0)
-    assert found.p99_ms == pytest.approx(990, abs=1)
-    assert (found.cpu_seconds_per_minute, found.broker_cpu_seconds_per_minute) == (4.0, 10.0)
+    delay_figures = figures([float(number) for number in range(1, 1001)], 30.0, 2.0, 5.0)
+    assert (delay_figures.records, delay_figures.p50_ms, delay_figures.max_ms) == (1000, 500.5, 1000.0)
+    assert delay_figures.p99_ms == pytest.approx(990, abs=1)
+    assert (delay_figures.cpu_seconds_per_minute, delay_figures.broker_cpu_seconds_per_minute) == (4.0, 10.0)
     with pytest.raises(BenchError, match="only 3 records"):
         figures([1.0, 2.0, 3.0], 1.0, 0.0, 0.0)
 

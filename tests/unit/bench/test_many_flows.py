@@ -47,8 +47,8 @@ def test_a_process_that_has_ended_meanwhile_counts_nothing() -> None:
 
 @given(st.integers(1, 60))
 def test_a_mesh_of_as_few_clusters_as_possible_has_so_many_flows(count: int) -> None:
-    found = many_flows.pairs(count)
-    assert len(set(found)) == count
-    assert all(source != target for source, target in found)
-    clusters = len({alias for pair in found for alias in pair})
+    pairs = many_flows.pairs(count)
+    assert len(set(pairs)) == count
+    assert all(source != target for source, target in pairs)
+    clusters = len({alias for pair in pairs for alias in pair})
     assert clusters <= 2 or (clusters - 1) * (clusters - 2) < count

@@ -28,9 +28,9 @@ def test_the_launcher_accounts_for_daemons_that_left_their_parent(tmp_path: Path
     daemon = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {BURN!r}], start_new_session=True)"
     done = subprocess.run([sys.executable, "-I", launch.__file__, str(report), sys.executable, "-c", daemon])
     assert done.returncode == 0
-    found = json.loads(report.read_text())
-    assert found["exit_code"] == 0
-    assert found["cpu_seconds"] >= 0.4
+    loads = json.loads(report.read_text())
+    assert loads["exit_code"] == 0
+    assert loads["cpu_seconds"] >= 0.4
 
 
 def test_the_launcher_passes_the_exit_code_on(tmp_path: Path) -> None:

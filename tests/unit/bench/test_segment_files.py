@@ -39,13 +39,13 @@ def partition(folder: Path, *segments: bytes) -> Path:
 
 
 def test_plain_batches_are_counted_with_their_size_and_codec(tmp_path: Path) -> None:
-    found = read_partition(partition(tmp_path / "t-0", batch(0, 5, attributes=3), batch(5, 7, attributes=3)))
-    assert found == LogContent(12, 0, 0, 2, 0, 2 * 61 + 120, 0, ("lz4",), 12)
-    assert found.records_per_batch == 6
+    content = read_partition(partition(tmp_path / "t-0", batch(0, 5, attributes=3), batch(5, 7, attributes=3)))
+    assert content == LogContent(12, 0, 0, 2, 0, 2 * 61 + 120, 0, ("lz4",), 12)
+    assert content.records_per_batch == 6
 
 
 def test_aborted_and_open_transactions_are_left_out(tmp_path: Path) -> None:
-    found = read_partition(
+    content = read_partition(
         partition(
             tmp_path / "t-0",
             batch(0, 5, attributes=_TRANSACTIONAL, producer=1)
@@ -55,25 +55,25 @@ def test_aborted_and_open_transactions_are_left_out(tmp_path: Path) -> None:
             batch(10, 2, attributes=_TRANSACTIONAL, producer=1),
         )
     )
-    assert (found.records, found.aborted_records, found.open_records) == (5, 3, 2)
-    assert (found.batches, found.control_batches, found.end_offset) == (3, 2, 12)
+    assert (content.records, content.aborted_records, content.open_records) == (5, 3, 2)
+    assert (content.batches, content.control_batches, content.end_offset) == (3, 2, 12)
 
 
 def test_a_batch_with_fewer_records_than_offsets_has_holes(tmp_path: Path) -> None:
-    found = read_partition(partition(tmp_path / "t-0", batch(0, 3, delta=9) + batch(10, 4)))
-    assert (found.records, found.batches_with_holes, found.end_offset) == (7, 1, 14)
+    content = read_partition(partition(tmp_path / "t-0", batch(0, 3, delta=9) + batch(10, 4)))
+    assert (content.records, content.batches_with_holes, content.end_offset) == (7, 1, 14)
 
 
 def test_a_preallocated_end_and_an_empty_segment_are_no_batches(tmp_path: Path) -> None:
-    found = read_partition(partition(tmp_path / "t-0", batch(0, 3) + bytes(500), b""))
-    assert (found.records, found.batches) == (3, 1)
+    content = read_partition(partition(tmp_path / "t-0", batch(0, 3) + bytes(500), b""))
+    assert (content.records, content.batches) == (3, 1)
 
 
 def test_topics_add_up_over_their_partitions(tmp_path: Path) -> None:
     for place, count in (("a-0", 1), ("a-1", 2), ("b-0", 3), ("b-1", 4)):
         partition(tmp_path / place, batch(0, count, attributes=4 if place.startswith("a") else 0))
-    found = read_topics(tmp_path, ["a", "b"], 2)
-    assert (found.records, found.codecs, found.end_offset) == (10, ("none", "zstd"), 10)
+    content = read_topics(tmp_path, ["a", "b"], 2)
+    assert (content.records, content.codecs, content.end_offset) == (10, ("none", "zstd"), 10)
 
 
 def test_a_missing_partition_is_an_error(tmp_path: Path) -> None:

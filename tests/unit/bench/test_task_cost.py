@@ -26,8 +26,8 @@ def test_the_parts_of_a_task_are_the_whole(cpu: list[float], imports: list[float
         name: {"cpu": spent[number] + imported[number], "wall": float(number), "imports": imported[number]}
         for number, name in enumerate(MARKS)
     }
-    found = _figures({"marks": marks, "peak_bytes": 1, "clients": {}, "packages": {}})
-    assert sum(found[part] for part in ("start", "imports", "dag", "work")) == pytest.approx(found["cpu"])
+    figures = _figures({"marks": marks, "peak_bytes": 1, "clients": {}, "packages": {}})
+    assert sum(figures[part] for part in ("start", "imports", "dag", "work")) == pytest.approx(figures["cpu"])
 
 
 _TASK = """

@@ -17,11 +17,11 @@ FILE = ClusterSettings(
 
 
 def test_another_address_keeps_the_files_security() -> None:
-    found = ClientOverrides("x:1, y:2").read_from(FILE)
-    assert found.bootstrap_servers == "x:1,y:2"
-    assert found.confluent == {**FILE.confluent, "bootstrap.servers": "x:1,y:2"}
-    assert found.kafka_python["bootstrap_servers"] == ["x:1", "y:2"]
-    assert found.kafka_python["ssl_cafile"] == "/ca.pem"
+    settings = ClientOverrides("x:1, y:2").read_from(FILE)
+    assert settings.bootstrap_servers == "x:1,y:2"
+    assert settings.confluent == {**FILE.confluent, "bootstrap.servers": "x:1,y:2"}
+    assert settings.kafka_python["bootstrap_servers"] == ["x:1", "y:2"]
+    assert settings.kafka_python["ssl_cafile"] == "/ca.pem"
     assert not ClientOverrides()
     assert ClientOverrides("x:1")
 

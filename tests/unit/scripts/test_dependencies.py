@@ -30,9 +30,9 @@ def test_versions_that_are_known_to_be_bad() -> None:
 
 
 def test_the_list_of_bad_versions_can_be_read() -> None:
-    found = dependencies.known_bad((dependencies.ROOT / "scripts/known-bad.txt").read_text())
-    assert found
-    assert all(len(one.versions) and one.reason for one in found)
+    versions = dependencies.known_bad((dependencies.ROOT / "scripts/known-bad.txt").read_text())
+    assert versions
+    assert all(len(one.versions) and one.reason for one in versions)
 
 
 class _Told:

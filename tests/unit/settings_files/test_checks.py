@@ -71,17 +71,17 @@ def test_what_nobody_uses(check: Check) -> None:
 
 
 def test_offset_syncs_that_are_switched_off(check: Check) -> None:
-    (found,) = check(BASE.replace(", C", "").replace("C.", "#C.") + "A->B.enabled = true\nA->B.offset.lag.max = 5\n"
+    (finding,) = check(BASE.replace(", C", "").replace("C.", "#C.") + "A->B.enabled = true\nA->B.offset.lag.max = 5\n"
                      "emit.offset-syncs.enabled = false\n")  # fmt: skip
-    assert found.key == "A->B.offset.lag.max"
-    assert found.text.startswith("has no effect for A->B, as ")
+    assert finding.key == "A->B.offset.lag.max"
+    assert finding.text.startswith("has no effect for A->B, as ")
 
 
 def test_group_sync_without_checkpoints(check: Check) -> None:
     lines = "A->B.enabled = true\nA->B.sync.group.offsets.enabled = true\nemit.checkpoints.enabled = false\n"
-    (found,) = check(BASE.replace(", C", "").replace("C.", "#C.") + lines)
-    assert found.key == "A->B.sync.group.offsets.enabled"
-    assert found.text.startswith("has no effect for A->B, as offsets are committed by checkpoints, and ")
+    (finding,) = check(BASE.replace(", C", "").replace("C.", "#C.") + lines)
+    assert finding.key == "A->B.sync.group.offsets.enabled"
+    assert finding.text.startswith("has no effect for A->B, as offsets are committed by checkpoints, and ")
 
 
 def test_error_handling_has_an_effect_where_schema_ids_are_mapped(check: Check) -> None:

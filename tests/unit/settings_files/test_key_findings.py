@@ -67,11 +67,11 @@ def test_nothing_to_say_about_a_right_file(check: Check) -> None:
     ],
 )  # fmt: skip
 def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, line: str, text: str) -> None:
-    (found,) = check(BASE + line + "\n")
-    assert found.severity is Severity.WARNING
-    assert found.place.endswith(f"srm.properties:{LINE}")
-    assert found.key == line.partition(" ")[0]
-    assert found.text.startswith(text)
+    (finding,) = check(BASE + line + "\n")
+    assert finding.severity is Severity.WARNING
+    assert finding.place.endswith(f"srm.properties:{LINE}")
+    assert finding.key == line.partition(" ")[0]
+    assert finding.text.startswith(text)
 
 
 @pytest.mark.parametrize(
@@ -95,15 +95,15 @@ def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, li
     ],
 )
 def test_a_key_without_effect_here_says_why(check: Check, line: str, text: str) -> None:
-    (found,) = check(BASE + line + "\n")
-    assert found.severity is Severity.NOTE
-    assert found.text.startswith(text)
+    (finding,) = check(BASE + line + "\n")
+    assert finding.severity is Severity.NOTE
+    assert finding.text.startswith(text)
 
 
 def test_the_converter_of_headers_has_an_effect_where_a_transform_makes_headers(check: Check) -> None:
     line = "header.converter = org.apache.kafka.connect.storage.StringConverter\n"
-    (found,) = check(BASE + line)
-    assert found.text.startswith("has no effect here: Headers are copied as they are.")
+    (finding,) = check(BASE + line)
+    assert finding.text.startswith("has no effect here: Headers are copied as they are.")
     inserted = (
         "A->B.transforms.h.type = InsertHeader\nA->B.transforms.h.header = h\nA->B.transforms.h.value.literal = 7\n"
     )

@@ -214,8 +214,8 @@ def test_a_key_that_does_nothing_beside_others_is_told(tmp_path: Path, lines: st
     ],
 )
 def test_each_is_explained(tmp_path: Path, name: str, first: str) -> None:
-    found = Explainer(loaded(tmp_path / "srm.properties", ""), FLOW).explain(name)
-    assert found[0].name == first
+    explanations = Explainer(loaded(tmp_path / "srm.properties", ""), FLOW).explain(name)
+    assert explanations[0].name == first
 
 
 def test_the_spellings_of_kip_382_act(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ TRANSFORMS = "transforms = all\ntransforms.all.type = Filter\n"
     ],
 )
 def test_error_handling_that_handles_nothing_is_told(tmp_path: Path, lines: str, severity: Severity, text: str) -> None:
-    (found,) = findings(loaded(tmp_path / "srm.properties", lines))
-    assert (found.severity, found.text.startswith(text)) == (severity, True), found.text
+    (finding,) = findings(loaded(tmp_path / "srm.properties", lines))
+    assert (finding.severity, finding.text.startswith(text)) == (severity, True), finding.text
 
 
 @pytest.mark.parametrize("path", ["orders", "orders.clean", "orders:", ":clean", "my orders:clean", "orders:clean()"])

@@ -23,7 +23,7 @@ def test_without_keys_nothing_is_open_and_nobody_is_asked(tmp_path: Path) -> Non
 
 def test_every_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEER", "s3cret")
-    found = read(
+    settings = read(
         tmp_path,
         """
 metrics.prometheus.open = true
@@ -39,15 +39,15 @@ service.peer.East.example.password = ${env:PEER}
 service.peer.10.0.0.7.token = abc
 """,
     )
-    assert found.metrics_open
-    assert found.metrics_token == "s3cret"
-    assert (found.name, found.advertised_url) == ("west.example", "https://west.example:6670/srm")
-    assert (found.advertise_interval_seconds, found.gateway, found.peers_timeout_seconds) == (5, True, 0.5)
-    assert found.may_ask("north.example")
-    assert not found.may_ask("example.org")
-    assert found.peers_ca_location == "/etc/ca.pem"
-    assert found.logins == {"east.example": Login("reader", "s3cret"), "10.0.0.7": Login(token="abc")}
-    assert "s3cret" not in repr(found)
+    assert settings.metrics_open
+    assert settings.metrics_token == "s3cret"
+    assert (settings.name, settings.advertised_url) == ("west.example", "https://west.example:6670/srm")
+    assert (settings.advertise_interval_seconds, settings.gateway, settings.peers_timeout_seconds) == (5, True, 0.5)
+    assert settings.may_ask("north.example")
+    assert not settings.may_ask("example.org")
+    assert settings.peers_ca_location == "/etc/ca.pem"
+    assert settings.logins == {"east.example": Login("reader", "s3cret"), "10.0.0.7": Login(token="abc")}
+    assert "s3cret" not in repr(settings)
 
 
 @pytest.mark.parametrize(

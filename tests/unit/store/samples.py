@@ -58,16 +58,16 @@ class SamplesBehaviour:
         """Two partitions; 10 s a run, so 1000 bytes are 100 bytes/s."""
         store.write(report(T, partition(lag=3), partition(number=1, lag=5, latency_ms_avg=20.0, latency_ms_max=50.0)))
         store.write(report(T + MINUTE, partition(lag=1, bytes=3000), partition(number=1, lag=None, records=0, bytes=0)))
-        found = store.flow_stats(TimeRange(T, T + HOUR))[FLOW]
-        rate = found[Metric.BYTE_RATE]
+        stats = store.flow_stats(TimeRange(T, T + HOUR))[FLOW]
+        rate = stats[Metric.BYTE_RATE]
         assert (rate.min, rate.max, rate.avg, rate.sum, rate.count) == (200.0, 300.0, 250.0, 500.0, 2)
         assert (rate.latest, rate.latest_ms) == (300.0, T + MINUTE)
-        lag = found[Metric.RECORDS_LAG]
+        lag = stats[Metric.RECORDS_LAG]
         # Of the second run it is known in part only.
         assert (lag.min, lag.max, lag.latest, lag.latest_ms, lag.count) == (8.0, 8.0, 8.0, T, 1)
-        unknown = found[Metric.UNKNOWN_LAGS]
+        unknown = stats[Metric.UNKNOWN_LAGS]
         assert (unknown.min, unknown.max, unknown.latest) == (0.0, 1.0, 1.0)
-        latency = found[Metric.REPLICATION_LATENCY]
+        latency = stats[Metric.REPLICATION_LATENCY]
         assert (latency.min, latency.max, latency.avg, latency.count) == (5.0, 50.0, 12.5, 4)
         (topic,) = store.topics(FLOW, TimeRange(T, T + HOUR)).rows
         assert topic.stats[Metric.BYTE_RATE] == rate
@@ -76,8 +76,8 @@ class SamplesBehaviour:
     def test_a_range_ends_where_it_says(self, store: MetricsStore) -> None:
         for second in (0, 30, 60):
             store.write(report(T + second * SECOND, partition(lag=second)))
-        found = store.flow_stats(TimeRange(T, T + 60 * SECOND))[FLOW][Metric.RECORDS_LAG]
-        assert (found.count, found.latest) == (2, 30.0)
+        stats = store.flow_stats(TimeRange(T, T + 60 * SECOND))[FLOW][Metric.RECORDS_LAG]
+        assert (stats.count, stats.latest) == (2, 30.0)
         assert store.flow_stats(TimeRange(T + HOUR, T + 2 * HOUR)) == {FLOW: {}}
         assert store.flow_stats(TimeRange(T, T)) == {FLOW: {}}
 
@@ -85,11 +85,11 @@ class SamplesBehaviour:
         for minute in range(10):
             store.write(report(T + minute * MINUTE, partition(lag=minute), partition("b", 1, lag=10)))
         span = TimeRange(T, T + 10 * MINUTE)
-        found = store.series(FLOW, Metric.RECORDS_LAG, span, points=5)
-        assert [point.span for point in found] == [
+        stats = store.series(FLOW, Metric.RECORDS_LAG, span, points=5)
+        assert [point.span for point in stats] == [
             TimeRange(T + 2 * n * MINUTE, T + 2 * (n + 1) * MINUTE) for n in range(5)
         ]
-        assert [(point.min, point.max, point.latest) for point in found] == [
+        assert [(point.min, point.max, point.latest) for point in stats] == [
             (10.0 + 2 * n, 11.0 + 2 * n, 11.0 + 2 * n) for n in range(5)
         ]
         of_topic = store.series(FLOW, Metric.RECORDS_LAG, span, topic="b", points=100)
@@ -135,10 +135,10 @@ class SamplesBehaviour:
         store.write(report(T, partition(latencies=quick, latency_ms_min=96.0, latency_ms_max=440.0)))
         store.write(report(T + MINUTE, partition(latencies=slow, latency_ms_max=2_100.0), partition(number=1)))
         span = TimeRange(T, T + HOUR)
-        found = store.flow_stats(span)[FLOW][Metric.REPLICATION_LATENCY]
-        assert found.latencies == quick + slow
-        assert (found.p50, found.p95, found.p99) == (104.0, 104.0, 416.0)
-        assert found.percentile(1.0) == 2_100.0, "never beyond what was measured"
+        stats = store.flow_stats(span)[FLOW][Metric.REPLICATION_LATENCY]
+        assert stats.latencies == quick + slow
+        assert (stats.p50, stats.p95, stats.p99) == (104.0, 104.0, 416.0)
+        assert stats.percentile(1.0) == 2_100.0, "never beyond what was measured"
         points = store.series(FLOW, Metric.REPLICATION_LATENCY, span, topic="orders", points=60)
         assert [point.p95 for point in points] == [104.0, 2_100.0]
         (row, other) = store.partitions(FLOW).rows
@@ -191,9 +191,9 @@ class SamplesBehaviour:
         for one in told:
             store.write(one)
         asked = TimeRange(T - 30 * HOUR - 7 * MINUTE, T + 1)
-        found = store.flow_stats(asked)[told[0].flow][Metric.BYTE_RATE]
-        assert found.span == TimeRange(T - 31 * HOUR, T + 1)
-        same(found, expected(told, Metric.BYTE_RATE, found.span))
+        stats = store.flow_stats(asked)[told[0].flow][Metric.BYTE_RATE]
+        assert stats.span == TimeRange(T - 31 * HOUR, T + 1)
+        same(stats, expected(told, Metric.BYTE_RATE, stats.span))
 
     def test_late_and_repeated_reports_are_in_the_buckets(self, store: MetricsStore) -> None:
         told = [report(T + 5 * n * MINUTE, partition(lag=n), run_id=f"run-{n}") for n in range(30)]

@@ -57,7 +57,7 @@ def test_the_address_is_a_secret() -> None:
 
 def test_how_long_things_are_kept(path: Path) -> None:
     assert store_retention(loaded(path)) == Retention()
-    found = store_retention(
+    retention = store_retention(
         loaded(
             path,
             "metrics.retention.raw.hours = 0.5\nmetrics.retention.5m.days = 1\nmetrics.retention.1h.days = 3\n"
@@ -66,8 +66,8 @@ def test_how_long_things_are_kept(path: Path) -> None:
             "metrics.retention.flows.days = 3\n",
         )
     )
-    assert found.tiers_ms == (HOUR // 2, DAY, 3 * DAY, 4 * DAY, 0)
-    assert found.partitions_ms == (HOUR // 2, 6 * HOUR, DAY, 0, 0)
-    assert (found.runs_ms, found.flows_ms) == (2 * DAY, 3 * DAY)
+    assert retention.tiers_ms == (HOUR // 2, DAY, 3 * DAY, 4 * DAY, 0)
+    assert retention.partitions_ms == (HOUR // 2, 6 * HOUR, DAY, 0, 0)
+    assert (retention.runs_ms, retention.flows_ms) == (2 * DAY, 3 * DAY)
     with pytest.raises(ConfigError, match="must be at least 0"):
         open_store(loaded(path, "metrics.retention.runs.days = -1\n"), {})

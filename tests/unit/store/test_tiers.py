@@ -69,6 +69,6 @@ def test_buckets_of_a_tier_are_made_of_whole_ones_below(at: int, tier: int) -> N
 
 
 def test_a_tier_that_is_not_kept_is_made_for_the_next() -> None:
-    found = kept_for(tiers_ms=(0, 0, DAY, 0, 0), partitions_ms=0, runs_ms=0)
-    assert [found.makes(Level.TOPIC, tier) for tier in range(5)] == [True, True, True, False, False]
-    assert not any(found.makes(Level.PARTITION, tier) for tier in range(5))
+    retention = kept_for(tiers_ms=(0, 0, DAY, 0, 0), partitions_ms=0, runs_ms=0)
+    assert [retention.makes(Level.TOPIC, tier) for tier in range(5)] == [True, True, True, False, False]
+    assert not any(retention.makes(Level.PARTITION, tier) for tier in range(5))

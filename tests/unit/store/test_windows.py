@@ -12,9 +12,9 @@ SAMPLES = [(10, Sample.of(4)), (40, Sample(1, 9, 10, 2)), (80, Sample.of(7)), (1
 
 
 def test_statistics_of_a_span() -> None:
-    found = over_time(LAG, SPAN, SAMPLES)
-    assert found == Stats(LAG, SPAN, count=4, min=1, max=9, sum=21, latest=7, latest_ms=80)
-    assert found.avg == 5.25
+    stats = over_time(LAG, SPAN, SAMPLES)
+    assert stats == Stats(LAG, SPAN, count=4, min=1, max=9, sum=21, latest=7, latest_ms=80)
+    assert stats.avg == 5.25
     assert over_time(LAG, TimeRange(11, 40), SAMPLES) == Stats(LAG, TimeRange(11, 40))
 
 
@@ -25,7 +25,7 @@ def test_a_span_ends_before_its_end() -> None:
 
 def test_a_window_that_slides() -> None:
     samples = [(0, Sample.of(10)), (30, Sample.of(20)), (59, Sample.of(60)), (90, Sample.of(2))]
-    found = [over_time(LAG, TimeRange(at - 59, at + 1), samples) for at, _ in samples]
+    stats = [over_time(LAG, TimeRange(at - 59, at + 1), samples) for at, _ in samples]
     # [-59, 0], [-29, 30], [0, 59], [31, 90]
-    assert [one.avg for one in found] == [10, 15, 30, 31]
-    assert [(one.min, one.max, one.latest) for one in found] == [(10, 10, 10), (10, 20, 20), (10, 60, 60), (2, 60, 2)]
+    assert [one.avg for one in stats] == [10, 15, 30, 31]
+    assert [(one.min, one.max, one.latest) for one in stats] == [(10, 10, 10), (10, 20, 20), (10, 60, 60), (2, 60, 2)]

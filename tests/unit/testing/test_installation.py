@@ -49,13 +49,13 @@ def test_each_fault_is_one_sentence(
     overwritten: bool,
     word: str | None,
 ) -> None:
-    found = {
+    distributions = {
         "pyspark": fake("pyspark", versions[0], tmp_path, {"pyspark/sql.py": b"one"}),
         "pyspark-client": fake("pyspark-client", versions[1], tmp_path, {"pyspark/client.py": b"two"}),
     }
     if overwritten:
         (tmp_path / "pyspark/sql.py").write_bytes(b"other")
-    monkeypatch.setattr(installation, "distribution", lambda name: found[name])
+    monkeypatch.setattr(installation, "distribution", lambda name: distributions[name])
     faults = spark_faults()
     assert len(faults) == (0 if word is None else 1)
     assert word is None or word in faults[0]

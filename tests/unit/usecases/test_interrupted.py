@@ -146,15 +146,15 @@ def _bound(sides: Sides) -> object:
 
 
 def _handed_back(sides: Sides) -> list[str]:
-    found = hand_back(sides.flow, HandbackRequest(ConnectNames.dedicated(sides.flow.name)))
-    return [str(one) for one in found.obstacles]
+    handback = hand_back(sides.flow, HandbackRequest(ConnectNames.dedicated(sides.flow.name)))
+    return [str(one) for one in handback.obstacles]
 
 
 def _mirror_makers_offsets(sides: Sides) -> object:
     names = ConnectNames.dedicated(sides.flow.name)
     partitions = range(sides.target.topics().get(names.offsets_topic, 0))
-    found = [record for number in partitions for record in sides.target.records(names.offsets_topic, number)]
-    return {record.key: record.value for record in found}
+    records = [record for number in partitions for record in sides.target.records(names.offsets_topic, number)]
+    return {record.key: record.value for record in records}
 
 
 def _reported(sides: Sides) -> list[str]:

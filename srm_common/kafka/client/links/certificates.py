@@ -74,8 +74,8 @@ def _own(settings: ClusterSettings) -> list[tuple[int, str]]:
 
     chain = own_chain(settings)
     try:
-        found = of_pem(chain)
+        certificates = of_pem(chain)
     except ValueError as error:
         _LOG.warning("the client certificate for cluster '%s' cannot be read: %s", settings.alias, error)
         return []
-    return [(one.ends_ms, f"the client certificate ({one.subject}) for the brokers") for one in found]
+    return [(one.ends_ms, f"the client certificate ({one.subject}) for the brokers") for one in certificates]

@@ -92,10 +92,10 @@ class ClusterLink(BrokerLink):
         request_ms: float | None = None,
     ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """Offsets of many partitions at the same place: (found, faults with a sentence each); see :meth:`listed`."""
-        found, faults = await self.listed(
+        offsets, faults = await self.listed(
             dict.fromkeys(partitions, at), committed=committed, timeout_seconds=timeout_seconds, request_ms=request_ms
         )
-        return {place: one.offset for place, one in found.items()}, faults
+        return {place: one.offset for place, one in offsets.items()}, faults
 
     async def listed(
         self,
@@ -111,7 +111,7 @@ class ClusterLink(BrokerLink):
         Retriable errors are tried again until ``timeout_seconds`` are over. ``request_ms`` is how long one of them may
         be without an answer, None the link's own limit.
         """
-        found: dict[TopicPartition, LogOffset] = {}
+        offsets: dict[TopicPartition, LogOffset] = {}
         faults: dict[TopicPartition, str] = {}
         left = set(places)
         deadline = time.monotonic() + timeout_seconds
@@ -140,7 +140,7 @@ class ClusterLink(BrokerLink):
                     for part in topic.partitions:
                         one = TopicPartition(topic.name, part.partition_index)
                         if part.error_code == codes.NONE:
-                            found[one] = LogOffset(part.offset, part.timestamp)
+                            offsets[one] = LogOffset(part.offset, part.timestamp)
                             left.discard(one)
                             faults.pop(one, None)
                             continue
@@ -151,7 +151,7 @@ class ClusterLink(BrokerLink):
                 break
             await self.loop.sleep(0.1)
             await self.refresh()
-        return found, faults
+        return offsets, faults
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], *, committed: bool = True, timeout_seconds: float = 30.0

@@ -66,15 +66,15 @@ class LinkGroups:
         """
 
         async def work(link: ClusterLink) -> dict[TopicPartition, int | KafkaError]:
-            found: dict[TopicPartition, int | KafkaError] = {}
+            errors: dict[TopicPartition, int | KafkaError] = {}
             deadline = time.monotonic() + min(_SETTLING_SECONDS, _seconds(request_timeout))
             left = dict(places)
             while True:
                 answers = await _list_offsets(link, left, committed)
-                found.update({one: answer.result for one, answer in answers.items()})
+                errors.update({one: answer.result for one, answer in answers.items()})
                 left = {one: places[one] for one, answer in answers.items() if answer.passing}
                 if not left or time.monotonic() > deadline:
-                    return found
+                    return errors
                 await link.loop.sleep(_PAUSE_SECONDS)
 
         return self.ask(work, request_timeout) if places else {}
@@ -241,14 +241,14 @@ async def _list_offsets(
     except UnreachableCluster as error:
         # All brokers may be restarting: callers ask again then, within their patience.
         raise RetriableFault(str(error)) from error
-    found: dict[TopicPartition, _Offset] = {}
+    offsets: dict[TopicPartition, _Offset] = {}
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     for one in places:
         leader = link.leader(*one)
         if leader is None:
             code = _leaderless(link, one)
             electing = code == Errors.LeaderNotAvailableError.errno
-            found[one] = _Offset(error_of(code, str(link.leaderless(*one))), electing)
+            offsets[one] = _Offset(error_of(code, str(link.leaderless(*one))), electing)
         else:
             by_leader[leader].append(one)
     asked = [
@@ -265,14 +265,14 @@ async def _list_offsets(
             answer = await future
         except RetriableFault as error:
             silent = _Offset(KafkaError(KafkaError._TRANSPORT, str(error)), passing=True)
-            found.update(dict.fromkeys(ones, silent))
+            offsets.update(dict.fromkeys(ones, silent))
             continue
         for topic in answer.topics:
             for part in topic.partitions:
                 code = part.error_code
                 result = error_of(code, None) if code else part.offset
-                found[TopicPartition(topic.name, part.partition_index)] = _Offset(result, codes.retriable(code))
-    return found
+                offsets[TopicPartition(topic.name, part.partition_index)] = _Offset(result, codes.retriable(code))
+    return offsets
 
 
 async def _coordinator(link: ClusterLink, group: str) -> tuple[int, int]:

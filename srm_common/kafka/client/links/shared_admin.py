@@ -55,8 +55,8 @@ class SharedAdmin:
 
     def explained(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
         """Why no connection was made, where the error of a change says no more than that nobody answered."""
-        found = error if isinstance(error, KafkaError) else next(iter(error.args), None)
-        silent = not isinstance(found, KafkaError) or found.code() in _SILENCE
+        kafka_error = error if isinstance(error, KafkaError) else next(iter(error.args), None)
+        silent = not isinstance(kafka_error, KafkaError) or kafka_error.code() in _SILENCE
         fault = self.last_fault if silent else None
         return error if fault is None or fault.code() not in _NOT_LET_IN else fault
 

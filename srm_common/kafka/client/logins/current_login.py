@@ -94,15 +94,15 @@ class CurrentLogin:
     def _changed(self) -> bool:
         """Whether the source has another login, which is then the current one."""
         try:
-            found = self._source.read()
+            settings = self._source.read()
         except ConfigError as error:
             self._unreadable = f"a new one counts from the next task on, as it cannot be read again here: {error}"
             return False
         with self._lock:
             self._unreadable = ""
-            if found == self._login:
+            if settings == self._login:
                 return False
-            self._login, self._arguments, self._refused_at = found, None, 0.0
+            self._login, self._arguments, self._refused_at = settings, None, 0.0
             return True
 
 

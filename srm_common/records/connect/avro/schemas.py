@@ -85,10 +85,10 @@ def _resolved(node: Any, namespace: str, names: dict[str, Avro | None]) -> Avro:
         if node in _PRIMITIVES or node == "null":
             return Avro(node, {})
         full = node if "." in node or not namespace else f"{namespace}.{node}"
-        found = names[full if full in names else node]
-        if found is None:
+        avro = names[full if full in names else node]
+        if avro is None:
             raise DataFault(f"has a schema whose {full} contains itself, which is not supported here")
-        return found
+        return avro
     kind = node["type"]
     if isinstance(kind, dict | list):
         return _resolved(kind, namespace, names)

@@ -90,12 +90,12 @@ class AvroValues(WithoutPlace):
         self._encoding.check(data)
         stream = io.BytesIO(data)
         try:
-            found = fastavro.schemaless_reader(stream, self._wire, None, return_record_name=True)
+            decimal = fastavro.schemaless_reader(stream, self._wire, None, return_record_name=True)
         except _BROKEN:
             raise DataFault("does not match its schema") from None
         if stream.tell() != len(data):
             raise DataFault(f"has {len(data) - stream.tell()} bytes after the end of its schema")
-        return self._read(found)
+        return self._read(decimal)
 
     def encode(self, value: Any) -> bytes:
         """Raises :class:`DataFault` if the schema does not take the value."""

@@ -118,8 +118,8 @@ class _Parser:
     def _plain(self, token: str, embedded: bool) -> _Typed:
         first = token[:1]
         digit = first.isdecimal() and first <= "\uffff"
-        if digit and (found := self._temporal(token)) is not None:
-            return found
+        if digit and (typed := self._temporal(token)) is not None:
+            return typed
         if (digit or first in ("+", "-")) and (number := _number(token)) is not None:
             return number
         if embedded or not token:
@@ -135,11 +135,11 @@ class _Parser:
             self._token()
         else:
             at = self._at
-        found = _temporal(token + self._text[start:at]) if at > start else None
-        if found is None:
+        typed = _temporal(token + self._text[start:at]) if at > start else None
+        if typed is None:
             self._rewind(start)
             return _temporal(token)
-        return found
+        return typed
 
     def _quoted(self) -> _Typed:
         content = ""

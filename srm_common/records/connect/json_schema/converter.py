@@ -179,20 +179,20 @@ class _Reader:
         last = {part.kind: part for part in one.parts}
         combined = [part for part in one.parts if part.kind in (Kind.ALL_OF, Kind.ONE_OF)]
         string, number = last.get(Kind.STRING), last.get(Kind.NUMBER)
-        found: JsonSchema | None = None
+        schema: JsonSchema | None = None
         if combined:
-            found = combined[-1]
+            schema = combined[-1]
         elif Kind.CONST in last:
-            found = string or number
+            schema = string or number
         elif Kind.ENUM in last:
-            found = last[Kind.ENUM] if string is not None else number
+            schema = last[Kind.ENUM] if string is not None else number
         elif string is not None and string.formatted:
-            found = number or string
+            schema = number or string
         elif Kind.REFERENCE in last:
-            found = last[Kind.REFERENCE]
-        if found is None:
+            schema = last[Kind.REFERENCE]
+        if schema is None:
             raise DataFault("has a schema whose keywords together are no type of Connect's")
-        return self.schema(found, optional=optional)
+        return self.schema(schema, optional=optional)
 
 
 def _collect(one: JsonSchema, properties: dict[str, JsonSchema], required: set[str], visited: set[JsonSchema]) -> None:

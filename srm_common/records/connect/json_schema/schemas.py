@@ -190,12 +190,12 @@ class _Loader:
         raise DataFault(f"has a schema that refers to {reference}, which is not among its references in the registry")
 
     def _document(self, name: str) -> _Scope:
-        found = self._documents.get(name)
-        if found is None:
-            found = self._scope(_json(self._texts[name]), _joined(self.root.base, name), self.root.dialect)
-            self._documents[name] = found
-            self._index(found.document, found)
-        return found
+        scope = self._documents.get(name)
+        if scope is None:
+            scope = self._scope(_json(self._texts[name]), _joined(self.root.base, name), self.root.dialect)
+            self._documents[name] = scope
+            self._index(scope.document, scope)
+        return scope
 
     def load(self, node: Any, scope: _Scope) -> JsonSchema:
         """Raises :class:`DataFault` where a keyword has something else than JSON Schema says."""
@@ -204,10 +204,10 @@ class _Loader:
         if not isinstance(node, dict):
             raise _wrong("a schema is neither an object nor true or false")
         scope = self._within(node, scope)
-        found = list(self._extracted(node, scope))
-        made = JsonSchema(Kind.ANY) if not found else found[0] if len(found) == 1 else JsonSchema(Kind.ALL_OF)
-        if len(found) > 1:
-            made.parts = found
+        schemas = list(self._extracted(node, scope))
+        made = JsonSchema(Kind.ANY) if not schemas else schemas[0] if len(schemas) == 1 else JsonSchema(Kind.ALL_OF)
+        if len(schemas) > 1:
+            made.parts = schemas
         made.own = node
         return made
 

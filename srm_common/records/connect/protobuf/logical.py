@@ -203,12 +203,12 @@ def _decimal(message: MessageType) -> tuple[Read, Write]:
 
 def _rounded(number: int, scale: int, precision: int) -> Decimal:
     """``new BigDecimal(unscaled, scale, new MathContext(precision))``: halves are rounded up; 0 is unlimited."""
-    found = decimal_of(number, scale)
-    while precision and (drop := len(found.as_tuple().digits) - precision) > 0:
+    decimal = decimal_of(number, scale)
+    while precision and (drop := len(decimal.as_tuple().digits) - precision) > 0:
         unit = 10**drop
         number = (abs(number) + unit // 2) // unit * (-1 if number < 0 else 1)
         scale -= drop
-        found = decimal_of(number, scale)
+        decimal = decimal_of(number, scale)
     if not -(1 << 31) <= scale < 1 << 31:
         raise DataFault(f"has a decimal with the scale {scale}")
-    return found
+    return decimal

@@ -131,8 +131,8 @@ class MessageDecoder:
     def _field(self, field: FieldType) -> list[tuple[int, _Take]]:
         if field.kind == "message":
             assert field.message is not None
-            found = self._decoders.get(field.message)
-            decoder = MessageDecoder(field.message, self._decoders) if found is None else found
+            message_decoder = self._decoders.get(field.message)
+            decoder = MessageDecoder(field.message, self._decoders) if message_decoder is None else message_decoder
             return [(_SIZED, _message(field, decoder))]
         if field.kind in ("string", "bytes"):
             return [(_SIZED, _text(field))]

@@ -45,8 +45,8 @@ def upgrade() -> None:
     for table in ("run", "topic"):
         op.add_column(table, sa.Column("lag_unknown", sa.Integer))
     connection = op.get_bind()
-    found = sa.MetaData()
-    flow, run = (sa.Table(name, found, autoload_with=connection) for name in ("flow", "run"))
+    data = sa.MetaData()
+    flow, run = (sa.Table(name, data, autoload_with=connection) for name in ("flow", "run"))
     for row in connection.execute(sa.select(flow).where(flow.c.reported_ms.is_not(None))).mappings().all():
         history = {name: row[name] for name in _FIELDS if row[name]}
         if row["lag"] is not None:

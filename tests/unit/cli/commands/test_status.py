@@ -63,20 +63,20 @@ def test_the_worst_flow_comes_first(
 ) -> None:
     monkeypatch.setattr(status, "_LAG_SECONDS", 0.1)  # the clusters are not there
     assert run(["top", "--once", "-o", "json", "--config", str(file)]) == 1
-    found = json.loads(capsys.readouterr().out)
-    percentiles = {one["flow"]: one["latency_percentiles_ms"] for one in found["flows"]}
+    loads = json.loads(capsys.readouterr().out)
+    percentiles = {one["flow"]: one["latency_percentiles_ms"] for one in loads["flows"]}
     assert percentiles["b->a"] == {"p50": 104.0, "p95": 2_200.0, "p99": 2_200.0}
     assert percentiles["a->b"] == {}
-    flows = [(one["flow"], one["health"]["state"], one["lag"], one["asked"]) for one in found["flows"]]
+    flows = [(one["flow"], one["health"]["state"], one["lag"], one["asked"]) for one in loads["flows"]]
     assert flows == [
         ("a->c", "failing", 7, "history"),
         ("b->c", "failing", None, None),
         ("b->a", "catching_up", 12_345, "history"),
         ("a->b", "running", 0, "history"),
     ]
-    assert found["history_fault"] is None
-    assert found["flows"][3]["byte_rate"] == pytest.approx(3_000_000)
-    assert [(alarm["kind"], alarm["flow"]) for one in found["flows"] for alarm in one["alarms"]] == [
+    assert loads["history_fault"] is None
+    assert loads["flows"][3]["byte_rate"] == pytest.approx(3_000_000)
+    assert [(alarm["kind"], alarm["flow"]) for one in loads["flows"] for alarm in one["alarms"]] == [
         ("stalled", "b->c"),
         ("lag_objective", "b->a"),
     ]

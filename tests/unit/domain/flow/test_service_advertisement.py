@@ -31,10 +31,15 @@ GOOD: dict[str, Any] = {
     ],
 )
 def test_an_address_in_parts_and_together(url: str, host: str, port: int, root_path: str, written: str) -> None:
-    found = Advertisement.of("west", url, ["b", "a"], 1000)
-    assert (found.host, found.port, found.root_path, found.targets) == (host, port, root_path, ("a", "b"))
-    assert found.url == written
-    assert Advertisement.from_json(found.to_json(), 7) == replace(found, seen_ms=7)
+    advertisement = Advertisement.of("west", url, ["b", "a"], 1000)
+    assert (advertisement.host, advertisement.port, advertisement.root_path, advertisement.targets) == (
+        host,
+        port,
+        root_path,
+        ("a", "b"),
+    )
+    assert advertisement.url == written
+    assert Advertisement.from_json(advertisement.to_json(), 7) == replace(advertisement, seen_ms=7)
 
 
 @pytest.mark.parametrize(
@@ -49,8 +54,8 @@ def test_an_address_in_parts_and_together(url: str, host: str, port: int, root_p
     ],
 )
 def test_who_does_not_renew_is_gone(every_ms: int, age_ms: int, stale: bool) -> None:
-    found = Advertisement.from_json({**GOOD, "every_ms": every_ms}, 10**12)
-    assert found.stale(10**12 + age_ms) is stale
+    advertisement = Advertisement.from_json({**GOOD, "every_ms": every_ms}, 10**12)
+    assert advertisement.stale(10**12 + age_ms) is stale
 
 
 @pytest.mark.parametrize(
@@ -88,7 +93,7 @@ def test_anything_is_an_advertisement_or_refused(document: Any) -> None:
     if isinstance(document, dict):
         document = {**GOOD, **document}
     try:
-        found = Advertisement.from_json(document, 0)
+        advertisement = Advertisement.from_json(document, 0)
     except CorruptRecord:
         return
-    assert Advertisement.from_json(found.to_json(), 0) == found
+    assert Advertisement.from_json(advertisement.to_json(), 0) == advertisement

@@ -35,8 +35,8 @@ def test_a_group_that_does_not_exist_gets_every_position() -> None:
 
 @pytest.mark.parametrize("state", ["stable", "preparing-rebalance", "assigning", "reconciling", "unknown"])
 def test_a_group_in_use_is_left_alone(state: str) -> None:
-    found = sync_group("g", TargetGroup(state), [checkpoint(0, 5)])
-    assert (found.commit, found.in_use) == ((), state)
+    sync = sync_group("g", TargetGroup(state), [checkpoint(0, 5)])
+    assert (sync.commit, sync.in_use) == ((), state)
 
 
 @given(
@@ -46,13 +46,13 @@ def test_a_group_in_use_is_left_alone(state: str) -> None:
 )
 def test_an_idle_group_never_goes_backwards(state: str, committed: dict[int, int], wanted: dict[int, int]) -> None:
     target = TargetGroup(state, {TopicPartition("a.t", partition): offset for partition, offset in committed.items()})
-    found = sync_group("g", target, [checkpoint(*one) for one in wanted.items()])
-    after = {**committed, **{one.partition: one.downstream for one in found.commit}}
+    sync = sync_group("g", target, [checkpoint(*one) for one in wanted.items()])
+    after = {**committed, **{one.partition: one.downstream for one in sync.commit}}
     assert after == {
         partition: max(wanted.get(partition, 0), committed.get(partition, 0)) for partition in {*committed, *wanted}
     }
-    assert found.there + found.beyond + len(found.commit) == len(wanted)
-    assert found.beyond == sum(committed.get(partition, -1) > offset for partition, offset in wanted.items())
+    assert sync.there + sync.beyond + len(sync.commit) == len(wanted)
+    assert sync.beyond == sum(committed.get(partition, -1) > offset for partition, offset in wanted.items())
 
 
 _NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=8)
@@ -112,8 +112,8 @@ LOGS: dict[TopicPartition, LogRange | str] = {TopicPartition("a.t", 0): LogRange
 def judged(
     group: TargetGroup | str | None = None, wanted: GroupOffset = WANTED, *, rewind: bool = False
 ) -> AppliedOffset:
-    (found,) = judge_application([wanted], {} if group is None else {"g": group}, LOGS, rewind=rewind)
-    return found
+    (offset,) = judge_application([wanted], {} if group is None else {"g": group}, LOGS, rewind=rewind)
+    return offset
 
 
 def test_groups_without_members_are_set() -> None:
@@ -144,8 +144,8 @@ def test_groups_are_not_moved_back_unasked() -> None:
     ],
 )
 def test_what_cannot_be_set(group: TargetGroup | str | None, wanted: GroupOffset, problem: str) -> None:
-    found = judged(group, wanted)
-    assert (found.problem, found.changes, found.effect) == (problem, False, problem)
+    offset = judged(group, wanted)
+    assert (offset.problem, offset.changes, offset.effect) == (problem, False, problem)
 
 
 @pytest.mark.parametrize("offset", [10, 90])

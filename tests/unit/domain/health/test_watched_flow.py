@@ -54,16 +54,16 @@ class Watch:
         kept = WatchMemory.from_json(json.loads(json.dumps(self.memory.to_json())))
         now_ms = START + second * 1000
         seen = WatchedFlow(NAME, now_ms, self.flow, self.runs.history, kept, self.misconfigured)
-        found = look_at(seen, never if activity is None else lambda: activity)
-        begun, over = found.memory.unsent("mail", found.alarms, informed=found.informed)
-        self.memory = found.memory
+        look = look_at(seen, never if activity is None else lambda: activity)
+        begun, over = look.memory.unsent("mail", look.alarms, informed=look.informed)
+        self.memory = look.memory
         for alarm in begun:
             self.memory = self.memory.mark_notified("mail", alarm.kind, alarm.text)
             self.heard.append((alarm.kind.value, second))
         for kind in over:
             self.memory = self.memory.mark_notified("mail", kind, None)
             self.heard.append(("over", second))
-        return found
+        return look
 
 
 def test_a_flow_that_waits_for_ever_is_told_once_and_once_when_it_came_right(flow: FlowSettings) -> None:

@@ -59,9 +59,9 @@ def test_parts_are_below_a_brokers_limit_and_tell_what_they_are() -> None:
 def test_a_document_that_fills_a_part_is_left_out() -> None:
     report = replace(REPORT, plan={"actions": ["x" * MAX_PART_BYTES]}, filters={"lists": {}})
     (part,) = report_parts(report)
-    found = ReportAssembly().take(part)
-    assert found is not None
-    assert (found.plan, found.filters) == (None, {"lists": {}})
+    run_report = ReportAssembly().take(part)
+    assert run_report is not None
+    assert (run_report.plan, run_report.filters) == (None, {"lists": {}})
 
 
 def test_parts_of_two_attempts_do_not_mix_and_lost_ones_are_forgotten() -> None:
@@ -69,7 +69,7 @@ def test_parts_of_two_attempts_do_not_mix_and_lost_ones_are_forgotten() -> None:
     first, second = (report_parts(replace(large(40, 0, 0), reported_ms=at), 2_000) for at in (1, 2))
     assert len(first) > 1
     mixed = [part for pair in zip(first, second, strict=True) for part in pair]
-    done = [found.reported_ms for part in mixed if (found := assembly.take(part)) is not None]
+    done = [report.reported_ms for part in mixed if (report := assembly.take(part)) is not None]
     assert done == [1, 2]
     for at in range(20):
         assembly.take(report_parts(replace(large(40, 0, 0), reported_ms=at), 2_000)[0])

@@ -107,12 +107,12 @@ def test_a_topic() -> None:
 
 
 def test_partitions_where_nothing_came_have_neither_age_nor_latency() -> None:
-    found = partition_samples(REPORT, [IDLE])
-    assert Metric.RECORD_AGE not in found
-    assert Metric.REPLICATION_LATENCY not in found
-    assert Metric.REENCODED_SHARE not in found
-    assert (found[Metric.RECORDS_LAG], found[Metric.BYTE_RATE]) == (Sample.of(0), Sample.of(0))
-    assert found[Metric.LAG_AGE] == Sample.of(0)
+    samples = partition_samples(REPORT, [IDLE])
+    assert Metric.RECORD_AGE not in samples
+    assert Metric.REPLICATION_LATENCY not in samples
+    assert Metric.REENCODED_SHARE not in samples
+    assert (samples[Metric.RECORDS_LAG], samples[Metric.BYTE_RATE]) == (Sample.of(0), Sample.of(0))
+    assert samples[Metric.LAG_AGE] == Sample.of(0)
 
 
 def test_what_waits_gets_older_and_what_is_not_known_has_no_lag() -> None:
@@ -123,23 +123,23 @@ def test_what_waits_gets_older_and_what_is_not_known_has_no_lag() -> None:
 
 
 def test_a_flow() -> None:
-    found = flow_samples(REPORT)
-    assert not {Metric.RECORDS_LAG, Metric.LAG_AGE} & found.keys(), "what is known of a sum is not the sum"
-    assert found[Metric.UNKNOWN_LAGS] == Sample.of(1)
+    samples = flow_samples(REPORT)
+    assert not {Metric.RECORDS_LAG, Metric.LAG_AGE} & samples.keys(), "what is known of a sum is not the sum"
+    assert samples[Metric.UNKNOWN_LAGS] == Sample.of(1)
     known = flow_samples(replace(REPORT, run=replace(RUN, partitions=PARTITIONS[:-1])))
     assert (known[Metric.RECORDS_LAG], known[Metric.UNKNOWN_LAGS]) == (Sample.of(126), Sample.of(0))
-    assert found[Metric.BYTE_RATE] == Sample.of(2_000)
-    assert found[Metric.RECORD_AGE] == Sample(1_000, 15_000, 18_000, 3)
-    assert found[Metric.FAILED_PARTITIONS] == Sample.of(2)
-    assert found[Metric.CHECKPOINT_LATENCY] == Sample(100.0, 300.0, 400.0, 2)
-    assert found[Metric.UNTRANSLATED_GROUPS] == Sample.of(1)
-    assert found[Metric.RUN_DURATION] == Sample.of(4_000)
-    assert found[Metric.PASSES] == Sample.of(2)
+    assert samples[Metric.BYTE_RATE] == Sample.of(2_000)
+    assert samples[Metric.RECORD_AGE] == Sample(1_000, 15_000, 18_000, 3)
+    assert samples[Metric.FAILED_PARTITIONS] == Sample.of(2)
+    assert samples[Metric.CHECKPOINT_LATENCY] == Sample(100.0, 300.0, 400.0, 2)
+    assert samples[Metric.UNTRANSLATED_GROUPS] == Sample.of(1)
+    assert samples[Metric.RUN_DURATION] == Sample.of(4_000)
+    assert samples[Metric.PASSES] == Sample.of(2)
     # Counted once, although each of two partitions was in all three.
-    assert found[Metric.TRANSACTIONS] == Sample.of(3)
-    assert found[Metric.RETRIES] == Sample.of(1)
-    assert found[Metric.HEARTBEAT_LATENCY] == Sample.of(600)
-    assert found[Metric.HEARTBEAT_AGE] == Sample.of(6_500)
+    assert samples[Metric.TRANSACTIONS] == Sample.of(3)
+    assert samples[Metric.RETRIES] == Sample.of(1)
+    assert samples[Metric.HEARTBEAT_LATENCY] == Sample.of(600)
+    assert samples[Metric.HEARTBEAT_AGE] == Sample.of(6_500)
 
 
 @pytest.mark.parametrize(("ahead", "least", "average"), [(250.0, 255.0, 280.0), (-250.0, -245.0, -220.0)])
@@ -154,9 +154,9 @@ def test_latencies_are_corrected_by_the_sources_clock(ahead: float, least: float
 
 def test_a_run_that_could_not_copy_has_a_lag_and_no_rates() -> None:
     standing = replace(RUN, passes=0, started_ms=20_000, finished_ms=20_000, partitions=(ORDERS_0.carried(),))
-    found = flow_samples(replace(REPORT, run=standing, fault="no record"))
-    assert found[Metric.RECORDS_LAG] == Sample.of(100)
-    assert not {Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.RUN_DURATION, Metric.REPLICATION_LATENCY} & found.keys()
+    samples = flow_samples(replace(REPORT, run=standing, fault="no record"))
+    assert samples[Metric.RECORDS_LAG] == Sample.of(100)
+    assert not {Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.RUN_DURATION, Metric.REPLICATION_LATENCY} & samples.keys()
 
 
 def test_the_first_certificate_to_end_counts_and_its_time_is_negative_when_it_has() -> None:

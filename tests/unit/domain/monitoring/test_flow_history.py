@@ -54,8 +54,8 @@ def with_lags(one: RunReport, *lags: int | None) -> RunReport:
     ],
 )
 def test_what_was_lost(told: list[RunReport], lost: int, held: int) -> None:
-    found = after(*told)
-    assert (found.lost_records, found.lost_held) == (lost, held)
+    history = after(*told)
+    assert (history.lost_records, history.lost_held) == (lost, held)
 
 
 def test_records_that_transforms_could_not_take_count_together_until_a_day_without_any() -> None:
@@ -63,10 +63,10 @@ def test_records_that_transforms_could_not_take_count_together_until_a_day_witho
     notes = ("1 record was left out (errors.tolerance = all)",)
     first = report(0, skipped=3, letters=2)
     told = [first, first, report(30), report(60, skipped=1, notes=("other", *notes))]
-    found = after(*told)
-    assert (found.skipped_records, found.dead_letters) == (4, 2)
-    assert (found.skipped_since_ms, found.skipped_ms) == (START, START + 60_000)
-    assert found.skipped_text == notes[0]
+    history = after(*told)
+    assert (history.skipped_records, history.dead_letters) == (4, 2)
+    assert (history.skipped_since_ms, history.skipped_ms) == (START, START + 60_000)
+    assert history.skipped_text == notes[0]
     late = after(*told, report(45, skipped=5))
     assert (late.skipped_records, late.skipped_ms, late.skipped_text) == (9, START + 60_000, notes[0])
     again = after(*told, report(60 + day, skipped=2, letters=2))
@@ -89,9 +89,9 @@ def test_topics_of_skipped_records_are_named_up_to_a_few() -> None:
         ("u", "v", "x"),
         ("u", "v", "x", "y"),
     ]
-    found = after(*told, run(180, "a", "b"))
-    assert found.skipped_topics == ("u", "v", "x", "y")
-    assert FlowHistory.from_json(json.loads(json.dumps(found.to_json()))) == found
+    history = after(*told, run(180, "a", "b"))
+    assert history.skipped_topics == ("u", "v", "x", "y")
+    assert FlowHistory.from_json(json.loads(json.dumps(history.to_json()))) == history
     assert after(*told, run(200 + SHOWN_MS // 1000, "z")).skipped_topics == ("z",)
 
 
@@ -102,11 +102,11 @@ def test_a_partition_stands_still_while_another_goes_on() -> None:
         other = PartitionRecord("t", "a.t", 1, lost_records=gone)
         return replace(one, run=replace(one.run, partitions=(*one.run.partitions, other)))
 
-    found = after(run(0, 70, 5), run(30, 70, 5), run(60, 70, 0))
-    assert (found.lost_records, found.lost_held, found.lost_now) == (80, 70, 70)
+    history = after(run(0, 70, 5), run(30, 70, 5), run(60, 70, 0))
+    assert (history.lost_records, history.lost_held, history.lost_now) == (80, 70, 70)
     both = report(90, lost=70)
-    assert fold(found, both).lost_records == 80
-    assert (found.lost_since_ms, found.lost_ms) == (START, START + 60_000)
+    assert fold(history, both).lost_records == 80
+    assert (history.lost_since_ms, history.lost_ms) == (START, START + 60_000)
 
 
 def test_the_same_run_again_counts_once() -> None:
@@ -165,11 +165,11 @@ def test_a_loss_that_was_reported_late_and_again_by_the_newest_run_counts_once()
     again = replace(again, run_id=late.run_id, run=replace(again.run, partitions=(*again.run.partitions, passed)))
     known = after(report(0), report(60), late)
     assert (known.losing, known.lost_records) == (False, 1)
-    found = fold(known, again)
-    assert (found.losing, found.lost_now, found.lost_records, found.lost_held) == (True, 5, 5, 4)
+    history = fold(known, again)
+    assert (history.losing, history.lost_now, history.lost_records, history.lost_held) == (True, 5, 5, 4)
     # Another loss has begun meanwhile.
-    found = fold(after(report(0), report(60), late, report(70, lost=2)), again)
-    assert (found.lost_now, found.lost_records) == (5, 6)
+    history = fold(after(report(0), report(60), late, report(70, lost=2)), again)
+    assert (history.lost_now, history.lost_records) == (5, 6)
     # The same one, whole: it is what the newest run has lost.
     same = fold(known, replace(report(90, lost=1), run_id=late.run_id))
     assert (same.losing, same.lost_now, same.lost_records) == (True, 1, 1)
@@ -196,8 +196,8 @@ def test_a_run_at_work_is_neither_good_nor_bad() -> None:
     failed, one = report(0, error="it broke"), report(30)
     assert one.run is not None
     at_work = replace(one, run=replace(one.run, state=RunState.RUNNING, finished_ms=None))
-    found = after(failed, at_work)
-    assert (found.ok, found.failing_since_ms) == (None, START)
+    history = after(failed, at_work)
+    assert (history.ok, history.failing_since_ms) == (None, START)
 
 
 def test_groups_are_known_until_somebody_could_look_again() -> None:

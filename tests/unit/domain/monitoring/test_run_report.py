@@ -102,7 +102,7 @@ def test_what_is_no_report_is_refused(broken: dict[str, Any]) -> None:
 
 
 def test_a_round_of_checkpoints() -> None:
-    found = CheckpointRound(
+    checkpoint_round = CheckpointRound(
         at_ms=5_000,
         positions={"done": 2, "partly": 3, "quiet": 1},
         untranslated=[
@@ -116,7 +116,7 @@ def test_a_round_of_checkpoints() -> None:
         GroupSample("quiet", 1, 1, synced=True, checkpoint_latency_ms=7.0, checkpoint_ms=1_000),
         GroupSample("gone", 1, 1),
     ]
-    assert found.samples(before) == [
+    assert checkpoint_round.samples(before) == [
         GroupSample("done", 2, 2, None, True, 12.3, 5_000),
         GroupSample(
             "partly", 3, 1, "2 positions without a place, the first orders-1: it is not copied yet", False, 20.0, 5_000
@@ -126,7 +126,7 @@ def test_a_round_of_checkpoints() -> None:
 
 
 def test_topics_of_a_round() -> None:
-    found = CheckpointRound(
+    checkpoint_round = CheckpointRound(
         at_ms=5_000,
         positions={"a": 2, "b": 1, "c": 1},
         untranslated=[],
@@ -135,7 +135,7 @@ def test_topics_of_a_round() -> None:
         checkpointed={("a", "orders"), ("b", "orders")},
     )
     before = [TopicGroups("clicks", 3, 1, 1_000, 7.0, 7.0, 7.0), TopicGroups("gone", 1)]
-    topics = found.topic_groups(before)
+    topics = checkpoint_round.topic_groups(before)
     assert topics == [
         TopicGroups("clicks", 1, 1, 1_000, 7.0, 7.0, 7.0),
         TopicGroups("orders", 3, 2, 5_000, 12.3, 20.0, 32.3),
@@ -150,8 +150,10 @@ def test_topics_of_a_round() -> None:
 
 
 def test_what_was_not_due_stays_as_it_was() -> None:
-    found = CheckpointRound(5_000, {"g": 1}, [Untranslated("g", "orders", 0, 9, "no map")], {})
-    assert found.samples([GroupSample("g", 1, 1, synced=True)]) == [GroupSample("g", 1, 0, "orders-0: no map", True)]
+    checkpoint_round = CheckpointRound(5_000, {"g": 1}, [Untranslated("g", "orders", 0, 9, "no map")], {})
+    assert checkpoint_round.samples([GroupSample("g", 1, 1, synced=True)]) == [
+        GroupSample("g", 1, 0, "orders-0: no map", True)
+    ]
 
 
 @given(

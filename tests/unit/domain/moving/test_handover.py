@@ -45,10 +45,10 @@ def judge(
 
 
 def test_a_clean_end_is_proved() -> None:
-    found = judge(40, copied(*range(20, 40), start=100), seen(*range(20, 40)))
-    assert (found.verdict, found.position, len(found.pairs)) == (Verdict.PROVED, 40, 20)
-    assert found.proof == "the copy ends with the source's record 39, 20 records compared"
-    assert found.pairs[0] == (20, 100)
+    position = judge(40, copied(*range(20, 40), start=100), seen(*range(20, 40)))
+    assert (position.verdict, position.position, len(position.pairs)) == (Verdict.PROVED, 40, 20)
+    assert position.proof == "the copy ends with the source's record 39, 20 records compared"
+    assert position.pairs[0] == (20, 100)
 
 
 def test_markers_behind_the_last_record_do_not_count() -> None:
@@ -57,26 +57,26 @@ def test_markers_behind_the_last_record_do_not_count() -> None:
 
 
 def test_a_copy_that_is_ahead_is_believed_more_than_the_store() -> None:
-    found = judge(40, copied(*range(20, 50)), seen(*range(20, 60)))
-    assert (found.verdict, found.position) == (Verdict.AHEAD, 50)
-    assert found.proof.endswith("30 records compared: 10 more records than stored")
+    position = judge(40, copied(*range(20, 50)), seen(*range(20, 60)))
+    assert (position.verdict, position.position) == (Verdict.AHEAD, 50)
+    assert position.proof.endswith("30 records compared: 10 more records than stored")
     far = judge(40, copied(*range(480, 500)), seen(*range(470, 510)), read=LogRange(470, 510))
     assert (far.verdict, far.position) == (Verdict.AHEAD, 500)
     assert far.proof.endswith("at least 30 more records than stored")
 
 
 def test_a_copy_that_is_behind_sends_the_flow_back() -> None:
-    found = judge(40, copied(*range(10, 30)), seen(*range(10, 50)))
-    assert (found.verdict, found.position) == (Verdict.BEHIND, 30)
-    assert found.proof.endswith("20 records compared: 10 fewer records than stored")
+    position = judge(40, copied(*range(10, 30)), seen(*range(10, 50)))
+    assert (position.verdict, position.position) == (Verdict.BEHIND, 30)
+    assert position.proof.endswith("20 records compared: 10 fewer records than stored")
     far = judge(400, copied(*range(10, 30)), seen(*range(10, 30)), read=LogRange(10, 30))
     assert (far.verdict, far.position) == (Verdict.BEHIND, 30)
 
 
 def test_a_lost_store_is_found_again_from_the_copy() -> None:
-    found = judge(None, copied(*range(20, 40)), seen(*range(10, 60)))
-    assert (found.verdict, found.position) == (Verdict.AHEAD, 40)
-    assert found.proof.startswith("nothing is stored, but the copy ends with the source's record 39")
+    position = judge(None, copied(*range(20, 40)), seen(*range(10, 60)))
+    assert (position.verdict, position.position) == (Verdict.AHEAD, 40)
+    assert position.proof.startswith("nothing is stored, but the copy ends with the source's record 39")
 
 
 def test_few_equal_records_prove_a_whole_copy_and_nothing_of_a_long_one() -> None:
@@ -94,9 +94,9 @@ def test_records_that_repeat_themselves_prove_no_other_place() -> None:
 
 def test_compacted_sources() -> None:
     """The source keeps 30 and 38 of what was copied."""
-    found = judge(40, copied(*range(20, 40)), seen(30, 38, 41), compacted=True)
-    assert (found.verdict, found.position) == (Verdict.BELIEVED, 40)
-    assert "compacted" in found.proof
+    position = judge(40, copied(*range(20, 40)), seen(30, 38, 41), compacted=True)
+    assert (position.verdict, position.position) == (Verdict.BELIEVED, 40)
+    assert "compacted" in position.proof
     assert judge(40, copied(*range(20, 40)), seen(30, 38, 41)).verdict is Verdict.UNPROVED
     assert judge(38, copied(*range(20, 40)), seen(30, 38, 41), compacted=True).verdict is Verdict.UNPROVED
 
@@ -118,10 +118,10 @@ def test_what_cannot_be_compared() -> None:
 
 def test_foreign_records_at_the_end() -> None:
     copy = CopyEnd(LogRange(0, 40), (*copied(*range(20, 40)).records, SeenRecord(40, b"foreign")))
-    found = judge(40, copy, seen(*range(20, 60)))
-    assert (found.verdict, found.position) == (Verdict.UNPROVED, 40)
-    assert "something else writes" in found.proof
-    assert accepted(found).verdict is Verdict.BELIEVED
+    position = judge(40, copy, seen(*range(20, 60)))
+    assert (position.verdict, position.position) == (Verdict.UNPROVED, 40)
+    assert "something else writes" in position.proof
+    assert accepted(position).verdict is Verdict.BELIEVED
 
 
 @given(
@@ -137,13 +137,13 @@ def test_any_place_within_sight_is_found(holes: set[int], compared: int, end: in
     upstream = [offset for offset in visible if offset < end][-compared:]
     copy = copied(*upstream, start=step, step=step)
     records = seen(*(offset for offset in visible if offset < max(stored, end) + WINDOW))
-    found = judge(stored, copy, records, LogRange(0, 200))
+    position = judge(stored, copy, records, LogRange(0, 200))
     if not upstream:
-        assert found.position == stored
+        assert position.position == stored
         return
-    assert found.verdict in (Verdict.PROVED, Verdict.AHEAD, Verdict.BEHIND)
-    assert found.position is not None
-    left = [offset for offset in visible if offset >= found.position]
+    assert position.verdict in (Verdict.PROVED, Verdict.AHEAD, Verdict.BEHIND)
+    assert position.position is not None
+    left = [offset for offset in visible if offset >= position.position]
     assert left == [offset for offset in visible if offset > upstream[-1]]
 
 
@@ -158,25 +158,27 @@ def test_whatever_repeats_itself_an_unproved_place_stays(content: list[bytes], d
     stored = data.draw(st.integers(0, end))
     window = data.draw(st.integers(1, end))
     copy = CopyEnd(LogRange(0, end), tuple(records[end - window : end]))
-    found = judge(stored, copy, records, LogRange(0, len(records)))
-    if found.verdict is Verdict.UNPROVED:
-        assert found.position == stored
+    position = judge(stored, copy, records, LogRange(0, len(records)))
+    if position.verdict is Verdict.UNPROVED:
+        assert position.position == stored
 
 
 def test_compared_records_become_a_piece_of_the_map() -> None:
-    found = judge(45, copied(*range(20, 30), *range(35, 40), start=100), seen(*range(20, 30), *range(35, 40)))
-    segment = segment_of(found, None)
+    handover_position = judge(
+        45, copied(*range(20, 30), *range(35, 40), start=100), seen(*range(20, 30), *range(35, 40))
+    )
+    segment = segment_of(handover_position, None)
     assert segment == Segment("t", 0, 20, 45, 100, 115, (OffsetSpan(20, 10, 100, 10), OffsetSpan(35, 5, 110, 5)))
     for position, downstream in ((20, 100), (25, 105), (32, 110), (37, 112), (45, 115)):
         assert translate([segment], position) == Translated(downstream, exact=True)
 
 
 def test_what_the_map_covers_is_left_alone() -> None:
-    found = judge(40, copied(*range(20, 40), start=100), seen(*range(20, 40)))
+    position = judge(40, copied(*range(20, 40), start=100), seen(*range(20, 40)))
     older = Segment("t", 0, 0, 30, 80, 110, (OffsetSpan(0, 30, 80, 30),))
-    newer = segment_of(found, older)
+    newer = segment_of(position, older)
     assert newer is not None
     assert (newer.upstream_start, newer.downstream_start) == (30, 110)
     assert current_map([older, newer]) == [older, newer]
-    assert segment_of(found, Segment("t", 0, 0, 40, 80, 120, (OffsetSpan(0, 40, 80, 40),))) is None
+    assert segment_of(position, Segment("t", 0, 0, 40, 80, 120, (OffsetSpan(0, 40, 80, 40),))) is None
     assert segment_of(judge(40, "gone", []), None) is None

@@ -70,12 +70,12 @@ def test_what_is_counted_is_exact_and_never_skips(copy: Copy, data: st.DataObjec
     for position in range(segments[0].upstream_start, segments[-1].upstream_end + 1):
         with_source = refined(copy, position, upstream, visible)
         without = refined(copy, position, None, visible)
-        for found in (with_source, without):
+        for translated in (with_source, without):
             unread = {down for up, down in left.items() if up >= position}
-            would_read = {down for down in left.values() if down >= found.offset}
-            assert unread <= would_read, f"{position} -> {found} skips"
-            assert not found.exact or unread == would_read, f"{position} -> {found} repeats"
-            assert found.exact or found.why
+            would_read = {down for down in left.values() if down >= translated.offset}
+            assert unread <= would_read, f"{position} -> {translated} skips"
+            assert not translated.exact or unread == would_read, f"{position} -> {translated} repeats"
+            assert translated.exact or translated.why
         assert with_source.offset >= without.offset
         assert with_source.offset >= last, "goes backwards"
         last = with_source.offset
@@ -103,11 +103,11 @@ def test_counting_at_the_source() -> None:
 
 def test_records_that_the_source_has_lost_leave_a_range() -> None:
     run = OffsetSpan(100, 20, 1000, 10)
-    found = counted(floor(run, 110), 110, [100, 102, 112, 118])
-    assert (found.offset, found.exact, found.most) == (1002, False, 1008)
+    translated = counted(floor(run, 110), 110, [100, 102, 112, 118])
+    assert (translated.offset, translated.exact, translated.most) == (1002, False, 1008)
     # Compaction took the same records from the copy, or did not.
-    assert looked_between(found, [1000, 1001, 1008, 1009]) == Translated(1002, True, by=Evidence.TARGET)
-    assert looked_between(found, [1000, 1001, 1007, 1009]) == found
+    assert looked_between(translated, [1000, 1001, 1008, 1009]) == Translated(1002, True, by=Evidence.TARGET)
+    assert looked_between(translated, [1000, 1001, 1007, 1009]) == translated
 
 
 def test_a_log_with_more_records_than_were_copied_is_not_believed() -> None:
@@ -145,10 +145,10 @@ SYNCS = [OffsetSync("t", 0, *pair) for pair in ((0, 0), (100, 90), (150, 130))]
     [(0, 0, True), (1, 1, False), (99, 1, False), (100, 90, True), (120, 91, False), (151, 131, False)],
 )
 def test_mirror_makers_rule(position: int, expected: int, exact: bool) -> None:
-    found = by_syncs(SYNCS, position, 0, 140)
-    assert found is not None
-    assert (found.offset, found.exact, found.by) == (expected, exact, Evidence.SYNCS)
-    assert "MirrorMaker 2" in found.why or exact
+    translated = by_syncs(SYNCS, position, 0, 140)
+    assert translated is not None
+    assert (translated.offset, translated.exact, translated.by) == (expected, exact, Evidence.SYNCS)
+    assert "MirrorMaker 2" in translated.why or exact
 
 
 def test_syncs_that_lie_next_to_each_other_leave_nothing_open() -> None:
@@ -173,6 +173,6 @@ def test_later_syncs_replace_earlier_ones() -> None:
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=20))
 def test_translations_by_syncs_never_go_backwards(pairs: list[tuple[int, int]]) -> None:
     syncs = current_syncs([OffsetSync("t", 0, *pair) for pair in pairs])
-    found = [by_syncs(syncs, position, 0, 100) for position in range(60)]
-    places = [one.offset for one in found if one is not None]
+    translateds = [by_syncs(syncs, position, 0, 100) for position in range(60)]
+    places = [one.offset for one in translateds if one is not None]
     assert places == sorted(places)

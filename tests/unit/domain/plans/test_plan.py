@@ -40,8 +40,8 @@ def test_a_file_holds_while_nothing_changes() -> None:
 
 
 def test_what_was_done_meanwhile_is_not_needed_any_more() -> None:
-    found = printed().compare(replace(PLAN, actions=(ALTER,)))
-    assert found == PlanChanges((), (str(CREATE), str(GROW)))
+    changes = printed().compare(replace(PLAN, actions=(ALTER,)))
+    assert changes == PlanChanges((), (str(CREATE), str(GROW)))
 
 
 def test_everything_that_would_not_have_been_printed_is_named() -> None:

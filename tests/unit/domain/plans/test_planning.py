@@ -61,9 +61,9 @@ ABILITIES = TargetAbilities(DEFAULTS, frozenset(DEFAULTS))
 
 
 def settings(**own: str) -> dict[str, TopicSetting]:
-    found = {key: TopicSetting(value, Source.DEFAULT) for key, value in DEFAULTS.items()}
-    found |= {key.replace("_", "."): TopicSetting(value, Source.TOPIC) for key, value in own.items()}
-    return found
+    topic_settings = {key: TopicSetting(value, Source.DEFAULT) for key, value in DEFAULTS.items()}
+    topic_settings |= {key.replace("_", "."): TopicSetting(value, Source.TOPIC) for key, value in own.items()}
+    return topic_settings
 
 
 def planned(
@@ -336,8 +336,8 @@ def test_after_a_plan_is_applied_the_next_one_is_empty(
     source = {"t": (1, settings(**{key.replace(".", "_"): value for key, value in here.items()}))}
 
     def described(own: Mapping[str, str]) -> dict[str, TopicSetting]:
-        found = {key: TopicSetting(value, Source.STATIC_BROKER) for key, value in target_defaults.items()}
-        return found | {key: TopicSetting(value, Source.TOPIC) for key, value in own.items()}
+        topic_settings = {key: TopicSetting(value, Source.STATIC_BROKER) for key, value in target_defaults.items()}
+        return topic_settings | {key: TopicSetting(value, Source.TOPIC) for key, value in own.items()}
 
     created = copied(source["t"][1], abilities, flow)
     assert not planned(source, {"A.t": (1, described(created))}, abilities=abilities, flow=flow).actions

@@ -126,8 +126,8 @@ class World:
 
 
 def described(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, TopicSetting]:
-    found = {key: TopicSetting(value, Source.STATIC_BROKER) for key, value in defaults.items()}
-    return found | {key: TopicSetting(value, Source.TOPIC) for key, value in own.items()}
+    topic_settings = {key: TopicSetting(value, Source.STATIC_BROKER) for key, value in defaults.items()}
+    return topic_settings | {key: TopicSetting(value, Source.TOPIC) for key, value in own.items()}
 
 
 own_settings = st.dictionaries(

@@ -54,16 +54,16 @@ def test_nothing_has_no_percentile() -> None:
 
 
 def test_records_below_a_latency() -> None:
-    found = histogram([1, 9, 10, 31, 32])
-    assert [found.below(edge) for edge in (1, 2, 8, 32, 64)] == [0, 1, 1, 4, 5]
-    assert found.sum_ms == 1.5 + 9 + 11 + 30 + 36
+    latency_histogram = histogram([1, 9, 10, 31, 32])
+    assert [latency_histogram.below(edge) for edge in (1, 2, 8, 32, 64)] == [0, 1, 1, 4, 5]
+    assert latency_histogram.sum_ms == 1.5 + 9 + 11 + 30 + 36
 
 
 @given(MANY, MANY)
 def test_it_is_read_back_as_it_was(one: list[int], other: list[int]) -> None:
-    found, more = histogram(one), histogram(other)
-    assert LatencyHistogram.parse(found.text()) == found
-    assert LatencyHistogram.parse(f"{found.text()};{more.text()}") == found + more
+    latency_histogram, more = histogram(one), histogram(other)
+    assert LatencyHistogram.parse(latency_histogram.text()) == latency_histogram
+    assert LatencyHistogram.parse(f"{latency_histogram.text()};{more.text()}") == latency_histogram + more
 
 
 def test_it_stays_small() -> None:

@@ -38,9 +38,9 @@ def test_a_record_of_older_software_does_not_know_how_latencies_are_spread() -> 
     column = document["columns"].index("latencies")
     for row in (document["columns"], *document["partitions"]):
         del row[column]
-    found = RunRecord.from_json(document)
-    assert [one.latencies for one in found.partitions] == [None, None]
-    assert replace(found.partitions[0], latencies=RECORD.partitions[0].latencies) == RECORD.partitions[0]
+    record = RunRecord.from_json(document)
+    assert [one.latencies for one in record.partitions] == [None, None]
+    assert replace(record.partitions[0], latencies=RECORD.partitions[0].latencies) == RECORD.partitions[0]
 
 
 def test_sums() -> None:

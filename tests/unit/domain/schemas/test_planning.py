@@ -66,15 +66,17 @@ def problems(actions: Sequence[Action]) -> list[str]:
 @st.composite
 def registries(draw: st.DrawFn) -> RegistryView:
     """Schemas as a registry comes to have them: each refers to earlier ones, some are soft-deleted afterwards."""
-    found: list[SchemaVersion] = []
+    versions: list[SchemaVersion] = []
     for number in range(1, draw(st.integers(1, 12)) + 1):
         subject = draw(st.sampled_from(["a", "b", "c", "d"]))
-        earlier = draw(st.lists(st.sampled_from(found), max_size=3, unique_by=lambda one: one.place)) if found else []
-        version = max((one.version for one in found if one.subject == subject), default=0) + draw(st.integers(1, 2))
-        found.append(schema(subject, version, number, *(one.place for one in earlier)))
+        earlier = (
+            draw(st.lists(st.sampled_from(versions), max_size=3, unique_by=lambda one: one.place)) if versions else []
+        )
+        version = max((one.version for one in versions if one.subject == subject), default=0) + draw(st.integers(1, 2))
+        versions.append(schema(subject, version, number, *(one.place for one in earlier)))
     kept: list[SchemaVersion] = []
     used: set[tuple[str, int]] = set()
-    for one in reversed(found):
+    for one in reversed(versions):
         deleted = one.place not in used and draw(st.booleans())
         kept.append(replace(one, deleted=deleted))
         used |= set() if deleted else _places(one)

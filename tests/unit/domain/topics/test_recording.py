@@ -31,9 +31,9 @@ def planned(
 ) -> RecordTopic | None:
     records = {"a": source or TopicRecords(), "b": TopicRecords.of([record] if record else [])}
     knowledge = Knowledge("id-a", "id-b", records, now_ms=9)
-    found = plan_records(flow, knowledge, [(decision, state, "so it is")], *ids)
-    assert len(found) <= 1
-    return found[0] if found else None
+    topics = plan_records(flow, knowledge, [(decision, state, "so it is")], *ids)
+    assert len(topics) <= 1
+    return topics[0] if topics else None
 
 
 def test_a_new_topic_is_recorded_with_its_lineage() -> None:

@@ -84,9 +84,9 @@ def test_a_clock_that_was_set_back_switches_nothing_off() -> None:
 
 def test_a_change_to_the_same_value_was_undone_meanwhile() -> None:
     memory = Alterations().and_done([change()], at(0)).and_done([change()], at(10))
-    found = memory.undone("A.t", "retention.ms", "1000")
-    assert found is not None
-    assert (found.times, found.first_ms, found.last_ms) == (2, at(0), at(10))
+    alteration = memory.undone("A.t", "retention.ms", "1000")
+    assert alteration is not None
+    assert (alteration.times, alteration.first_ms, alteration.last_ms) == (2, at(0), at(10))
     assert memory.undone("A.t", "retention.ms", "2000") is None
     assert memory.and_done([change("2000")], at(20)).undone("A.t", "retention.ms", "1000") is None
     assert memory.and_done([change(error="no")], at(20)) == memory

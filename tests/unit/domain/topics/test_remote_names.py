@@ -22,32 +22,38 @@ def names(*topics: str, policy: ReplicationPolicy | None = None, records: TopicR
 
 def test_names_tell_as_in_mirror_maker() -> None:
     # MirrorClientTest: testRemoteTopics, testHeartbeatTopics, testUpstreamClusters.
-    found = names(
+    remote_names = names(
         "topic1", "source1.topic2", "source2.source1.topic3", "source3.source4.source5.heartbeats", "heartbeats",
         "source1.heartbeats", "source1.checkpoints.internal", "source2.internal", "__consumer_offsets",
     )  # fmt: skip
-    assert found.remote_topics() == {
+    assert remote_names.remote_topics() == {
         "source1.topic2",
         "source2.source1.topic3",
         "source1.heartbeats",
         "source3.source4.source5.heartbeats",
     }
-    assert found.remote_topics("source1") == {"source1.topic2", "source1.heartbeats"}
-    assert found.heartbeat_topics == {"heartbeats", "source1.heartbeats", "source3.source4.source5.heartbeats"}
-    assert found.checkpoint_topics == {"source1.checkpoints.internal"}
-    assert found.upstream_clusters == {"source1", "source3", "source4", "source5"}
-    assert [found.hops(alias) for alias in ("source1", "source4", "source5", "source2", "topic1")] == [1, 2, 3, -1, -1]
-    assert found.source_topics("source2.source1.topic3") == (SourceTopic("source2", "source1.topic3"),)
+    assert remote_names.remote_topics("source1") == {"source1.topic2", "source1.heartbeats"}
+    assert remote_names.heartbeat_topics == {"heartbeats", "source1.heartbeats", "source3.source4.source5.heartbeats"}
+    assert remote_names.checkpoint_topics == {"source1.checkpoints.internal"}
+    assert remote_names.upstream_clusters == {"source1", "source3", "source4", "source5"}
+    assert [remote_names.hops(alias) for alias in ("source1", "source4", "source5", "source2", "topic1")] == [
+        1,
+        2,
+        3,
+        -1,
+        -1,
+    ]
+    assert remote_names.source_topics("source2.source1.topic3") == (SourceTopic("source2", "source1.topic3"),)
 
 
 def test_records_win_over_names() -> None:
     records = TopicRecords.of([RECORD, replace(RECORD, upstream_topic="b", downstream_topic="plain", flow="x->b")])
-    found = names("a.orders", "plain", "my.topic", records=records)
-    assert found.source_topics("plain") == (SourceTopic("x", "b"),)
-    assert found.source_topics("a.orders") == (SourceTopic("a", "orders"),)
+    remote_names = names("a.orders", "plain", "my.topic", records=records)
+    assert remote_names.source_topics("plain") == (SourceTopic("x", "b"),)
+    assert remote_names.source_topics("a.orders") == (SourceTopic("a", "orders"),)
     # A dotted topic of this cluster looks like a copy, to MirrorMaker 2 too.
-    assert found.remote_topics() == {"a.orders", "plain", "my.topic"}
-    assert found.remote_topics("x") == {"plain"}
+    assert remote_names.remote_topics() == {"a.orders", "plain", "my.topic"}
+    assert remote_names.remote_topics("x") == {"plain"}
 
 
 @pytest.mark.parametrize("kind", [IdentityReplicationPolicy, MigratingReplicationPolicy])
@@ -65,10 +71,10 @@ def test_where_names_do_not_tell_records_do(kind: type) -> None:
 def test_flows_that_merge_into_one_topic() -> None:
     merged = [replace(RECORD, flow=f"{alias}->b", downstream_topic="orders") for alias in "ca"]
     claimed = replace(RECORD, flow="d->b", downstream_topic="orders", state=TopicState.CLAIMED)
-    found = names("orders", records=TopicRecords.of([*merged, claimed]))
-    assert found.source_topics("orders") == (SourceTopic("a", "orders"), SourceTopic("c", "orders"))
-    assert found.remote_topics("c") == {"orders"}
-    assert found.remote_topics("d") == frozenset()
+    remote_names = names("orders", records=TopicRecords.of([*merged, claimed]))
+    assert remote_names.source_topics("orders") == (SourceTopic("a", "orders"), SourceTopic("c", "orders"))
+    assert remote_names.remote_topics("c") == {"orders"}
+    assert remote_names.remote_topics("d") == frozenset()
 
 
 def test_flows_with_policies_of_their_own() -> None:
@@ -77,7 +83,7 @@ def test_flows_with_policies_of_their_own() -> None:
         "b": DefaultReplicationPolicy("_", separator_in_internal_names=False),
     }
     topics = frozenset({"a.heartbeats", "b_heartbeats", "b.checkpoints.internal", "b_c_heartbeats"})
-    found = RemoteNames(topics, policies=policies)
-    assert (found.hops("a"), found.hops("b"), found.hops("c")) == (1, 1, 2)
-    assert found.heartbeat_topics == {"a.heartbeats", "b_heartbeats", "b_c_heartbeats"}
-    assert found.checkpoint_topics == {"b.checkpoints.internal"}
+    remote_names = RemoteNames(topics, policies=policies)
+    assert (remote_names.hops("a"), remote_names.hops("b"), remote_names.hops("c")) == (1, 1, 2)
+    assert remote_names.heartbeat_topics == {"a.heartbeats", "b_heartbeats", "b_c_heartbeats"}
+    assert remote_names.checkpoint_topics == {"b.checkpoints.internal"}

@@ -23,8 +23,8 @@ FLOW = FlowSettings(FlowName("a", "b"), ClusterSettings.plaintext("a", "a:1"), C
 
 
 def topic(name: str) -> StateTopic:
-    (found,) = [topic for topic in state_topics(FLOW) if topic.name == name]
-    return found
+    (state_topic,) = [topic for topic in state_topics(FLOW) if topic.name == name]
+    return state_topic
 
 
 def verdict(name: str, partitions: int = 1, in_sync: int = 1, zero: bool | None = None, **settings: str) -> Verdict:

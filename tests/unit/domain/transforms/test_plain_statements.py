@@ -110,9 +110,9 @@ def test_all_else_is_for_spark(text: str) -> None:
 
 
 def test_what_is_read_and_what_is_asked_for_null_only() -> None:
-    found = plain(f"SELECT {HEADER}, NULL AS key FROM records WHERE value IS NULL OR offset > 3 OR topic = 'x'")
-    assert found is not None
-    assert found.columns == StatementColumns(
+    statement = plain(f"SELECT {HEADER}, NULL AS key FROM records WHERE value IS NULL OR offset > 3 OR topic = 'x'")
+    assert statement is not None
+    assert statement.columns == StatementColumns(
         ("offset", "topic", "value"), ("key",), ("value",), ("origin", "é".encode())
     )
 

@@ -33,11 +33,11 @@ def small() -> Copy:
 
 @given(copies())
 def test_a_copy_as_it_was_committed_is_proved_to_its_end(copy: Copy) -> None:
-    found = copy.compare()
-    assert not found.different, str(found.differences[0])
-    assert found.not_proved == {}
-    assert found.proved == sum(batch.records for batch in copy.batches)
-    assert (found.proved_from, found.proved_to) == (copy.segments[0].upstream_start, copy.upstream)
+    findings = copy.compare()
+    assert not findings.different, str(findings.differences[0])
+    assert findings.not_proved == {}
+    assert findings.proved == sum(batch.records for batch in copy.batches)
+    assert (findings.proved_from, findings.proved_to) == (copy.segments[0].upstream_start, copy.upstream)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
@@ -49,12 +49,12 @@ def test_each_fault_is_found_and_named(fault: Fault, copy: Copy, data: st.DataOb
     if len(copy.segments) < 2 and fault.__name__ == "lost_map":
         return
     copy, traits = fault(copy, segment, batch)
-    found = copy.compare(traits)
-    assert FAULTS[fault] in found.counts, found
+    findings = copy.compare(traits)
+    assert FAULTS[fault] in findings.counts, findings
     if fault.__name__ not in ("truncated_log", "lost_map", "swapped_batches"):
-        assert set(found.counts) == {FAULTS[fault]}
-    first = found.differences[0]
-    assert found.proved_to <= place.base_offset + copy.upstream
+        assert set(findings.counts) == {FAULTS[fault]}
+    first = findings.differences[0]
+    assert findings.proved_to <= place.base_offset + copy.upstream
     if FAULTS[fault] in (DifferenceKind.CORRUPT, DifferenceKind.LOST):
         assert (first.downstream_first, first.downstream_last) == (place.base_offset, place.next_offset - 1)
     elif fault.__name__ in ("changed_byte", "wrong_timestamp", "compaction"):
@@ -64,11 +64,11 @@ def test_each_fault_is_found_and_named(fault: Fault, copy: Copy, data: st.DataOb
 @given(copies(), st.data())
 def test_retention_takes_what_is_proved_and_is_no_difference(copy: Copy, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, copy.end))
-    found = copy.compare(start=start)
-    assert not found.different
+    findings = copy.compare(start=start)
+    assert not findings.different
     whole = [one for one in copy.segments if one.downstream_start >= start]
-    assert found.proved == sum(run.length for one in whole for run in one.runs)
-    assert set(found.not_proved) <= {NotProved.RETENTION}
+    assert findings.proved == sum(run.length for one in whole for run in one.runs)
+    assert set(findings.not_proved) <= {NotProved.RETENTION}
 
 
 @given(copies(), st.data())
@@ -80,16 +80,16 @@ def test_what_is_committed_while_the_map_is_read_is_no_difference(copy: Copy, da
     for batch in copy.batches:
         if batch.base_offset < end:
             comparison.take(batch)
-    found = comparison.finish()
-    assert not found.different
-    assert found.segments == last
+    findings = comparison.finish()
+    assert not findings.different
+    assert findings.segments == last
 
 
 def test_segments_without_a_fingerprint_are_looked_at_for_holes_only() -> None:
     copy = small()
     copy.segments[1] = replace(copy.segments[1], fingerprint=None)
-    found = copy.compare()
-    assert (found.proved, found.not_proved, found.different) == (40, {NotProved.NO_FINGERPRINT: 20}, False)
+    findings = copy.compare()
+    assert (findings.proved, findings.not_proved, findings.different) == (40, {NotProved.NO_FINGERPRINT: 20}, False)
     del copy.batches[2]
     (lost,) = copy.compare().differences
     assert str(lost) == "offsets 21 to 30 (upstream offsets 20 to 29): committed records are missing"
@@ -98,24 +98,24 @@ def test_segments_without_a_fingerprint_are_looked_at_for_holes_only() -> None:
 def test_a_log_that_is_cut_between_two_chunks_is_truncated() -> None:
     copy = small()
     copy.batches = copy.batches[:4]
-    found = copy.compare(end=42)
-    assert found.differences == [Difference(DifferenceKind.TRUNCATED, 42, 61, 40, 59)]
-    assert found.proved_to == 40
+    findings = copy.compare(end=42)
+    assert findings.differences == [Difference(DifferenceKind.TRUNCATED, 42, 61, 40, 59)]
+    assert findings.proved_to == 40
 
 
 def test_compaction_is_no_difference_where_the_topic_is_compacted() -> None:
     copy = small()
     copy.batches[0] = copy.batches[0]._replace(records=3)
     del copy.batches[3]
-    found = copy.compare(CopyTraits(compacted=True))
-    assert (found.proved, found.not_proved, found.different) == (20, {NotProved.COMPACTED: 40}, False)
+    findings = copy.compare(CopyTraits(compacted=True))
+    assert (findings.proved, findings.not_proved, findings.different) == (20, {NotProved.COMPACTED: 40}, False)
 
 
 def test_other_bytes_of_a_topic_whose_brokers_compress_again_are_not_proved() -> None:
     copy = small()
     copy.put(2, Content(5, 1000, 10))
-    found = copy.compare(CopyTraits(recompressed=True))
-    assert (found.proved, found.not_proved, found.different) == (40, {NotProved.RECOMPRESSED: 20}, False)
+    findings = copy.compare(CopyTraits(recompressed=True))
+    assert (findings.proved, findings.not_proved, findings.different) == (40, {NotProved.RECOMPRESSED: 20}, False)
 
 
 def test_records_of_other_flows_in_a_shared_topic_are_counted() -> None:
@@ -137,8 +137,8 @@ def test_a_chunk_among_batches_of_others_is_proved_by_its_producer() -> None:
     copy.append(theirs, OTHER)
     run = copy.segments[0].runs[0]._replace(length=15, foreign=True)
     copy.segments[0] = replace(copy.segments[0], runs=(run,), downstream_end=15)
-    found = copy.compare()
-    assert [one.kind for one in found.differences] == [DifferenceKind.FOREIGN]
+    findings = copy.compare()
+    assert [one.kind for one in findings.differences] == [DifferenceKind.FOREIGN]
     copy.batches[0] = copy.batches[0]._replace(term=99)
     assert copy.compare().not_proved == {NotProved.MIXED: 0}
     assert copy.batches[0].producer == FLOW
@@ -148,8 +148,8 @@ def test_what_was_there_before_the_flow_is_not_proved() -> None:
     copy = Copy()
     copy.append(Content(9, 1000, 7), OTHER)
     copy.commit([Content(1, 1000, 10)], [0])
-    found = copy.compare()
-    assert (found.not_proved, found.different) == ({NotProved.BEFORE_MAP: 7}, False)
+    findings = copy.compare()
+    assert (findings.not_proved, findings.different) == ({NotProved.BEFORE_MAP: 7}, False)
 
 
 def between(records: list[int], untold: int) -> Copy:
@@ -165,22 +165,22 @@ def between(records: list[int], untold: int) -> Copy:
 
 
 def test_what_the_flow_has_not_copied_is_not_proved_and_no_difference() -> None:
-    found = between([4, 3], 8).compare()
-    assert (found.counts, found.proved, found.not_proved) == ({}, 20, {NotProved.NOT_COPIED: 7})
-    assert Findings.from_json(found.to_json()) == found
+    findings = between([4, 3], 8).compare()
+    assert (findings.counts, findings.proved, findings.not_proved) == ({}, 20, {NotProved.NOT_COPIED: 7})
+    assert Findings.from_json(findings.to_json()) == findings
 
 
 def test_what_mirror_maker_copies_behind_the_newest_segment_is_not_proved() -> None:
     copy = between([4, 3], 8)
     del copy.segments[1], copy.batches[-1]
-    found = copy.compare(CopyTraits(position=18))
-    assert (found.counts, found.proved, found.not_proved) == ({}, 10, {NotProved.NOT_COPIED: 7})
+    findings = copy.compare(CopyTraits(position=18))
+    assert (findings.counts, findings.proved, findings.not_proved) == ({}, 10, {NotProved.NOT_COPIED: 7})
 
 
 def test_what_the_source_has_no_room_for_was_written_by_others() -> None:
     """A source's marker is a gap, too."""
-    (found,) = between([4, 3], 6).compare().differences
-    assert str(found) == (
+    (difference,) = between([4, 3], 6).compare().differences
+    assert str(difference) == (
         "offsets 11 to 18 (upstream offsets 10 to 15): records that the flow did not write; 7 records, of a stretch of "
         "6 offsets at the most"
     )
@@ -196,9 +196,9 @@ def test_a_take_over_maps_the_end_of_a_batch() -> None:
     copy.upstream = 180
     copy.segments = [build_segment("t", 0, 80, 180, [OffsetSpan(80, 100, 80, 100)], 999)]
     copy.commit([Content(9, 1000, 10)], [0])
-    found = copy.compare()
-    assert not found.different, found.differences
-    assert (found.proved, found.not_proved) == (10, {NotProved.BEFORE_MAP: 80, NotProved.NO_FINGERPRINT: 100})
+    findings = copy.compare()
+    assert not findings.different, findings.differences
+    assert (findings.proved, findings.not_proved) == (10, {NotProved.BEFORE_MAP: 80, NotProved.NO_FINGERPRINT: 100})
     copy.batches.insert(2, copy.batches[1])
     assert copy.compare().counts == {DifferenceKind.DOUBLED: 1}
 
@@ -209,8 +209,8 @@ def test_a_copy_made_again_takes_a_part_of_an_older_segment() -> None:
     copy.segments[1] = replace(
         copy.segments[1], downstream_end=44, runs=(copy.segments[1].runs[0]._replace(length=23),)
     )
-    found = copy.compare()
-    assert (found.not_proved, found.proved, found.different) == ({NotProved.COPIED_AGAIN: 23}, 40, False)
+    findings = copy.compare()
+    assert (findings.not_proved, findings.proved, findings.different) == ({NotProved.COPIED_AGAIN: 23}, 40, False)
 
 
 def again() -> Copy:
@@ -223,14 +223,14 @@ def again() -> Copy:
 
 
 def test_what_was_copied_again_is_not_proved_and_no_difference() -> None:
-    found = again().compare()
-    assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
-    assert (found.proved_from, found.proved_to) == (0, 60)
+    findings = again().compare()
+    assert (findings.counts, findings.proved, findings.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
+    assert (findings.proved_from, findings.proved_to) == (0, 60)
     twice = again()
     twice.forget_before(20)
     twice.commit([Content(101, 1000, 10)], [0])
-    found = twice.compare()
-    assert (found.counts, found.proved, found.not_proved) == ({}, 30, {NotProved.COPIED_AGAIN: 80})
+    findings = twice.compare()
+    assert (findings.counts, findings.proved, findings.not_proved) == ({}, 30, {NotProved.COPIED_AGAIN: 80})
 
 
 def test_what_others_write_behind_the_older_copies_is_found() -> None:
@@ -239,17 +239,17 @@ def test_what_others_write_behind_the_older_copies_is_found() -> None:
     copy.end += 1
     copy.forget_before(20)
     copy.commit([Content(number, 1000, 10) for number in (101, 102)], [0, 0])
-    found = copy.compare()
-    assert found.not_proved == {NotProved.COPIED_AGAIN: 40}
-    assert [str(one) for one in found.differences] == ["offset 63: records that the flow did not write"]
+    findings = copy.compare()
+    assert findings.not_proved == {NotProved.COPIED_AGAIN: 40}
+    assert [str(one) for one in findings.differences] == ["offset 63: records that the flow did not write"]
 
 
 def test_a_batch_that_no_consumer_takes_is_found_in_older_copies_too() -> None:
     copy = again()
     copy.batches[3] = copy.batches[3]._replace(term=None)
-    found = copy.compare()
-    assert [str(one) for one in found.differences] == ["offsets 31 to 40: a batch that fails its checksum"]
-    assert found.not_proved == {NotProved.COPIED_AGAIN: 30}
+    findings = copy.compare()
+    assert [str(one) for one in findings.differences] == ["offsets 31 to 40: a batch that fails its checksum"]
+    assert findings.not_proved == {NotProved.COPIED_AGAIN: 30}
 
 
 def test_what_is_missing_and_was_copied_again_is_no_difference() -> None:
@@ -261,8 +261,8 @@ def test_what_is_missing_and_was_copied_again_is_no_difference() -> None:
     copy.commit([Content(102, 1000, 10)], [0])
     assert copy.compare().not_proved == {NotProved.COPIED_AGAIN: 20}
     del copy.batches[3]
-    found = copy.compare()
-    assert (found.counts, found.proved, found.not_proved) == ({}, 30, {NotProved.COPIED_AGAIN: 40})
+    findings = copy.compare()
+    assert (findings.counts, findings.proved, findings.not_proved) == ({}, 30, {NotProved.COPIED_AGAIN: 40})
     del copy.batches[2]
     (lost,) = copy.compare().differences
     assert (lost.kind, lost.upstream_first, lost.upstream_last) == (DifferenceKind.LOST, 20, 39)
@@ -274,11 +274,11 @@ def test_a_lost_record_of_the_map_is_told_from_what_mirror_maker_copies() -> Non
         copy = small()
         del copy.segments[1]
         copy.batches[2:4] = [] if gone else [one._replace(producer=OTHER) for one in copy.batches[2:4]]
-        found = copy.compare()
+        findings = copy.compare()
         kind = DifferenceKind.LOST if gone else DifferenceKind.UNMAPPED
-        (told,) = found.differences
+        (told,) = findings.differences
         assert replace(told, detail="") == Difference(kind, 20, 40, 20, 39)
-        assert (found.proved, found.not_proved) == (40, {})
+        assert (findings.proved, findings.not_proved) == (40, {})
     assert not copy.compare(start=41).different
 
 
@@ -297,17 +297,17 @@ def test_offsets_that_were_moved_on_leave_no_room_for_others() -> None:
     foreign_record(copy, 0, 0)
     copy.end += 1
     copy.commit([Content(7, 1000, 10)], [0])
-    found = copy.compare()
-    assert (found.counts, found.not_proved) == ({DifferenceKind.FOREIGN: 1}, {})
+    findings = copy.compare()
+    assert (findings.counts, findings.not_proved) == ({DifferenceKind.FOREIGN: 1}, {})
 
 
 def test_findings_are_kept_as_json() -> None:
     copy = small()
     copy.put(2, Content(5, 1000, 10))
     copy.segments[2] = replace(copy.segments[2], fingerprint=None)
-    found = copy.compare()
-    assert found.different
-    assert Findings.from_json(found.to_json()) == found
+    findings = copy.compare()
+    assert findings.different
+    assert Findings.from_json(findings.to_json()) == findings
 
 
 def test_differences_beyond_the_first_are_counted() -> None:
@@ -315,5 +315,5 @@ def test_differences_beyond_the_first_are_counted() -> None:
     for chunk in range(30):
         copy.commit([Content(chunk, 1000, 10)], [0])
         copy.put(chunk, Content(chunk + 100, 1000, 10))
-    found = copy.compare()
-    assert (found.counts, len(found.differences)) == ({DifferenceKind.CHANGED: 30}, Findings.MOST)
+    findings = copy.compare()
+    assert (findings.counts, len(findings.differences)) == ({DifferenceKind.CHANGED: 30}, Findings.MOST)

@@ -29,8 +29,8 @@ def test_one_offset_mends_all_that_can_be_copied_again() -> None:
 
 
 def test_partitions_without_a_difference_have_no_steps_and_the_others_come_in_order() -> None:
-    found = repair_plan("a->b", [result(LOST, partition=2), result(), result(LOST, partition=1)])
-    assert [one.partition for one in found] == [1, 2]
+    steps = repair_plan("a->b", [result(LOST, partition=2), result(), result(LOST, partition=1)])
+    assert [one.partition for one in steps] == [1, 2]
 
 
 def test_each_kind_has_an_effect_that_fits() -> None:
@@ -42,9 +42,9 @@ def test_each_kind_has_an_effect_that_fits() -> None:
 
 def test_what_is_remembered_is_enough_for_it() -> None:
     many = [Difference(DifferenceKind.LOST, at, at, at, at) for at in range(100, 110)]
-    found = result(FOREIGN, LOST, *many, CHANGED)
-    assert len(shortened(found).findings.differences) == 3
-    assert repair_plan("a->b", [shortened(found)]) == [
-        repair_plan("a->b", [found])[0],
+    verified = result(FOREIGN, LOST, *many, CHANGED)
+    assert len(shortened(verified).findings.differences) == 3
+    assert repair_plan("a->b", [shortened(verified)]) == [
+        repair_plan("a->b", [verified])[0],
         *repair_plan("a->b", [result(FOREIGN)]),
     ]

@@ -19,8 +19,8 @@ def test_a_group_whose_coordinator_moves_on_is_a_fault_and_only_that() -> None:
         kafka.commit("noted", {_PLACE: 3}, "a note")
         reader = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers), timeout_seconds=1)
         with kafka.refuse("OffsetFetch", _NOT_COORDINATOR, when="noted"):
-            found, (fault,) = reader.offsets(["noted", "plain"])
-        assert found == [GroupOffsets("plain", {_PLACE: CommittedOffset(3)})]
+            offsets, (fault,) = reader.offsets(["noted", "plain"])
+        assert offsets == [GroupOffsets("plain", {_PLACE: CommittedOffset(3)})]
         assert fault.group == "noted"
         assert "NOT_COORDINATOR" in fault.reason
 
@@ -39,5 +39,5 @@ def test_brokers_before_kafka_3_are_asked_group_by_group() -> None:
     with FakeCluster(newest={"OffsetFetch": 7}) as kafka:
         kafka.create_topic("orders")
         kafka.commit("noted", {_PLACE: 3}, "a note")
-        (found,), faults = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)).offsets(["noted"])
-        assert (found.offsets, faults) == ({_PLACE: CommittedOffset(3, "a note")}, [])
+        (offsets,), faults = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)).offsets(["noted"])
+        assert (offsets.offsets, faults) == ({_PLACE: CommittedOffset(3, "a note")}, [])

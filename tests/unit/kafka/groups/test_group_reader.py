@@ -31,9 +31,9 @@ def test_offsets_states_and_notes(source_kafka: FakeCluster, reader: GroupReader
         groups, faults = reader.groups()
         assert not faults
         assert {g.name: g.state for g in groups if g.name.startswith(name)} == {simple: "empty", active: "stable"}
-        found, faults = reader.offsets([active, simple, name + "-unknown"])
+        offsets, faults = reader.offsets([active, simple, name + "-unknown"])
         assert not faults
-        assert found == [
+        assert offsets == [
             GroupOffsets(active, {Place(name, 1): CommittedOffset(5)}),
             GroupOffsets(simple, {Place(name, 0): CommittedOffset(17, "note"), Place(name, 2): CommittedOffset(0)}),
             GroupOffsets(name + "-unknown", {}),
@@ -47,9 +47,9 @@ def test_many_groups(source_kafka: FakeCluster, reader: GroupReader, name: str) 
     groups = [f"{name}-{i:03}" for i in range(250)]
     for number, group in enumerate(groups):
         commit(source_kafka, group, TopicPartition(name, 0, number))
-    found, faults = reader.offsets(groups)
+    offsets, faults = reader.offsets(groups)
     assert not faults
-    assert [g.offsets[Place(name, 0)].offset for g in found] == list(range(250))
+    assert [g.offsets[Place(name, 0)].offset for g in offsets] == list(range(250))
 
 
 def test_an_unreachable_cluster_is_named() -> None:

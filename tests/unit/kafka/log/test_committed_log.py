@@ -81,8 +81,8 @@ class _Broker:
                 if base + delta >= part.fetch_offset and (base < self._stable or not request.isolation_level):
                     records = batch
                     break
-        found = FetchedPartition("t", part.partition, 0, 100, self._stable, 0, [], memoryview(records))
-        return FetchAnswer(0, 0, [found])
+        partition = FetchedPartition("t", part.partition, 0, 100, self._stable, 0, [], memoryview(records))
+        return FetchAnswer(0, 0, [partition])
 
 
 def _read(broker: _Broker, end: int, patience_seconds: float = 60.0) -> Newest:

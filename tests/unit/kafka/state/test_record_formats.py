@@ -29,8 +29,8 @@ def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> Flo
 
 @pytest.fixture
 def reader(flow: FlowSettings) -> Iterator[StateReader]:
-    with StateReader(flow.target) as found:
-        yield found
+    with StateReader(flow.target) as state_reader:
+        yield state_reader
 
 
 def values(reader: StateReader, topic: str, key: bytes) -> list[bytes | None]:
@@ -93,8 +93,8 @@ def test_services(flow: FlowSettings, reader: StateReader, name: str) -> None:
     log = ServiceLog(flow.target, 1)
     log.withdraw(service)
     log.renew(service)
-    found, _ = read_services(flow.target, timeout_seconds=60)
-    assert [one.url for one in found if one.host == service.host] == [service.url]
+    advertisements, _ = read_services(flow.target, timeout_seconds=60)
+    assert [one.url for one in advertisements if one.host == service.host] == [service.url]
     log.withdraw(service)
     assert values(reader, SERVICES_TOPIC, f"https://{name}.example/srm".encode()) == [
         (

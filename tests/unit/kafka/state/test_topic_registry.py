@@ -34,13 +34,13 @@ def test_what_is_written_is_read_and_what_is_forgotten_is_gone(cluster: ClusterS
     with TopicRegistry(cluster) as registry:
         registry.write(records, [ClusterBinding(name, "id-a", 7)], replication_factor=1)
     with TopicRegistry(cluster) as registry:
-        found = registry.read()
-        assert found.of_flow(name) == {one.upstream_topic: one for one in records}
-        assert found.bindings[name] == ClusterBinding(name, "id-a", 7)
+        topic_records = registry.read()
+        assert topic_records.of_flow(name) == {one.upstream_topic: one for one in records}
+        assert topic_records.bindings[name] == ClusterBinding(name, "id-a", 7)
         registry.write(forget=[records[0].key], forget_bindings=[name])
-        found = registry.read()
-        assert set(found.of_flow(name)) == {f"t{number}" for number in range(1, 50)}
-        assert name not in found.bindings
+        topic_records = registry.read()
+        assert set(topic_records.of_flow(name)) == {f"t{number}" for number in range(1, 50)}
+        assert name not in topic_records.bindings
 
 
 def test_a_cluster_without_the_topic_has_no_records() -> None:

@@ -322,10 +322,10 @@ def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(schema: Any,
 
     of = RegistryConverter("orders", Side.VALUE, Format(FormatKind.AVRO), One())
     try:
-        found = of.decode(framed(1, data))
+        value = of.decode(framed(1, data))
     except DataFault:
         return
-    again = of.encode(*found, framed(1, data))
+    again = of.encode(*value, framed(1, data))
     assert again is None or of.encode(*of.decode(again), again) == again
 
 
@@ -334,9 +334,9 @@ def test_symbols_of_an_enum_may_be_any_text() -> None:
     with LocalRegistry() as local:
         number = registry_of(local, "e").add("s", "AVRO", json.dumps(schema))
         of = converter(local, local)
-        found = of.decode(framed(number, b"\x02"))
-        assert found.value == "rot und blau"
-        assert of.encode(*found, framed(number, b"\x02")) == framed(number, b"\x02")
+        value = of.decode(framed(number, b"\x02"))
+        assert value.value == "rot und blau"
+        assert of.encode(*value, framed(number, b"\x02")) == framed(number, b"\x02")
         for data, text in (
             (b"\x01", "has symbol -1 of the enum E, which has 3"),
             (b"\x06", "has symbol 3 of the enum E"),
@@ -367,9 +367,9 @@ def test_decimals_are_as_long_as_bytes_allow() -> None:
         number = registry_of(local, "e").add("s", "AVRO", json.dumps(decimal))
         of = converter(local, local)
         data = framed(number, b"\xc0\x38" + b"\x7f" * 3616)
-        found = of.decode(data)
-        assert found.value == Decimal((0, Decimal(int.from_bytes(b"\x7f" * 3616)).as_tuple().digits, -2))
-        assert of.encode(*found, data) == data
+        value = of.decode(data)
+        assert value.value == Decimal((0, Decimal(int.from_bytes(b"\x7f" * 3616)).as_tuple().digits, -2))
+        assert of.encode(*value, data) == data
         with pytest.raises(DataFault, match="has a decimal of 131079 bits; at most 131072 are read"):
             of.decode(framed(number, b"\x82\x80\x02" + b"\x7f" * 16385))
 

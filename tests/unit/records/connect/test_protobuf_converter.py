@@ -508,12 +508,12 @@ def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(
         text = text[:at] + text[at + dice.randrange(8) - 4 :]
     of = RegistryConverter("orders", Side.VALUE, FORMAT, One(text))
     try:
-        found = of.decode(framed(1, data))
+        value = of.decode(framed(1, data))
     except DataFault:
         return
-    again = of.encode(*found, framed(1, data))
+    again = of.encode(*value, framed(1, data))
     assert again is None or of.encode(*of.decode(again), again) == again
-    attempt(of, *found)
+    attempt(of, *value)
 
 
 _TYPES = st.sampled_from([one for one in Type if one not in (Type.STRUCT, Type.ARRAY, Type.MAP)])

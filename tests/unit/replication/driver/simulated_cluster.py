@@ -102,15 +102,15 @@ class SimulatedSource:
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """As ``LeaderEpochFileCache.endOffsetFor``."""
         self.epoch_questions += len(epochs)
-        found: dict[TopicPartition, EpochEnd | None] = {}
+        ends: dict[TopicPartition, EpochEnd | None] = {}
         for place, asked in epochs.items():
             log = self.logs[place]
             if asked >= log.epochs[-1][0]:
-                found[place] = EpochEnd(log.epochs[-1][0], log.end)
+                ends[place] = EpochEnd(log.epochs[-1][0], log.end)
             else:
                 known = max((epoch for epoch, _ in log.epochs if epoch <= asked), default=asked)
-                found[place] = EpochEnd(known, min(first for epoch, first in log.epochs if epoch > asked))
-        return found, {}
+                ends[place] = EpochEnd(known, min(first for epoch, first in log.epochs if epoch > asked))
+        return ends, {}
 
     def compacted(self, topics: Iterable[str]) -> dict[str, bool | None]:
         return dict.fromkeys(topics, False)

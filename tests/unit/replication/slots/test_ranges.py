@@ -241,16 +241,16 @@ def test_every_record_of_a_chunk_is_in_the_bucket_of_its_latency_or_the_next(
         offset += records
     share.upstream_end = offset
     state.commit(committed_ms)
-    found = state.result().copied.latencies
+    histogram = state.result().copied.latencies
     exact = LatencyHistogram.sum(
         LatencyHistogram.of({bucket_of(lasted_ms + age_ms): records}) for age_ms, records in batches
     )
-    assert found.records == exact.records == offset
+    assert histogram.records == exact.records == offset
     for bucket, _ in exact.counts:
         # Rounded down is written earlier: never a bucket before its own, and at most one after it.
         below = sum(records for one, records in exact.counts if one < bucket)
-        assert sum(records for one, records in found.counts if one < bucket) <= below
-        assert sum(records for one, records in found.counts if one <= bucket) >= below
+        assert sum(records for one, records in histogram.counts if one < bucket) <= below
+        assert sum(records for one, records in histogram.counts if one <= bucket) >= below
 
 
 def test_however_many_batches_of_a_backlog_a_chunk_has_it_keeps_few_numbers() -> None:

@@ -155,9 +155,9 @@ def test_a_histogram_only_grows_towards_its_end(counts: dict[int, int]) -> None:
     assert row is not None
     flow = replace(figures(), row=replace(row, latencies_total=LatencyHistogram.of(counts)))
     families = text_string_to_metric_families(render(SERVICE, [flow], Detail.FLOW))
-    (found,) = [one for one in families if one.type == "histogram"]
-    assert found.name == "srm_flow_replication_latency_seconds"
-    buckets = [(float(one.labels["le"]), one.value) for one in found.samples if one.name.endswith("_bucket")]
+    (metric,) = [one for one in families if one.type == "histogram"]
+    assert metric.name == "srm_flow_replication_latency_seconds"
+    buckets = [(float(one.labels["le"]), one.value) for one in metric.samples if one.name.endswith("_bucket")]
     assert buckets == sorted(buckets)
     assert [most for _, most in buckets] == sorted(most for _, most in buckets)
     last, all_records = buckets.pop()

@@ -60,8 +60,8 @@ class Service:
                 connection.request(method, path, iter([body]), sent, encode_chunked=True)
             else:
                 connection.request(method, path, None if body is None else json.dumps(body), sent)
-            found = connection.getresponse()
-            return found.status, found.getheaders(), found.read()
+            response = connection.getresponse()
+            return response.status, response.getheaders(), response.read()
         finally:
             connection.close()
 

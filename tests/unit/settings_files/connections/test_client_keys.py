@@ -174,10 +174,10 @@ KERBEROS = {
     ],
 )
 def test_kerberos(jaas: str, login: KerberosLogin) -> None:
-    found = translate(**{**KERBEROS, "sasl_jaas_config": jaas})
-    assert found.kerberos == login
-    assert found.kafka_python["sasl_mechanism"] == "GSSAPI"
-    who = login_principal(found)
+    settings = translate(**{**KERBEROS, "sasl_jaas_config": jaas})
+    assert settings.kerberos == login
+    assert settings.kafka_python["sasl_mechanism"] == "GSSAPI"
+    who = login_principal(settings)
     assert who == (None if login.principal is None else f"User:{login.principal.split('@')[0].split('/')[0]}")
 
 

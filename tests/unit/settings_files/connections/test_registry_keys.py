@@ -40,20 +40,20 @@ def test_addresses_and_logins_are_read_as_by_confluents_clients(tmp_path: Path) 
     assert registry(tmp_path) is None
     two = registry(tmp_path, "b.schema.registry.url = http://b1:8081, https://b2/path/")
     assert two == RegistrySettings(("http://b1:8081", "https://b2/path"))
-    found = registry(
+    settings = registry(
         tmp_path,
         "b.schema.registry.url = http://b:8081",
         "b.basic.auth.credentials.source = USER_INFO",
         "b.basic.auth.user.info = srm:ge:heim",
     )
-    assert found is not None
-    assert (found.user, found.password) == ("srm", "ge:heim")
+    assert settings is not None
+    assert (settings.user, settings.password) == ("srm", "ge:heim")
     prefixed = registry(
         tmp_path, "b.schema.registry.url = http://b:8081", "b.schema.registry.basic.auth.user.info = srm:ge:heim"
     )
-    assert prefixed == found
+    assert prefixed == settings
     in_address = registry(tmp_path, "b.schema.registry.url = http://srm:ge%3Aheim@b:8081")
-    assert in_address == found
+    assert in_address == settings
     assert "heim" not in repr(flow_of(tmp_path, "b.schema.registry.url = http://srm:ge%3Aheim@b:8081"))
     token = registry(
         tmp_path,
@@ -68,32 +68,32 @@ def test_addresses_and_logins_are_read_as_by_confluents_clients(tmp_path: Path) 
 
 def test_secrets_come_from_providers(tmp_path: Path) -> None:
     (tmp_path / "secrets").write_text("login = srm:geheim\n")
-    found = registry(
+    settings = registry(
         tmp_path,
         "config.providers = file",
         "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider",
         "b.schema.registry.url = http://b:8081",
         f"b.basic.auth.user.info = ${{file:{tmp_path}/secrets:login}}",
     )
-    assert found is not None
-    assert found.password == "geheim"
+    assert settings is not None
+    assert settings.password == "geheim"
 
 
 def test_the_line_end_of_a_file_is_no_part_of_a_token(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("geheim\n")
-    found = registry(
+    settings = registry(
         tmp_path,
         "config.providers = directory",
         "config.providers.directory.class = org.apache.kafka.common.config.provider.DirectoryConfigProvider",
         "b.schema.registry.url = http://b:8081",
         f"b.bearer.auth.token = ${{directory:{tmp_path}:token}}",
     )
-    assert found is not None
-    assert found.token == "geheim"
+    assert settings is not None
+    assert settings.token == "geheim"
 
 
 def test_tls_is_that_of_the_registry_and_not_of_the_brokers(tmp_path: Path) -> None:
-    found = registry(
+    settings = registry(
         tmp_path,
         "b.security.protocol = SSL",
         "b.ssl.truststore.location = /brokers.pem",
@@ -104,10 +104,14 @@ def test_tls_is_that_of_the_registry_and_not_of_the_brokers(tmp_path: Path) -> N
         "b.schema.registry.ssl.key.location = /own.key",
         "b.schema.registry.ssl.endpoint.identification.algorithm =",
     )
-    assert found is not None
-    assert found.truststore == JavaStore("/registry.jks", "geheim")
-    assert found.tls is not None
-    assert (found.tls.chain_file, found.tls.key_file, found.tls.check_hostname) == ("/own.pem", "/own.key", False)
+    assert settings is not None
+    assert settings.truststore == JavaStore("/registry.jks", "geheim")
+    assert settings.tls is not None
+    assert (settings.tls.chain_file, settings.tls.key_file, settings.tls.check_hostname) == (
+        "/own.pem",
+        "/own.key",
+        False,
+    )
     plain = registry(tmp_path, "b.schema.registry.url = https://b:8081", "b.schema.registry.ssl.ca.location = /ca.pem")
     assert plain is not None
     assert plain.tls is not None
@@ -147,14 +151,14 @@ def test_a_flow_that_copies_schemas_needs_two_registries(tmp_path: Path) -> None
         flow_of(tmp_path, "a->b.sync.schemas.enabled = true")
     with pytest.raises(ConfigError, match="to copy the registry http://a:8081 to itself: a and b both have it"):
         flow_of(tmp_path, "a->b.sync.schemas.enabled = true", "b.schema.registry.url = http://a:8081")
-    found = flow_of(
+    settings = flow_of(
         tmp_path,
         "sync.schemas.enabled = true",
         "a->b.schemas.context = east",
         "b.schema.registry.url = http://b:8081",
     )
-    assert found.sync_schemas
-    assert found.graph[0].schemas_context == "east"
+    assert settings.sync_schemas
+    assert settings.graph[0].schemas_context == "east"
 
 
 @pytest.mark.parametrize(

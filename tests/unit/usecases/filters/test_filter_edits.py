@@ -210,12 +210,12 @@ def test_a_variable_that_cannot_be_read_leaves_the_last_good_lists(flow: FlowSet
     assert record_found(flow, good) is not None
     assert record_found(flow, good) is None, "no news"
     for broken in ("{", '{"topics": ["("]}', '{"topic": []}'):
-        found = effective_filters(flow, EditedLists(broken, "the variable"))
-        assert found.flow.topics == ("good",)
-        (fault,) = found.faults
+        filters = effective_filters(flow, EditedLists(broken, "the variable"))
+        assert filters.flow.topics == ("good",)
+        (fault,) = filters.faults
         assert fault.startswith("the variable cannot be used: ")
         assert "continues with its last valid filters" in fault
-        assert record_found(flow, found) is None
+        assert record_found(flow, filters) is None
     gone = effective_filters(flow, EditedLists(None, "the variable"))
     assert (gone.flow.topics, gone.faults) == (flow.topics, ())
     record = record_found(flow, gone)
@@ -228,9 +228,9 @@ def test_a_variable_that_cannot_be_read_leaves_the_last_good_lists(flow: FlowSet
 
 def test_without_a_variable_runs_in_airflow_go_by_edits_made_without_airflow(srm: Srm, flow: FlowSettings) -> None:
     srm("topics", "--add", "mine")
-    found = effective_filters(flow, EditedLists(None, "the variable"))
-    assert found.flow.topics == (*flow.topics, "mine")
-    assert record_found(flow, found) is None
+    filters = effective_filters(flow, EditedLists(None, "the variable"))
+    assert filters.flow.topics == (*flow.topics, "mine")
+    assert record_found(flow, filters) is None
     record_edit(flow, FilterLists.of({"topics": ["theirs"]}), origin=IN_AIRFLOW, who="ann@x")
     said = srm("topics", "--add", "more", code=2)
     assert "are kept in an Airflow variable" in said
@@ -241,9 +241,9 @@ def test_without_a_variable_runs_in_airflow_go_by_edits_made_without_airflow(srm
 def test_an_edit_that_cannot_be_read_is_said(flow: FlowSettings, target_kafka: FakeCluster) -> None:
     with ControlLog(flow) as log:
         log.append(FILTERS, before={}, after={"topics": 5}, origin=IN_KAFKA)
-    found = effective_filters(flow, None)
-    assert found.flow.topics == flow.topics
-    assert "topics must be a list of expressions" in found.faults[0]
+    filters = effective_filters(flow, None)
+    assert filters.flow.topics == flow.topics
+    assert "topics must be a list of expressions" in filters.faults[0]
     assert len(filter_history(flow)[0]) == 1
 
 

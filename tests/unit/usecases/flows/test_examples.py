@@ -77,9 +77,9 @@ class Example:
             monkeypatch.setenv(f"{alias.upper()}_KAFKA", address)
 
     def configuration(self) -> Configuration:
-        found = load_configuration(EXAMPLES / f"{self.name}.properties")
-        assert not found.faults
-        return found
+        configuration = load_configuration(EXAMPLES / f"{self.name}.properties")
+        assert not configuration.faults
+        return configuration
 
     def flow(self, name: str) -> FlowSettings:
         return on_one_broker(self.configuration().flow(name))

@@ -48,8 +48,8 @@ def test_other_flows_between_the_same_clusters_use_the_same_clients() -> None:
 def test_a_verb_opens_clusters_only_where_its_caller_has_none() -> None:
     with FlowClusters(FLOW) as clusters:
         before = clusters.target.clients.reader
-        with clusters_of(clusters) as found:
-            assert found is clusters
+        with clusters_of(clusters) as flow_clusters:
+            assert flow_clusters is clusters
         assert clusters.target.clients.reader is before
-    with clusters_of(FLOW) as found:
-        assert found.flow is FLOW
+    with clusters_of(FLOW) as flow_clusters:
+        assert flow_clusters.flow is FLOW

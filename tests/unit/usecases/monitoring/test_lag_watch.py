@@ -43,10 +43,10 @@ def watch() -> Iterator[LagWatch]:
 def wait_for(watch: LagWatch, flow: FlowSettings, right: Callable[[FlowLag], bool]) -> FlowLag:
     deadline = time.monotonic() + 120
     while True:
-        found = watch.of([flow]).get(flow.name)
-        if found is not None and right(found):
-            return found
-        assert time.monotonic() < deadline, found
+        lag = watch.of([flow]).get(flow.name)
+        if lag is not None and right(lag):
+            return lag
+        assert time.monotonic() < deadline, lag
         time.sleep(0.05)
 
 
@@ -72,13 +72,13 @@ def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
     stamps = [now - 3_600_000 + 1000 * number for number in range(40)]
     write_at(source_kafka, name, stamps)
     write_at(source_kafka, name, [now - 60_000], partition=1)
-    found = wait_for(watch, flow, lambda one: one.whole.records.most == 41)
-    assert found.whole.oldest_ms == stamps[0]
-    assert {place[1]: one.oldest_ms for place, one in found.partitions.items()} == {0: stamps[0], 1: now - 60_000}
-    assert (found.topics[name], found.fault) == (found.whole, None)
+    lag = wait_for(watch, flow, lambda one: one.whole.records.most == 41)
+    assert lag.whole.oldest_ms == stamps[0]
+    assert {place[1]: one.oldest_ms for place, one in lag.partitions.items()} == {0: stamps[0], 1: now - 60_000}
+    assert (lag.topics[name], lag.fault) == (lag.whole, None)
     asked = lag_now(flow)
     assert asked is not None
-    assert asked == replace(found, taken_ms=asked.taken_ms)
+    assert asked == replace(lag, taken_ms=asked.taken_ms)
 
     # A partition that the flow has not seen yet, and a topic that is deleted.
     source_kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
@@ -88,7 +88,7 @@ def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
         == 0
     )
     copy(flow)
-    assert wait_for(watch, flow, lambda one: one.whole.records.most == 0).taken_ms > found.taken_ms
+    assert wait_for(watch, flow, lambda one: one.whole.records.most == 0).taken_ms > lag.taken_ms
     write(source_kafka, name, values(0, 7))
     wait_for(watch, flow, lambda one: one.whole.records.most == 7)
     source_kafka.admin().delete_topics([name])[name].result()

@@ -55,8 +55,8 @@ def test_there_and_back(
     assert command("failover", "--group", f"{group},nobody")[0] == 2
     code, report = command("failover", "--group", group)
     assert (code, report.finished, report.read_again.most) == (0, True, 0)
-    (found,) = GroupReader(flow.target).offsets([group])[0]
-    assert {place: (at.offset, at.metadata) for place, at in found.offsets.items()} == {(copy, 0): (60, "note")}
+    (offsets,) = GroupReader(flow.target).offsets([group])[0]
+    assert {place: (at.offset, at.metadata) for place, at in offsets.offsets.items()} == {(copy, 0): (60, "note")}
 
     # A step that is repeated late moves nobody back.
     commit(target_kafka, group, TopicPartition(copy, 0, 70))
@@ -68,8 +68,8 @@ def test_there_and_back(
     commit(target_kafka, group, TopicPartition(copy, 0, 75))
     code, report = command("failback")
     assert (code, report.flow, report.read_again.most) == (0, f"{flow.name.target}->{flow.name.source}", 0)
-    (found,) = GroupReader(flow.source).offsets([group])[0]
-    assert {place: at.offset for place, at in found.offsets.items()} == {(name, 0): 75}
+    (offsets,) = GroupReader(flow.source).offsets([group])[0]
+    assert {place: at.offset for place, at in offsets.offsets.items()} == {(name, 0): 75}
 
     # What is not copied is not left behind by accident.
     write(source_kafka, name, [b"more"] * 5)

@@ -37,12 +37,12 @@ def test_records_that_the_flow_did_not_write_are_found(
         checked = check_copies(flow)
         assert (checked.copies, [str(one) for one in checked.found if one.partition]) == (2, [])
         write(target_kafka, remote, [b"foreign"] * 3)
-    found = check_copies(flow).found
-    assert [(one.partition, one.records, one.unmapped) for one in found] == [(0, 3, False), (0, 3, True)]
+    records = check_copies(flow).found
+    assert [(one.partition, one.records, one.unmapped) for one in records] == [(0, 3, False), (0, 3, True)]
     (note,) = sync_checkpoints(flow, at_once=True).notes
     assert f"1 of 2 partitions contain records that the flow did not write, the first: {remote}-0" in note
     # The report of the next run has it, for the alarm.
     run(flow)
     assert make_report(flow, "next").foreign_writers == note
-    assert found[0].first >= 20
-    assert found[1].first >= 43
+    assert records[0].first >= 20
+    assert records[1].first >= 43

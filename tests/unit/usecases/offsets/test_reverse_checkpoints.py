@@ -67,8 +67,8 @@ def test_offsets_on_copies_go_back(
     assert (report.checkpoints, report.untranslated, report.faults) == (2, (), ())
     # The commit marker of the first chunk takes an offset of the copy.
     assert on_originals(back, group) == {(name, 0): 150, (name, 1): 40}
-    found, _ = GroupReader(back.target).offsets([group])
-    assert {place: at.offset for place, at in found[0].offsets.items()} == {(name, 0): 150, (name, 1): 40}
+    offsets, _ = GroupReader(back.target).offsets([group])
+    assert {place: at.offset for place, at in offsets[0].offsets.items()} == {(name, 0): 150, (name, 1): 40}
     assert sync_checkpoints(back).checkpoints == 0
 
     # Lists and the switch leave copies out.

@@ -29,9 +29,9 @@ def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> Flo
 def syncs(flow: FlowSettings) -> list[tuple[int, int]]:
     cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
     with StateReader(cluster) as reader:
-        found = [decode_offset_sync(r.key, r.value) for r in reader.read(names.offset_syncs_topic(flow))]
+        offset_syncs = [decode_offset_sync(r.key, r.value) for r in reader.read(names.offset_syncs_topic(flow))]
     # On the source all flows to one target share the topic.
-    return [(sync.upstream, sync.downstream) for sync in found if (sync.topic,) == flow.topics]
+    return [(sync.upstream, sync.downstream) for sync in offset_syncs if (sync.topic,) == flow.topics]
 
 
 def test_checkpoints_follow_groups_and_never_go_backwards(
@@ -181,6 +181,6 @@ def test_heartbeats_of_the_target_need_the_target_alone(flow: FlowSettings, targ
         first = emit_heartbeat(clusters)
     assert first.timestamp_ms == 1_700_000_000_500
     with StateReader(flow.target) as reader:
-        found = [r for r in reader.read("heartbeats") if flow.name.source.encode() in (r.key or b"")]
-    assert [decode_heartbeat(r.key, r.value) for r in found] == [first]
-    assert [(r.partition, r.timestamp_ms) for r in found] == [(0, first.timestamp_ms)]
+        records = [r for r in reader.read("heartbeats") if flow.name.source.encode() in (r.key or b"")]
+    assert [decode_heartbeat(r.key, r.value) for r in records] == [first]
+    assert [(r.partition, r.timestamp_ms) for r in records] == [(0, first.timestamp_ms)]

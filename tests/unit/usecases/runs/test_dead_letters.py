@@ -117,10 +117,10 @@ def test_dead_letters_are_as_they_were_and_say_where_they_come_from(sides: Sides
     assert [(one.skipped_records, one.dead_letters) for one in record.partitions] == [(2, 2), (None, None), (1, 1)]
     assert [note for note in record.notes if note.endswith("3 of them are in dead.letters")]
     letters = sides.target.records("dead.letters")
-    found = {(dict(one.headers)["__connect.errors.partition"], one.value): one for one in letters}
-    assert set(found) == {(b"0", b"x"), (b"0", b"y"), (b"2", b"z")}
+    records = {(dict(one.headers)["__connect.errors.partition"], one.value): one for one in letters}
+    assert set(records) == {(b"0", b"x"), (b"0", b"y"), (b"2", b"z")}
     original = sides.source.records("orders")[3]
-    letter = found[b"0", b"y"]
+    letter = records[b"0", b"y"]
     assert (letter.key, letter.timestamp_ms) == (original.key, original.timestamp_ms)
     assert dict(letter.headers) == {
         "__connect.errors.topic": b"orders",

@@ -115,6 +115,6 @@ def test_copies_are_what_is_copied_and_what_was(policy: ReplicationPolicy, other
         _record("gone", "gone", TopicState.TARGET_DELETED),
         _record("round", "local", TopicState.CUT),
     ]
-    found = copies_of(replace(FLOW, policy=policy), [TopicDecision("new", True, "", "new")], records, on_target)
-    assert found.topics == {"new": "new", "old": "old"}
-    assert found.others == others
+    copies = copies_of(replace(FLOW, policy=policy), [TopicDecision("new", True, "", "new")], records, on_target)
+    assert copies.topics == {"new": "new", "old": "old"}
+    assert copies.others == others

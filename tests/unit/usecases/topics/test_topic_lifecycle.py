@@ -51,9 +51,9 @@ class Scenario:
 
     def record(self) -> TopicRecord:
         with TopicRegistry(self.flow.target) as registry:
-            found = registry.read().find(self.flow.name, self.topic)
-        assert found is not None
-        return found
+            record = registry.read().find(self.flow.name, self.topic)
+        assert record is not None
+        return record
 
     def begin(self) -> None:
         """Three records are copied."""

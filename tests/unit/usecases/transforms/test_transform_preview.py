@@ -241,11 +241,11 @@ def test_more_records_than_are_read_at_once(steady_sides: Sides) -> None:
     steady_sides.source.create_topic("orders", 2)
     write(steady_sides, 700)
     write(steady_sides, 5, partition=1)
-    found = preview_transforms(steady_sides.clusters(), ["orders"], 500)
+    preview = preview_transforms(steady_sides.clusters(), ["orders"], 500)
     # The last by their timestamps are those of the other partition.
-    places = {(one.partition, one.offset) for one in found.records}
+    places = {(one.partition, one.offset) for one in preview.records}
     assert places == {(1, offset) for offset in range(5)} | {(0, offset) for offset in range(205, 700)}
-    assert (found.wanted, found.ended, found.ended_early) == (500, "", "")
+    assert (preview.wanted, preview.ended, preview.ended_early) == (500, "", "")
 
 
 def test_a_limit_of_time_leaves_what_was_compared(steady_sides: Sides) -> None:
@@ -257,24 +257,25 @@ def test_a_limit_of_time_leaves_what_was_compared(steady_sides: Sides) -> None:
     steady_sides.set(transforms_python=f"{__name__}:slow", transforms_python_timeout_seconds=20.0)
     MOVED.append(now)
     try:
-        found = preview_transforms(
+        preview = preview_transforms(
             steady_sides.clusters(), [], 20, limits=ReadLimits(seconds=10.0), clock=lambda: now[0]
         )
     finally:
         MOVED.clear()
-    assert {one.topic for one in found.records} == {"orders-0"}
-    assert found.ended_early == "compared 20 of the last 60: the limit of 10 s was reached"
+    assert {one.topic for one in preview.records} == {"orders-0"}
+    assert preview.ended_early == "compared 20 of the last 60: the limit of 10 s was reached"
 
 
 def test_a_limit_of_bytes_leaves_the_newest(steady_sides: Sides) -> None:
     steady_sides.source.create_topic("orders")
     for number in range(200):
         steady_sides.source.write("orders", [(b"k", b"%03d" % number + b"x" * 20_000)])
-    found = preview_transforms(steady_sides.clusters(), [], 200, limits=ReadLimits(read_bytes=2 << 20))
+    preview = preview_transforms(steady_sides.clusters(), [], 200, limits=ReadLimits(read_bytes=2 << 20))
     assert (
-        found.ended_early == f"compared {len(found.records)} of the last 200: the limit of 2 MiB of records was reached"
+        preview.ended_early
+        == f"compared {len(preview.records)} of the last 200: the limit of 2 MiB of records was reached"
     )
-    offsets = [one.offset for one in found.records]
+    offsets = [one.offset for one in preview.records]
     assert set(range(136, 200)) <= set(offsets)
     assert len(offsets) < 120
 

@@ -43,9 +43,9 @@ OTHERWISE = {
 
 
 def compared(sides: Sides, scope: VerificationScope | None = None) -> PartitionVerified:
-    found = verify_copies(sides.clusters(), scope, against=Against.SOURCE)
-    assert found.against is Against.SOURCE
-    (one,) = [one for one in found.partitions if one.partition == 0]
+    verification = verify_copies(sides.clusters(), scope, against=Against.SOURCE)
+    assert verification.against is Against.SOURCE
+    (one,) = [one for one in verification.partitions if one.partition == 0]
     return one
 
 
@@ -279,12 +279,12 @@ def test_another_newest_value_or_none_is_a_difference(keyed: Sides) -> None:
     last_value(log, b"other")
     assert compared(keyed).findings.counts == {DifferenceKind.CHANGED: 1}
     del log.batches[batches(log)[-1]]
-    found = compared(keyed).findings
-    assert set(found.counts) == {DifferenceKind.LOST}
-    assert str(found.differences[0]).startswith("upstream offset ")
+    findings = compared(keyed).findings
+    assert set(findings.counts) == {DifferenceKind.LOST}
+    assert str(findings.differences[0]).startswith("upstream offset ")
     keys = [b"%d" % key for key in range(4)]
-    assert [one.key for one in found.differences] == [key_digest(key).hex() for key in keys]
-    assert {one.shown_key for one in found.differences} == {None}
+    assert [one.key for one in findings.differences] == [key_digest(key).hex() for key in keys]
+    assert {one.shown_key for one in findings.differences} == {None}
     shown = verify_copies(keyed.clusters(), against=Against.SOURCE, show_keys=True)
     assert [one.shown_key for one in shown.different[0].findings.differences] == keys
 
@@ -311,11 +311,11 @@ def test_older_values_are_compared_where_the_source_still_has_them(thinned: Side
     plant(log, places[0], lambda records: [records[0]._replace(value=b"other"), *records[1:]])
     assert compared(thinned).findings.counts == {}
     plant(log, places[3], lambda records: [records[0], records[1]._replace(value=b"other"), *records[2:]])
-    found = compared(thinned)
-    assert found.findings.counts == {DifferenceKind.CHANGED: 1}
-    assert found.first is not None
-    assert (found.first.downstream_first, found.first.upstream_first) == (16, 13)
-    assert (found.first.key, found.first.shown_key) == (key_digest(b"1").hex(), None)
+    verified = compared(thinned)
+    assert verified.findings.counts == {DifferenceKind.CHANGED: 1}
+    assert verified.first is not None
+    assert (verified.first.downstream_first, verified.first.upstream_first) == (16, 13)
+    assert (verified.first.key, verified.first.shown_key) == (key_digest(b"1").hex(), None)
 
 
 def plant(log: PartitionLog, at: int, change: Callable[[list[Record]], list[Record]]) -> None:
@@ -332,18 +332,18 @@ def swapped(records: list[Record]) -> list[Record]:
 def test_older_values_in_another_order_are_different(thinned: Sides) -> None:
     log = thinned.target.log(COPY, 0)
     plant(log, batches(log)[3], swapped)
-    found = compared(thinned)
-    assert found.findings.counts == {DifferenceKind.CHANGED: 2}
+    verified = compared(thinned)
+    assert verified.findings.counts == {DifferenceKind.CHANGED: 2}
 
 
 def test_an_older_value_that_others_wrote_in_between_is_different(thinned: Sides) -> None:
     write(thinned.target, COPY, [b"of others"])
     keyed_write(thinned, {b"0": b"newest"})
     thinned.run("later")
-    found = compared(thinned)
-    assert found.findings.counts == {DifferenceKind.FOREIGN: 1}
-    assert found.first is not None
-    assert (found.first.downstream_first, found.first.downstream_last) == (25, 25)
+    verified = compared(thinned)
+    assert verified.findings.counts == {DifferenceKind.FOREIGN: 1}
+    assert verified.first is not None
+    assert (verified.first.downstream_first, verified.first.downstream_last) == (25, 25)
 
 
 def test_cleaners_and_repeated_copies_raise_no_alarm(thinned: Sides) -> None:

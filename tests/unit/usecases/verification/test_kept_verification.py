@@ -49,11 +49,11 @@ def kept(sides: Sides) -> tuple[VerificationSummary, dict[str, dict[int, Partiti
 
 def test_results_are_remembered_and_come_to_a_summary(copied: Sides) -> None:
     assert summary_in(copied.clusters().state.read_all()) is None
-    found = verify_and_keep(copied.clusters())
+    verification = verify_and_keep(copied.clusters())
     summary, results = kept(copied)
     assert summary.proved
     assert (summary.counts, summary.records, summary.sentence) == ({Verdict.PROVED: 2}, 40, None)
-    assert summary.ended_ms == found.ended_ms
+    assert summary.ended_ms == verification.ended_ms
     assert summary.configuration == copied.flow.digest
     assert {topic: list(one) for topic, one in results.items()} == {"orders": [0], "orders-2": [0]}
 
@@ -146,8 +146,8 @@ def test_what_the_source_cannot_tell_takes_back_no_proof(copied: Sides) -> None:
     verify_and_keep(copied.clusters())
     copied.source.log("orders", 0).delete_before(5)
     delete_topic(copied.source, "orders-2")
-    found = verify_and_keep(copied.clusters(), against=Against.SOURCE)
-    assert found.counts == {Verdict.FAILED: 1, Verdict.PARTLY: 1}
+    verification = verify_and_keep(copied.clusters(), against=Against.SOURCE)
+    assert verification.counts == {Verdict.FAILED: 1, Verdict.PARTLY: 1}
     summary, _ = kept(copied)
     assert (summary.against, summary.counts) == (Against.SOURCE, {Verdict.PROVED: 2})
     write(copied.target, "a.orders", [b"not ours"])

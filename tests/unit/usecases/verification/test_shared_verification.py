@@ -53,8 +53,8 @@ def copied(steady_sides: Sides) -> Sides:
 
 def starts(sides: Sides) -> list[int]:
     """Downstream offsets of the segments."""
-    ((_, found),) = sides.clusters().target.segment_log("mm2-offset-segments.a.internal").maps([PLACE])
-    return list(found.downstream_starts)
+    ((_, segment_map),) = sides.clusters().target.segment_log("mm2-offset-segments.a.internal").maps([PLACE])
+    return list(segment_map.downstream_starts)
 
 
 def stretches_at(cuts: Sequence[int]) -> list[MapStretch]:
@@ -97,9 +97,9 @@ def test_what_others_wrote_between_two_stretches_is_found_once(copied: Sides) ->
     write(copied.target, COPY, [b"not ours"] * 3)
     write(copied.source, "orders", [b"later"] * 10)
     copied.run("later")
-    found = in_stretches(copied, [starts(copied)[-1]])
-    assert (found.findings.counts, found.findings.proved) == ({DifferenceKind.FOREIGN: 1}, CHUNKS * 20 + 10)
-    assert found.findings.to_json() == the_one(verify_copies(copied.clusters())).findings.to_json()
+    verified = in_stretches(copied, [starts(copied)[-1]])
+    assert (verified.findings.counts, verified.findings.proved) == ({DifferenceKind.FOREIGN: 1}, CHUNKS * 20 + 10)
+    assert verified.findings.to_json() == the_one(verify_copies(copied.clusters())).findings.to_json()
 
 
 def test_a_flow_without_transactions_is_compared_up_to_the_next_stretch(copied: Sides) -> None:
@@ -142,21 +142,21 @@ def test_tasks_find_what_one_process_finds(copied: Sides) -> None:
     large(copied)
     alone = verify_copies(copied.clusters())
     runner = Counting()
-    found = shared(copied, runner)
+    verification = shared(copied, runner)
     (tasks,) = runner.batches
     assert len(tasks) > 3
-    assert [one.findings for one in found.partitions] == [one.findings for one in alone.partitions]
-    assert found.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
-    assert found.evidence == alone.evidence
-    assert all(one.checked_ms >= found.started_ms for one in found.partitions)
+    assert [one.findings for one in verification.partitions] == [one.findings for one in alone.partitions]
+    assert verification.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
+    assert verification.evidence == alone.evidence
+    assert all(one.checked_ms >= verification.started_ms for one in verification.partitions)
 
 
 def test_against_the_source_partitions_are_not_cut(copied: Sides) -> None:
     large(copied)
     runner = Counting()
-    found = shared(copied, runner, against=Against.SOURCE)
+    verification = shared(copied, runner, against=Against.SOURCE)
     assert [len(task.parts) for (tasks) in runner.batches for task in tasks] == [1, 1]
-    assert the_one(found).findings.proved == CHUNKS * 20
+    assert the_one(verification).findings.proved == CHUNKS * 20
 
 
 def test_secrets_of_the_source_go_to_no_worker_that_does_not_read_it(copied: Sides) -> None:
@@ -180,8 +180,8 @@ def test_secrets_of_the_source_go_to_no_worker_that_does_not_read_it(copied: Sid
 
 def test_little_is_compared_here(copied: Sides) -> None:
     runner = Counting()
-    found = verify_copies(copied.clusters(), share=SharedVerification(runner, 1 << 20))
-    assert (runner.batches, the_one(found).verdict) == ([], Verdict.PROVED)
+    verification = verify_copies(copied.clusters(), share=SharedVerification(runner, 1 << 20))
+    assert (runner.batches, the_one(verification).verdict) == ([], Verdict.PROVED)
 
 
 def test_segments_that_are_joined_meanwhile_have_the_partition_compared_as_a_whole(copied: Sides) -> None:
@@ -201,11 +201,11 @@ def test_segments_that_are_joined_meanwhile_have_the_partition_compared_as_a_who
         copied.run(f"more-{number}")
     large(copied)
     runner = Joining()
-    found = the_one(shared(copied, runner))
+    verified = the_one(shared(copied, runner))
     first, again = runner.batches
     assert len(first) > 2
     assert [(one.place, one.stretch) for task in again for one in task.parts] == [(PLACE, MapStretch())]
-    assert (found.verdict, found.findings.proved) == (Verdict.PROVED, CHUNKS * 20 + 36)
+    assert (verified.verdict, verified.findings.proved) == (Verdict.PROVED, CHUNKS * 20 + 36)
 
 
 def test_a_lost_task_is_a_fault_of_its_partitions_and_a_resumed_one_compares_them_alone(copied: Sides) -> None:
@@ -218,14 +218,14 @@ def test_a_lost_task_is_a_fault_of_its_partitions_and_a_resumed_one_compares_the
             yield TaskResult.failed(tasks[0], "its worker was lost")
             yield from results
 
-    found = shared(copied, Losing())
-    assert found.counts == {Verdict.FAILED: 1, Verdict.NOTHING: 1}
-    assert the_one(found).fault == "its worker was lost"
+    verification = shared(copied, Losing())
+    assert verification.counts == {Verdict.FAILED: 1, Verdict.NOTHING: 1}
+    assert the_one(verification).fault == "its worker was lost"
     runner = Counting()
     rest = shared(copied, runner, resume=True)
     assert {one.place for tasks in runner.batches for task in tasks for one in task.parts} == {PLACE}
     assert rest.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
-    assert rest.started_ms == found.started_ms
+    assert rest.started_ms == verification.started_ms
     assert the_one(rest).findings.proved == CHUNKS * 20
 
 
@@ -235,9 +235,9 @@ def test_a_topic_that_is_deleted_meanwhile_is_a_fault(copied: Sides) -> None:
             FAULTS["deleted topic"][0](copied, copied.target.log(COPY, 0))
             return super().__call__(job, tasks)
 
-    found = shared(copied, Deleting())
-    assert not found.clean
-    by_partition = {one.partition: one for one in found.partitions}
+    verification = shared(copied, Deleting())
+    assert not verification.clean
+    by_partition = {one.partition: one for one in verification.partitions}
     assert set(by_partition[0].findings.counts) == {DifferenceKind.DELETED}
     assert "verify again" in str(by_partition[1].fault)
 

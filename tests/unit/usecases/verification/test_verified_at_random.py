@@ -171,11 +171,19 @@ def check(seed: int) -> None:
     """One round."""
     with story(seed) as one:
         for against in Against:
-            found = one.verified(against)
-            told = [str(difference) for partition in found.partitions for difference in partition.findings.differences]
-            assert found.clean, (seed, against, told, [partition.fault for partition in found.partitions])
+            verification = one.verified(against)
+            told = [
+                str(difference)
+                for partition in verification.partitions
+                for difference in partition.findings.differences
+            ]
+            assert verification.clean, (seed, against, told, [partition.fault for partition in verification.partitions])
             if not (one.compacted or one.taken or one.again):
-                assert found.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, (seed, against, left(found.partitions))
+                assert verification.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, (
+                    seed,
+                    against,
+                    left(verification.partitions),
+                )
         if one.compacted or one.taken or one.again:
             return  # what the cleaner has thinned and what was copied again are not proved, and need not show
         one.break_it()

@@ -57,19 +57,19 @@ def the_one(found: Verification) -> PartitionVerified:
 
 
 def test_what_a_flow_has_copied_is_proved_to_its_end(copied: Sides) -> None:
-    found = verified(copied)
-    assert found.clean
-    assert found.different == []
-    assert found.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
-    one = the_one(found)
+    verification = verified(copied)
+    assert verification.clean
+    assert verification.different == []
+    assert verification.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
+    one = the_one(verification)
     assert (one.findings.proved, one.findings.not_proved, one.findings.proved_to) == (60, {}, 60)
-    assert found.evidence.topic_ids.keys() == {COPY}
-    assert found.evidence.source_cluster_id
-    assert found.evidence.source_topic_ids == {
+    assert verification.evidence.topic_ids.keys() == {COPY}
+    assert verification.evidence.source_cluster_id
+    assert verification.evidence.source_topic_ids == {
         "orders": copied.clusters().source.admin.describe_topics(["orders"])["orders"].topic_id
     }
     assert one.to_json()["fingerprint"] == one.findings.fingerprint.to_bytes().hex()
-    assert found.to_json()["counts"] == {"proved": 1, "nothing": 1}
+    assert verification.to_json()["counts"] == {"proved": 1, "nothing": 1}
     assert PartitionVerified.from_json(one.to_json()) == one
 
 
@@ -193,12 +193,12 @@ FAULTS = {
 def test_each_planted_fault_is_found_and_named(copied: Sides, fault: str) -> None:
     plant, kind = FAULTS[fault]
     plant(copied, copied.target.log(COPY, 0))
-    found = verified(copied)
-    assert not found.clean
-    one = the_one(found)
+    verification = verified(copied)
+    assert not verification.clean
+    one = the_one(verification)
     assert set(one.findings.counts) == {kind}, one.findings
     assert one.verdict is Verdict.DIFFERENT
-    assert [(different.copy, different.partition) for different in found.different] == [(COPY, 0)]
+    assert [(different.copy, different.partition) for different in verification.different] == [(COPY, 0)]
     assert one.findings.proved_to < 60 or kind in (DifferenceKind.FOREIGN, DifferenceKind.DOUBLED)
 
 
@@ -207,13 +207,13 @@ def test_a_lost_record_of_the_map_is_told(copied: Sides, number: int) -> None:
     """It was a run of its own, with an epoch of its own."""
     without_map(copied, number)
     one = the_one(verified(copied))
-    (found,) = one.findings.differences
-    assert (found.kind, found.upstream_first, found.upstream_last) == (
+    (difference,) = one.findings.differences
+    assert (difference.kind, difference.upstream_first, difference.upstream_last) == (
         DifferenceKind.UNMAPPED,
         20 * number,
         20 * number + 19,
     )
-    assert (found.downstream_first, found.downstream_last) == (21 * number - 1, 21 * number + 19)
+    assert (difference.downstream_first, difference.downstream_last) == (21 * number - 1, 21 * number + 19)
     assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.DIFFERENT, 40, {})
 
 
@@ -239,11 +239,11 @@ def test_a_lost_record_of_former_versions_looks_like_what_mirror_maker_copies(
     former_version(monkeypatch)
     three_runs(steady_sides)
     without_map(steady_sides, 1)
-    found = verified(steady_sides)
-    one = the_one(found)
+    verification = verified(steady_sides)
+    one = the_one(verification)
     expected = (Verdict.PARTLY, 40, {NotProved.NOT_COPIED: 20})
     assert (one.verdict, one.findings.proved, one.findings.not_proved) == expected
-    assert found.clean
+    assert verification.clean
 
 
 def move_back(sides: Sides, offset: int) -> None:
@@ -257,19 +257,19 @@ def test_what_was_copied_again_raises_no_alarm(copied: Sides) -> None:
     """As a repair does it. The map drops what it does not need for translations."""
     move_back(copied, 20)
     for _ in range(2):
-        found = the_one(verified(copied)).findings
-        assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
+        findings = the_one(verified(copied)).findings
+        assert (findings.counts, findings.proved, findings.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
         assert check_copies(copied.clusters()).found == ()
         sync_checkpoints(copied.clusters(), at_once=True)
     move_back(copied, 30)  # in the middle of a chunk
     move_back(copied, 20)
-    found = the_one(verified(copied)).findings
-    assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 110})
+    findings = the_one(verified(copied)).findings
+    assert (findings.counts, findings.proved, findings.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 110})
     write(copied.target, COPY, [b"not ours"])
     assert the_one(verified(copied)).findings.counts == {DifferenceKind.FOREIGN: 1}
     move_back(copied, 20)
-    found = the_one(verified(copied)).findings
-    assert (found.counts, found.proved) == ({DifferenceKind.FOREIGN: 1}, 60)
+    findings = the_one(verified(copied)).findings
+    assert (findings.counts, findings.proved) == ({DifferenceKind.FOREIGN: 1}, 60)
     assert len(check_copies(copied.clusters()).found) == 1
 
 
@@ -278,8 +278,8 @@ def test_what_a_former_version_copied_may_be_copied_again(steady_sides: Sides, m
         former_version(patches)
         three_runs(steady_sides)
     move_back(steady_sides, 20)
-    found = the_one(verified(steady_sides)).findings
-    assert (found.counts, found.proved, found.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
+    findings = the_one(verified(steady_sides)).findings
+    assert (findings.counts, findings.proved, findings.not_proved) == ({}, 60, {NotProved.COPIED_AGAIN: 40})
 
 
 def copied_by_mirror_maker(sides: Sides, records: int) -> None:
@@ -303,8 +303,11 @@ def store_offset(sides: Sides) -> None:
 
 def test_what_mirror_maker_copied_in_between_and_behind_is_not_proved(copied: Sides) -> None:
     copied_by_mirror_maker(copied, 7)
-    found = the_one(verified(copied))
-    assert (found.verdict, found.findings.not_proved) == (Verdict.PARTLY, {NotProved.NOT_COPIED: 7})
+    partition_verified = the_one(verified(copied))
+    assert (partition_verified.verdict, partition_verified.findings.not_proved) == (
+        Verdict.PARTLY,
+        {NotProved.NOT_COPIED: 7},
+    )
     write(copied.source, "orders", [b"ours"] * 5)
     copied.run("later")
     assert copied.values(COPY)[60:] == [b"by another %d" % number for number in range(7)] + [b"ours"] * 5
@@ -335,10 +338,10 @@ def test_since_a_time_only_what_came_later_is_read(copied: Sides) -> None:
 
 def test_what_was_compared_before_is_passed_over(copied: Sides) -> None:
     told: list[PartitionVerified] = []
-    found = verify_copies(
+    verification = verify_copies(
         copied.clusters(), skip=lambda place: place == TopicPartition("orders", 0), report=told.append
     )
-    assert [one.partition for one in found.partitions] == [one.partition for one in told] == [1]
+    assert [one.partition for one in verification.partitions] == [one.partition for one in told] == [1]
     assert verify_copies(copied.clusters(), chosen=lambda topic: topic != "orders").partitions == ()
 
 
@@ -365,15 +368,15 @@ def test_a_compacted_topic_is_proved_where_the_cleaner_was_not(steady_sides: Sid
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[MarkerSearch]:
     """Markers that were looked for in the log; an answer holds four batches."""
-    found: list[MarkerSearch] = []
+    marker_searches: list[MarkerSearch] = []
 
     async def counting(link: ClusterLink, wanted: Sequence[MarkerSearch], patience: float) -> None:
-        found.extend(wanted)
+        marker_searches.extend(wanted)
         await find_markers(link, wanted, patience)
 
     monkeypatch.setattr("srm_common.kafka.log.mapped_log.find_markers", counting)
     monkeypatch.setattr("srm_common.usecases.verification.verify_copies._FETCH_BYTES", 64 << 10)
-    return found
+    return marker_searches
 
 
 def large(sides: Sides) -> PartitionLog:
@@ -393,8 +396,8 @@ def test_no_marker_is_looked_for_where_the_map_tells_of_the_chunk(
 ) -> None:
     """It comes behind all of a chunk's batches: to look for it is to read the log twice."""
     large(steady_sides)
-    found = the_one(verified(steady_sides))
-    assert (found.verdict, found.findings.proved) == (Verdict.PROVED, 400)
+    partition_verified = the_one(verified(steady_sides))
+    assert (partition_verified.verdict, partition_verified.findings.proved) == (Verdict.PROVED, 400)
     assert searches == []
 
 
@@ -416,9 +419,9 @@ def test_the_marker_of_what_the_map_does_not_tell_of_is_looked_for_once(
     else:
         producer.abort_transaction(60)
     assert sum(one.control for one in log) == 2
-    found = the_one(verified(steady_sides))
-    assert found.findings.proved == 400
-    assert found.findings.counts == ({DifferenceKind.FOREIGN: 1} if committed else {})
+    partition_verified = the_one(verified(steady_sides))
+    assert partition_verified.findings.proved == 400
+    assert partition_verified.findings.counts == ({DifferenceKind.FOREIGN: 1} if committed else {})
     assert len(searches) == 1
 
 
@@ -429,6 +432,6 @@ def test_a_chunk_that_is_in_the_map_and_aborted_in_the_log_is_lost(copied: Sides
     one = log.batches[at].header
     other = marker(False, one.producer_id, one.producer_epoch, one.max_timestamp, 0)
     log.batches[at] = stored(other, one.base_offset, one.leader_epoch)
-    found = the_one(verified(copied)).findings
-    assert (found.counts, found.proved) == ({DifferenceKind.LOST: 1}, 40)
-    assert "aborted" in str(found.differences[0])
+    findings = the_one(verified(copied)).findings
+    assert (findings.counts, findings.proved) == ({DifferenceKind.LOST: 1}, 40)
+    assert "aborted" in str(findings.differences[0])

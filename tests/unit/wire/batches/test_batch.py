@@ -114,8 +114,8 @@ def test_a_batch_that_the_broker_cut_short_is_left_out(missing: int) -> None:
     ones = three()
     whole = b"".join(ones)
     missing = min(missing, len(ones[2]))
-    found = list(split(memoryview(whole[: len(whole) - missing])))
-    assert [bytes(one.data) for one in found] == ones[:2]
+    batches = list(split(memoryview(whole[: len(whole) - missing])))
+    assert [bytes(one.data) for one in batches] == ones[:2]
 
 
 def test_every_length_of_a_cut_answer_gives_the_complete_batches() -> None:
@@ -123,8 +123,8 @@ def test_every_length_of_a_cut_answer_gives_the_complete_batches() -> None:
     whole = b"".join(ones)
     edges = [len(b"".join(ones[:n])) for n in range(4)]
     for length in range(len(whole) + 1):
-        found = list(split(memoryview(whole[:length])))
-        assert len(found) == max(n for n in range(4) if edges[n] <= length)
+        batches = list(split(memoryview(whole[:length])))
+        assert len(batches) == max(n for n in range(4) if edges[n] <= length)
 
 
 def test_nothing_is_in_an_empty_answer() -> None:

@@ -64,8 +64,8 @@ def test_a_batch_too_large_for_the_target_is_cut_into_ones_that_fit() -> None:
 def test_a_record_too_large_for_the_target_is_named_after_all_before_it(codec: int) -> None:
     noise = random.Random(1).randbytes(5000)
     small, large = some(range(10, 17)), Record(17, 5, None, noise)
-    found: list[Packed] = []
+    packeds: list[Packed] = []
     packs = rebatch(source_batch([*small, large, *some([18, 19])], codec=codec), 10, 2000)
     with pytest.raises(RecordTooLarge, match=r"offset 17 needs \d+ bytes, .* max.message.bytes is 2000"):
-        take_all(packs, found)
-    judge(found, small)
+        take_all(packs, packeds)
+    judge(packeds, small)

@@ -87,10 +87,10 @@ def test_a_row_is_taken_up_to_its_damage(loops: None) -> None:
     """Of snappy too, which the compiled loops leave to the library."""
     for codec in (0, 2):
         good = [SourceBatch(parse_header(one), memoryview(one)) for one in (batch_bytes(some([0]), codec=codec),) * 3]
-        found, taken = merge_row([*good[:1], DAMAGED["more bytes than records"]], 0, 1 << 17)
+        packed, taken = merge_row([*good[:1], DAMAGED["more bytes than records"]], 0, 1 << 17)
         assert taken == 1
-        assert found is not None
-        assert found.record_count == 1
+        assert packed is not None
+        assert packed.record_count == 1
 
 
 @pytest.mark.parametrize("deltas", [[0, 5], [1, 0], [-1, 0]])
@@ -119,10 +119,10 @@ def test_times_as_far_apart_as_they_can_be(loops: None) -> None:
         for number, time in enumerate((latest, earliest))
     ]
     batches[1] = batches[1]._replace(header=batches[1].header._replace(base_offset=5))
-    found, taken = merge_row(batches, 0, 1 << 17)
-    assert (found is not None, taken) == (True, 2)
-    assert found is not None
-    wrapped = [one.timestamp % (1 << 64) for one in read(stamped(found))]
+    packed, taken = merge_row(batches, 0, 1 << 17)
+    assert (packed is not None, taken) == (True, 2)
+    assert packed is not None
+    wrapped = [one.timestamp % (1 << 64) for one in read(stamped(packed))]
     assert wrapped == [latest % (1 << 64), earliest % (1 << 64)]
     again = pack([record for batch in batches for record in loose_records(batch)], 0)
     assert [one.timestamp % (1 << 64) for one in read(stamped(again))] == wrapped

@@ -126,12 +126,12 @@ def test_a_batch_above_the_limit_is_cut() -> None:
 
 def test_a_record_above_the_limit_comes_after_everything_before_it() -> None:
     batches = [source_batch(ones(0, 100)), source_batch([*ones(100, 3), *ones(103, 1, 9000), *ones(104, 2)])]
-    found: list[Packed] = []
+    packeds: list[Packed] = []
     turns = repack(batches, 0, ALL, 8000)
     with pytest.raises(RecordTooLarge, match="the record at offset 103 needs"):
-        take_all(turns, found)
-    assert contents(found) == without_offsets(ones(0, 103))
-    assert found[-1].upstream_end == 103
+        take_all(turns, packeds)
+    assert contents(packeds) == without_offsets(ones(0, 103))
+    assert packeds[-1].upstream_end == 103
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
@@ -139,11 +139,11 @@ def test_a_record_above_the_limit_comes_after_everything_before_it() -> None:
 def test_a_wrong_checksum_comes_after_everything_before_it(position: int, size: int) -> None:
     batches = [source_batch(ones(n * 20, 20, size)) for n in range(3)]
     batches[position] = damaged(batches[position])
-    found: list[Packed] = []
+    packeds: list[Packed] = []
     turns = repack(batches, 0, ALL, MIB)
     with pytest.raises(CorruptBatch, match=f"batch at offset {position * 20} fails its checksum"):
-        take_all(turns, found)
-    assert contents(found) == without_offsets(ones(0, position * 20, size))
+        take_all(turns, packeds)
+    assert contents(packeds) == without_offsets(ones(0, position * 20, size))
 
 
 # ---- tiny ones
@@ -319,10 +319,10 @@ def test_what_fits_only_in_the_wanted_codec_is_not_divided() -> None:
 
 def test_a_record_that_is_too_large_in_the_wanted_codec_comes_after_everything_before_it() -> None:
     batch = source_batch([*some(0, 20), *some(20, 21, 20_000), *some(21, 25)], codec=LZ4)
-    found: list[Packed] = []
+    packeds: list[Packed] = []
     with pytest.raises(RecordTooLarge, match="the record at offset 20 needs"):
-        take_all(recompress([batch], 0, ALL, 9000, Compression("none")), found)
-    assert without_offsets([one for packed in found for one in written(packed)]) == without_offsets(some(0, 20))
+        take_all(recompress([batch], 0, ALL, 9000, Compression("none")), packeds)
+    assert without_offsets([one for packed in packeds for one in written(packed)]) == without_offsets(some(0, 20))
 
 
 @CODECS
@@ -352,10 +352,10 @@ def test_a_body_that_is_not_what_its_codec_says_comes_after_everything_before_it
     lying[22] |= ZSTD
     lying[17:21] = crc32c(bytes(lying[21:])).to_bytes(4, "big")
     batches = [source_batch(some(0, 50)), SourceBatch(parse_header(lying), memoryview(bytes(lying)))]
-    found: list[Packed] = []
+    packeds: list[Packed] = []
     with pytest.raises(CorruptBatch, match="batch at offset 50: batch body is not valid zstd"):
-        take_all(recompress(batches, 0, ALL, MIB, Compression("gzip", -1)), found)
-    assert found[-1].upstream_end == 50
+        take_all(recompress(batches, 0, ALL, MIB, Compression("gzip", -1)), packeds)
+    assert packeds[-1].upstream_end == 50
 
 
 @pytest.mark.parametrize(

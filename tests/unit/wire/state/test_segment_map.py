@@ -218,23 +218,23 @@ def test_whoever_reads_at_any_moment_finds_the_same_map(history: list[Segment], 
 
 
 def same_map(history: list[Segment], committed: CommittedSegments) -> None:
-    truth, found = current_map(history), SegmentMap(committed)
+    truth, segment_map = current_map(history), SegmentMap(committed)
     touched = any(
         one.joined and (one.runs[-1].upstream_end > after.upstream_start or one.downstream_end > after.downstream_start)
-        for one, after in pairwise(found)
+        for one, after in pairwise(segment_map)
     )
     if not touched:
         for position in range(history[-1].upstream_end + 3 if history else 3):
-            assert found.translate(position) == translate(truth, position)
+            assert segment_map.translate(position) == translate(truth, position)
         for position in range(truth[-1].downstream_end + 3 if truth else 3):
-            assert translate_back(found, position) == translate_back(truth, position)
+            assert translate_back(segment_map, position) == translate_back(truth, position)
         return
     # A later segment begins in the middle of a joined one: what it leaves says the same.
     for one in truth:
         for position in range(one.upstream_start + 1, one.upstream_end):
-            assert found.translate(position) == translate(truth, position)
+            assert segment_map.translate(position) == translate(truth, position)
         for position in range(one.downstream_start + 1, one.downstream_end):
-            assert translate_back(found, position) == translate_back(truth, position)
+            assert translate_back(segment_map, position) == translate_back(truth, position)
 
 
 def test_a_long_history_becomes_one_record_and_its_keys_are_dropped() -> None:

@@ -69,16 +69,16 @@ def test_dense_runs_are_a_sequence_of_all_of_them(pairs: list[tuple[int, int]]) 
     for gap, length in pairs:
         runs.append((at + gap, length, length))
         at += gap + length
-    found = dense(runs)
-    assert (len(found), list(found), found[0], found[-1], found[1:]) == (
+    dense_runs = dense(runs)
+    assert (len(dense_runs), list(dense_runs), dense_runs[0], dense_runs[-1], dense_runs[1:]) == (
         len(runs),
         runs,
         runs[0],
         runs[-1],
         tuple(runs[1:]),
     )
-    assert found == tuple(runs)
-    assert found != tuple(runs[1:])
+    assert dense_runs == tuple(runs)
+    assert dense_runs != tuple(runs[1:])
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ def test_a_leader_on_its_move_is_asked_again() -> None:
         admin = LinkAdmin(ClusterSettings.plaintext("a", kafka.bootstrap_servers))
         wanted = {Place("t", 0): LATEST, Place("t", 1): LATEST, Place("t", 7): LATEST}
         kafka.refuse("ListOffsets", _NOT_LEADER, times=2)
-        found = admin.list_offsets(wanted, committed=True)
-        assert (found[Place("t", 0)], found[Place("t", 1)]) == (0, 0)
-        missing = found[Place("t", 7)]
+        errors = admin.list_offsets(wanted, committed=True)
+        assert (errors[Place("t", 0)], errors[Place("t", 1)]) == (0, 0)
+        missing = errors[Place("t", 7)]
         assert isinstance(missing, KafkaError)
         assert missing.code() == _UNKNOWN
 
