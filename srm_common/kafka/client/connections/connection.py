@@ -251,9 +251,9 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         if current is None:
             await self._log_in(limit)
             return
-        unread = f"{current.place} was not read"
-        if current.doubtful and not await self._beside(current.look_again, limit, unread):
-            raise Errors.KafkaConnectionError(f"{self.server} has refused the login, and {current.place} has no other")
+        if current.doubtful and not await self._beside(current.look_again, limit, f"{current.place} was not read"):
+            why = current.unreadable or f"{current.place} has no other one yet"
+            raise Errors.KafkaConnectionError(f"{self.server} has refused the login; {why}")
         login, arguments = current.arguments()
         self.config.update(arguments)
         tokens = arguments.get("sasl_oauth_token_provider")
@@ -261,7 +261,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         try:
             await self._log_in(limit)
         except Errors.SaslAuthenticationFailedError as error:
-            again = await self._beside(lambda: current.refused(login), limit, unread)
+            again = current.refused(login)
             text = f"{fault_text(error)}; {current.unreadable}" if current.unreadable else fault_text(error)
             if again:
                 raise Errors.KafkaConnectionError(f"{self.server} refused the login: {text}") from error

@@ -65,10 +65,17 @@ class CurrentLogin:
         """Whether it was refused: :meth:`look_again` comes before the next attempt."""
         return self._refused_since is not None
 
+    @property
+    def _may_change(self) -> bool:
+        """Whether a login that is refused now was good a short while ago."""
+        since = self._refused_since
+        return self._taken and since is not None and self._clock() - since < PATIENCE_SECONDS
+
     def look_again(self) -> bool:
-        """Read the source of a login that was refused. Blocks. Whether an attempt may be made now."""
+        """Read the source of a login that was refused. Blocks. Whether an attempt may be made now: one that was good
+        before waits in between, any other is made to be refused."""
         changed = self._changed()
-        return changed or self._clock() - self._refused_at >= _AGAIN_SECONDS
+        return changed or not self._may_change or self._clock() - self._refused_at >= _AGAIN_SECONDS
 
     def taken(self, login: LoginSettings) -> None:
         """A broker took ``login``."""
@@ -77,14 +84,15 @@ class CurrentLogin:
                 self._taken, self._refused_since = True, None
 
     def refused(self, login: LoginSettings) -> bool:
-        """A broker refused ``login``. Blocks: the source is read. Whether another attempt may succeed soon."""
+        """A broker refused ``login``. Whether another attempt may succeed soon; the source is read only where nothing
+        else says so, in a moment: the broker closes the connection 0.1 s after its answer."""
         with self._lock:
             if login != self._login:
                 return True  # another connection knows a newer one already
-            now = self._clock()
-            self._refused_at = now
-            since = self._refused_since = now if self._refused_since is None else self._refused_since
-        return self._changed() or (self._taken and now - since < PATIENCE_SECONDS)
+            self._refused_at = self._clock()
+            if self._refused_since is None:
+                self._refused_since = self._refused_at
+        return self._may_change or self._changed()
 
     @property
     def unreadable(self) -> str:

@@ -67,7 +67,10 @@ def test_a_file_that_has_it_already() -> None:
 
 
 def test_a_login_that_was_wrong_from_the_start_is_refused_at_once() -> None:
-    assert not CurrentLogin(Source(login("first")), login("first")).refused(login("first"))
+    wrong = CurrentLogin(Source(login("first")), login("first"))
+    for _ in range(2):
+        assert not wrong.refused(login("first"))
+        assert wrong.look_again()  # so the next command is refused as well, and does not wait
     both_wrong = CurrentLogin(Source(login("second")), login("first"))
     assert both_wrong.refused(login("first"))
     assert not both_wrong.refused(login("second"))
@@ -84,6 +87,7 @@ def test_a_user_that_is_removed_is_refused_after_a_while() -> None:
             now += 1
     assert now == 1000 + PATIENCE_SECONDS
     assert attempts == PATIENCE_SECONDS / 5
+    assert current.look_again()
 
 
 def test_a_file_that_cannot_be_read_here() -> None:
