@@ -37,7 +37,7 @@ def _alter(kafka: LocalKafka, key: str, value: float, client_id: str, *, remove:
         ],
         validate_only=False,
     )
-    with ClusterLink(replace(ClusterSettings.plaintext("quota", kafka.bootstrap_servers), client_id="tests")) as link:
+    with ClusterLink(replace(ClusterSettings.plaintext("quota", kafka.internal_servers), client_id="tests")) as link:
 
         async def go() -> None:
             await link.open()
