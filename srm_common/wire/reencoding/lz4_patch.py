@@ -12,6 +12,7 @@ Compiled as :mod:`srm_common.wire.reencoding.record_walk` is, and only used so. 
 
 from __future__ import annotations
 
+from srm_common.wire.reencoding.lz4_walk import more_length
 from srm_common.wire.reencoding.machine_code import Bytes, byte, put, two_bytes
 from srm_common.wire.reencoding.record_walk import Ints, compiled
 
@@ -52,19 +53,6 @@ def _put_literals(out: Bytes, at: int, content: Bytes, start: int, end: int, mat
         at = _put_length(out, at, length)
     put(out, at, content, start, length)
     return at + length
-
-
-@compiled
-def _more(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """What a length of 15 has beyond that, and where it ends; -1 where the block ends before."""
-    length = 0
-    while at < end:
-        more = byte(data, at)
-        at += 1
-        length += more
-        if more < 255:
-            return length, at
-    return 0, -1
 
 
 @compiled
@@ -166,7 +154,7 @@ def patch_block(
         at += 1
         length = token >> 4
         if length == 15:
-            more, at = _more(data, at, end)
+            more, at = more_length(data, at, end)
             if at < 0:
                 return -1
             length += more
@@ -179,7 +167,7 @@ def patch_block(
             at += 2
             match = (token & 15) + _LEAST_MATCH
             if match == 15 + _LEAST_MATCH:
-                more, at = _more(data, at, end)
+                more, at = more_length(data, at, end)
                 match += more
             match_end += match
             first = match_at - distance

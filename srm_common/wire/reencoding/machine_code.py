@@ -31,6 +31,11 @@ def spill(out: Bytes, at: int, data: Bytes, start: int, length: int) -> None:
     put(out, at, data, start, length)
 
 
+def put_16(out: Bytes, at: int, data: Bytes, start: int) -> None:
+    """Copy sixteen bytes, which both arrays have; they do not overlap."""
+    out[at : at + 16] = data[start : start + 16]
+
+
 def byte(data: Bytes, at: int) -> int:
     """The byte at ``at``, which is within the array. Otherwise numba asks first whether an index is negative, and makes
     of a byte a number without a sign, and a fraction of that together with numbers that have one."""
@@ -161,6 +166,13 @@ else:
             else:
                 for byte in range(length):
                     out[at + byte] = data[start + byte]
+
+        return compiled
+
+    @overload(put_16)
+    def _put_16(out: Any, at: Any, data: Any, start: Any) -> Callable[..., None]:
+        def compiled(out: Any, at: Any, data: Any, start: Any) -> None:
+            _copy_16(out, at, data, start)
 
         return compiled
 

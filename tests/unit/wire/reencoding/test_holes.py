@@ -35,7 +35,7 @@ HEAD = b"\x04\x22\x4d\x18\x60\x40\x82"
 LOOPS = (
     "_put_length",
     "_put_literals",
-    "_more",
+    "more_length",
     "_repeats",
     "_in_parts",
     "_copied",

@@ -15,6 +15,13 @@ from srm_common.wire.reencoding import lz4_walk
 CONTENT = st.one_of(
     st.binary(max_size=600),
     st.builds(lambda one, times, end: one * times + end, st.binary(max_size=70), st.integers(0, 40), st.binary()),
+    # Few literals and short repetitions, as in records of JSON.
+    st.lists(
+        st.one_of(
+            st.sampled_from((b'"sensor":"', b'","value":', b'{"site":"north","device":"FX-')), st.binary(max_size=16)
+        ),
+        max_size=60,
+    ).map(b"".join),
 )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.wire.reencoding import machine_code
-from srm_common.wire.reencoding.machine_code import SPILLED, put, spill
+from srm_common.wire.reencoding.machine_code import SPILLED, put, put_16, spill
 
 numba = pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
 
@@ -24,6 +24,11 @@ def puts(out: machine_code.Bytes, at: int, data: machine_code.Bytes, start: int,
 @numba.njit  # type: ignore[untyped-decorator]
 def spills(out: machine_code.Bytes, at: int, data: machine_code.Bytes, start: int, length: int) -> None:
     spill(out, at, data, start, length)
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def puts_16(out: machine_code.Bytes, at: int, data: machine_code.Bytes, start: int) -> None:
+    put_16(out, at, data, start)
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -44,6 +49,15 @@ def test_a_copy_is_a_slice_and_stays_within_its_arrays(
     assert (out[0, :end] == out[1, :end]).all()
     assert (out[0, end + spilled :] == 7).all()
     assert (out[0, -32:] == 7).all()
+
+
+@given(st.binary(min_size=16, max_size=64), st.integers(0, 20), st.data())
+def test_sixteen_bytes_are_copied_and_no_more(data: bytes, at: int, choice: st.DataObject) -> None:
+    start = choice.draw(st.integers(0, len(data) - 16))
+    out = np.full((2, at + 20), 7, np.uint8)
+    puts_16(out[0], at, np.frombuffer(data, np.uint8), start)
+    put_16(out[1], at, np.frombuffer(data, np.uint8), start)
+    assert out[0].tobytes() == out[1].tobytes() == bytes([7] * at) + data[start : start + 16] + bytes([7] * 4)
 
 
 @given(st.binary(max_size=100), st.integers(0, 20))
