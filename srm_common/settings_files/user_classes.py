@@ -3,6 +3,7 @@ and the filters of ``topic.filter.class`` and the like."""
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import pkgutil
 import sys
@@ -25,6 +26,10 @@ from srm_common.errors import ConfigError
 _SHIPPED_IN = frozenset({"", "srm_common.domain.policy", "org.apache.kafka.connect.mirror", "com.cloudera.dim.mirror"})
 #: What a key may name besides a class that cannot be loaded.
 _OTHERWISE = f"{', '.join(SHIPPED_POLICIES)}, or the dotted path of a Python class"
+
+_A_FUNCTION = "a function that is installed wherever slots run"
+#: Where code has one of these, its names are not in it.
+_BINDS_ANYTHING = frozenset({"*", "__getattr__", "globals", "vars", "__dict__", "exec", "eval", "setattr", "modules"})
 
 
 def policy_of(
@@ -101,7 +106,7 @@ def load_function(written: str) -> Callable[..., object]:
         ConfigError: it cannot be imported, or called; the message has no file, line or key.
     """
     try:
-        found = _load(written.replace(":", "."), "a function that is installed wherever slots run")
+        found = _load(written.replace(":", "."), _A_FUNCTION)
     except ConfigError as error:
         raise ConfigError(error.reason.replace(written.replace(":", "."), written)) from error
     if not callable(found):
@@ -109,25 +114,93 @@ def load_function(written: str) -> Callable[..., object]:
     return found
 
 
+def check_function(written: str) -> str | None:
+    """What is wrong with the function that ``package.module:function`` names, as far as its file tells: it is not
+    imported, since it may need packages that only slots have.
+
+    Returns:
+        a sentence if no such module is installed here, as it may be where slots run; None if nothing is wrong.
+
+    Raises:
+        ConfigError: the file is no Python, or binds no such name; the message is that of :func:`load_function`.
+    """
+    module, name = _parts(written)
+    spec = _found(module)
+    if isinstance(spec, str):
+        return f"'{written}' cannot be imported: there is no Python module '{spec}' here; use {_A_FUNCTION}"
+    code = _code(spec)
+    if code is None:
+        return None
+    try:
+        tree = ast.parse(code, spec.origin or module)
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(
+            f"'{written}' cannot be imported: {type(error).__name__}: {error}; use {_A_FUNCTION}"
+        ) from error
+    if not _may_bind(tree, name):
+        raise ConfigError(f"module '{module}' has no '{name}'")
+    return None
+
+
 def code_digest(written: str) -> str | None:
     """Of the file of the module that ``package.module:function`` names, which is not imported; None where it is not
     installed, or is no file. What it imports is not part of it."""
-    module = written.partition(":")[0] if ":" in written else written.rpartition(".")[0]
+    spec = _found(_parts(written)[0])
+    code = None if isinstance(spec, str) else _code(spec)
+    return None if code is None else hashlib.sha256(code).hexdigest()[:12]
+
+
+def _parts(written: str) -> tuple[str, str]:
+    """The module and the name in it."""
+    module, colon, name = written.partition(":")
+    if colon:
+        return module, name
+    module, _, name = written.rpartition(".")
+    return module, name
+
+
+def _found(module: str) -> ModuleSpec | str:
+    """A module without importing what is above it; the name of the first of these that is not installed."""
     spec: ModuleSpec | None = None
     search: Sequence[str] | None = None
     parts = module.split(".")
     for count in range(1, len(parts) + 1):
-        spec = PathFinder.find_spec(".".join(parts[:count]), search)
+        name = ".".join(parts[:count])
+        spec = PathFinder.find_spec(name, search)
         if spec is None:
-            return None
+            return name
         search = spec.submodule_search_locations or []
-    read = getattr(spec and spec.loader, "get_data", None)
-    if spec is None or not spec.has_location or read is None:
+    return module if spec is None else spec
+
+
+def _code(spec: ModuleSpec) -> bytes | None:
+    """The file of a module; None where there is none."""
+    read = getattr(spec.loader, "get_data", None)
+    if not spec.has_location or read is None:
         return None
     try:
-        return hashlib.sha256(read(spec.origin)).hexdigest()[:12]
+        return bytes(read(spec.origin))
     except OSError:  # it went away since it was found
         return None
+
+
+def _may_bind(tree: ast.Module, name: str) -> bool:
+    """Whether a module may have a name, wherever in its code it gets it."""
+    if "." in name:
+        return True
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
+                names = {found}
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                names = {(one.asname or one.name).split(".")[0] for one in aliases}
+            case ast.Name(id=found) | ast.Attribute(attr=found):
+                names = {found}
+            case _:
+                continue
+        if names & {name, *_BINDS_ANYTHING}:
+            return True
+    return False
 
 
 def resolved(path: str) -> Any:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from srm_common.domain.transforms.statement_faults import statement_fault
 from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.errors import ConfigError
 from srm_common.replication.spark.sql_plan import COLUMNS as TYPES
 from srm_common.replication.spark.sql_plan import compile_statement, with_json
+from tests.unit.domain.transforms.test_statement_faults import RIGHT, WRONG
 
 COLUMNS = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 _PUSHES = "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches"
@@ -194,3 +198,43 @@ def test_everything_else_is_refused_in_a_sentence(session: SparkSession, text: s
         compile_statement(session, rows(session), statement(text))
     assert str(refused.value).startswith("transforms.sql cannot be carried out: ")
     assert "\n" not in str(refused.value)
+
+
+#: Of which statements are made at random, some of which mean something.
+_WORDS = tuple(
+    str.split(
+        "key value topic offset headers json timestamp records r limit group order union count( min( upper( ( ) , , . "
+        "* = <> < 1 2.5 'a' \"b\" `key` `a` NULL true user current_date AND OR NOT IS NULL IN LIKE BETWEEN AS AS "
+        "SELECT DISTINCT FROM WHERE GROUP BY HAVING ORDER BY LIMIT JOIN UNION CASE WHEN THEN END OVER interval date "
+        "x -> CAST( cast(1 INT -- ;"
+    )
+)
+
+
+def _at_random(dice: random.Random) -> str:
+    some = [" ".join(dice.choices(_WORDS, k=dice.randrange(most))) for most in (3, 4, 6)]
+    return dice.choice(
+        (
+            f"SELECT key {some[0]} FROM records {some[1]} WHERE {some[2]}",
+            f"SELECT {some[1]} AS key FROM records {some[0]}",
+            f"SELECT key FROM {some[1]}",
+            f"SELECT key FROM records {some[1]}",
+            f"SELECT {some[0]} FROM records WHERE {some[2]} key IS NULL",
+        )
+    )
+
+
+def test_spark_refuses_whatever_is_refused_before_it_is_asked(session: SparkSession) -> None:
+    dice = random.Random(7)
+    wrong = [*WRONG, *filter(statement_fault, (_at_random(dice) for _ in range(400)))]
+    assert len(wrong) > 120
+    records = rows(session)
+    for text in wrong:
+        with pytest.raises(ConfigError):
+            print(text, "|", statement_fault(text), "|", compile_statement(session, records, statement(text)))
+
+
+def test_spark_takes_what_is_left_to_it(session: SparkSession) -> None:
+    for text in RIGHT:
+        if "partition_" not in text:
+            compile_statement(session, rows(session), statement(text))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
 from srm_common.domain.transforms.faults import TransformFault
+from srm_common.domain.transforms.statement_faults import statement_fault
 
 KEY = "transforms.sql"
 _TOPICS = ".topics"
@@ -54,7 +55,7 @@ def statement_for(topic: str, statements: Sequence[Statement]) -> int | None:
 
 def parse_statements(values: Mapping[str, str]) -> tuple[Statement, ...]:
     """The statements that keys ask for: those with a name in the order of their names, then ``transforms.sql``.
-    Whether Spark understands them shows when a run starts (:mod:`srm_common.replication.spark.sql_plan`).
+    What only Spark knows to be wrong shows when a run starts (:mod:`srm_common.replication.spark.sql_plan`).
 
     Raises:
         TransformFault: the first key that is wrong.
@@ -85,6 +86,8 @@ def _statement(key: str, values: Mapping[str, str]) -> Statement:
         raise TransformFault(key, f"is empty: it must be like {_EXAMPLE}")
     if text.split(None, 1)[0].upper() != "SELECT":
         raise TransformFault(key, f"is not a query: it must be like {_EXAMPLE}")
+    if fault := statement_fault(text):
+        raise TransformFault(key, f"cannot be carried out: {fault}")
     topics_key = f"{key}{_TOPICS}"
     topics = values.get(topics_key, ".*").strip()
     try:

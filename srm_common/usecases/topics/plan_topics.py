@@ -24,7 +24,7 @@ from srm_common.domain.topics.topic_records import Knowledge, TopicRecord
 from srm_common.domain.topics.topic_settings import target_abilities
 from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
-from srm_common.settings_files.user_classes import code_digest
+from srm_common.settings_files.user_classes import check_function, code_digest
 from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.topics.acls import copies_of, plan_acls, read_acls
@@ -46,8 +46,9 @@ def plan_topics(
         restore: what to do about single topics whose copies are lost, by topic or copy.
 
     Raises:
-        ConfigError: an alias means another cluster than before, a policy renames what is copied, or
-            ``restore`` names what is not a topic of the flow.
+        ConfigError: an alias means another cluster than before, a policy renames what is copied,
+            ``restore`` names what is not a topic of the flow, or the file of ``transforms.python`` has no such
+            function.
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
     """
     with clusters_of(flow) as clusters:
@@ -61,6 +62,7 @@ def _planned(
     restore: Mapping[str, OnDataLoss] | None,
 ) -> Plan:
     flow, source, target = clusters.flow, clusters.source.admin, clusters.target.admin
+    missing = _missing_function(flow)
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
         remembered = (
             pool.submit(clusters.state.read_all, StateKey.REFRESH, StateKey.RUN) if alterations is None else None
@@ -100,6 +102,8 @@ def _planned(
             function = code_digest(flow.transforms_python) if flow.transforms_python else None
             if changed := changed_transforms(flow, RunRecord.from_json(state[StateKey.RUN]), function):
                 plan = plan.with_more((), [changed])
+        if missing is not None:
+            plan = plan.with_more((), [missing])
         plan = _recorded(flow, plan, settled, topics.knowledge, ids)
         plan = replace(_started_over(flow, plan, settled), restore=restored)
         # A new copy gets its bindings at once, whatever the interval says.
@@ -111,6 +115,17 @@ def _planned(
         if schemas is not None:
             plan = plan.with_more(schemas.result())
         return replace(plan, source_cluster_id=here.cluster_id, target_cluster_id=there.cluster_id)
+
+
+def _missing_function(flow: FlowSettings) -> str | None:
+    """What to say if the flow's Python function is not installed here: it may be where slots run."""
+    if not flow.transforms_python:
+        return None
+    try:
+        missing = check_function(flow.transforms_python)
+    except ConfigError as error:
+        raise ConfigError(f"flow {flow.name} has transforms.python, and {error.reason}") from error
+    return None if missing is None else f"flow {flow.name} has transforms.python, and {missing}"
 
 
 def _recorded(flow: FlowSettings, plan: Plan, settled: Iterable[Settled], knowledge: Knowledge, ids: TopicIds) -> Plan:

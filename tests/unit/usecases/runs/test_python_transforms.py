@@ -145,3 +145,62 @@ def test_a_function_that_is_not_installed_where_slots_run(sides: Sides) -> None:
     ):
         sides.run()
     assert sides.values("a.orders") == []
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("def clean(records:\n", r"cannot be imported: SyntaxError: .*orders\.py, line 1\); use a function"),
+        ("def other(records):\n    clear = 1\n    return records\n", r"module '.*\.orders' has no 'clean'"),
+    ],
+)
+def test_the_plan_refuses_a_function_that_its_file_does_not_have(
+    sides: Sides, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, reason: str
+) -> None:
+    """In the run's words; the refresh of topics and `apply` make the same plan."""
+    module = f"shop_{tmp_path.name}".replace("-", "_")
+    (tmp_path / module).mkdir()
+    (tmp_path / module / "orders.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sides.source.create_topic("orders")
+    sides.refresh()
+    write(sides, "a")
+    sides.set(transforms_python=f"{module}.orders:clean")
+    with pytest.raises(ConfigError, match=rf"flow a->b has transforms\.python, and .*{reason}") as planned:
+        plan_topics(sides.clusters())
+    assert f"{module}.orders" not in sys.modules
+    with pytest.raises(ConfigError) as run:
+        sides.run()
+    assert str(run.value) == str(planned.value).replace("and ", "and where slots run ", 1)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from functools import partial as clean",
+        "if True:\n    clean = print",
+        "from os.path import *",
+        "def __getattr__(name):\n    return print",
+        "globals()['clean'] = print",
+        "for clean in (print,):\n    pass",
+        "import clean.other",
+    ],
+)
+def test_the_plan_takes_a_module_that_may_have_the_function(
+    sides: Sides, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    module = f"orders_{tmp_path.name}".replace("-", "_")
+    (tmp_path / f"{module}.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sides.set(transforms_python=f"{module}:clean")
+    assert not any("transforms.python" in note for note in plan_topics(sides.clusters()).notices)
+
+
+def test_the_plan_tells_that_a_function_is_not_installed_here(sides: Sides) -> None:
+    """It may be where slots run."""
+    sides.set(transforms_python="absent.orders:clean")
+    (notice,) = [one for one in plan_topics(sides.clusters()).notices if "transforms.python" in one]
+    assert notice == (
+        "flow a->b has transforms.python, and 'absent.orders:clean' cannot be imported: there is no Python module "
+        "'absent' here; use a function that is installed wherever slots run"
+    )
