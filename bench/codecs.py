@@ -56,20 +56,20 @@ def _figures(prepare: Callable[[], Iterable[Packed]], rounds: int) -> tuple[int,
     begun = time.process_time()
     for _ in range(rounds):
         written = 0
-        for one in prepare():
+        for packed in prepare():
             header = stamp(
-                one.attributes,
-                one.record_count - 1,
-                one.base_timestamp,
-                one.max_timestamp,
-                one.record_count,
-                one.body,
+                packed.attributes,
+                packed.record_count - 1,
+                packed.base_timestamp,
+                packed.max_timestamp,
+                packed.record_count,
+                packed.body,
                 1,
                 1,
                 0,
-                one.checked,
+                packed.checked,
             )
-            written += len(header) + len(one.body)
+            written += len(header) + len(packed.body)
     return written, (time.process_time() - begun) / rounds / (_RECORD_BYTES * _POOL / 1e9)
 
 

@@ -76,9 +76,9 @@ def result(taken: dict[str, list[DelayFigures]], date: str) -> dict[str, Any]:
     """One entry of the results file; figures are medians of the rounds."""
     out: dict[str, Any] = {"date": date, "summary": SUMMARY}
     for side, rounds in taken.items():
-        shown = [one.to_json() for one in rounds]
+        shown = [delay_figures.to_json() for delay_figures in rounds]
         out[side] = {name: round(median(one[name] for one in shown), 1) for name in shown[0]}
-    out["rounds"] = {side: [one.to_json() for one in rounds] for side, rounds in taken.items()}
+    out["rounds"] = {side: [delay_figures.to_json() for delay_figures in rounds] for side, rounds in taken.items()}
     return out
 
 

@@ -127,8 +127,10 @@ class _Flow:
         if late and self._scenario is Scenario.FAILING:
             error, kind = f"cluster '{self._name.target}' does not respond at b:9092 (timed out)", "UnreachableCluster"
         partitions = tuple(self._partitions(run, at, late, down=error is not None))
-        failed = error is not None or any(one.error for one in partitions)
-        took = int(1500 + 800 * self._random.random() + sum(one.bytes for one in partitions) / _BYTES_PER_MS)
+        failed = error is not None or any(partition.error for partition in partitions)
+        took = int(
+            1500 + 800 * self._random.random() + sum(partition.bytes for partition in partitions) / _BYTES_PER_MS
+        )
         record = RunRecord(
             flow=str(self._name),
             run_id=f"scheduled__{at}",
@@ -139,8 +141,8 @@ class _Flow:
             error=error,
             error_kind=kind,
             partitions=partitions,
-            transactions=2 if any(one.records for one in partitions) else 0,
-            retries=sum(one.retries for one in partitions),
+            transactions=2 if any(partition.records for partition in partitions) else 0,
+            retries=sum(partition.retries for partition in partitions),
         )
         first = run == 0
         groups = tuple(self._groups(at, late))
@@ -236,7 +238,7 @@ class _Flow:
 
     def _topic_groups(self, groups: Sequence[GroupSample], at: int) -> Iterator[TopicGroups]:
         """Each group reads all topics."""
-        found = [one.checkpoint_latency_ms for one in groups if one.checkpoint_latency_ms is not None]
+        found = [group.checkpoint_latency_ms for group in groups if group.checkpoint_latency_ms is not None]
         for topic in self._topics:
             if found:
                 figures = (at - 2000, min(found), max(found), sum(found))

@@ -115,8 +115,8 @@ def _measured(shape: Shape, requests: Sequence[str], repeats: int, url: str | No
         with served(store, Path(folder)) as address:
             base = address.removesuffix("/metrics")
             found = [
-                _timed(base, one.format(source=flow.source, target=flow.target, topic=topic), repeats)
-                for one in requests
+                _timed(base, request.format(source=flow.source, target=flow.target, topic=topic), repeats)
+                for request in requests
             ]
         store.close()
     return found

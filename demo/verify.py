@@ -129,7 +129,7 @@ class Story:
         self._writers.clear()
         west = self._clusters.west
         west.stop()
-        places = {one: self._gardener.plant(one) for one in IN_FILES}
+        places = {file: self._gardener.plant(file) for file in IN_FILES}
         west.start()
         with clusters_of(self._clusters.flow) as both:
 
@@ -190,7 +190,7 @@ class Story:
     def _control(self, *arguments: str, expected: int = 0, report: Sequence[str] = (), capture: bool = False) -> str:
         """Run ``srm-control``, in a process of its own, as a person would. What it prints goes where we print, unless
         it is captured."""
-        told = "srm-control " + " ".join(f'"{one}"' if ">" in one else one for one in arguments)
+        told = "srm-control " + " ".join(f'"{argument}"' if ">" in argument else argument for argument in arguments)
         self._say(f"$ {told}", "cyan")
         sys.stdout.flush()
         ended = subprocess.run(

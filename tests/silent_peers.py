@@ -116,10 +116,10 @@ def relay(address: str) -> Iterator[tuple[str, threading.Event]]:
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             accepting.join(300)
-            for one in pairs:
+            for pair in pairs:
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    pair.shutdown(socket.SHUT_RDWR)
             for thread in threads:
                 thread.join(300)
-            for one in pairs:
-                one.close()
+            for pair in pairs:
+                pair.close()

@@ -79,7 +79,7 @@ class AlarmSender:
     ) -> None:
         """Send each notifier what is new to it, according to ``memory``, which is stored after everything that was
         sent, and at the end."""
-        memory = memory.limited_to(one.name for one in notifiers)
+        memory = memory.limited_to(alarm_notifier.name for alarm_notifier in notifiers)
         for notifier in notifiers:
             begun, over = memory.unsent(notifier.name, alarms, informed=informed)
             news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
@@ -131,10 +131,10 @@ def _without_secrets(text: str, notifier: AlarmNotifier) -> str:
 def _secrets(notifier: AlarmNotifier) -> Iterator[str]:
     for key, value in notifier.arguments.items():
         if is_secret(f"{NOTIFIER_KEYS}{notifier.name}.{key}"):
-            for one in _texts(value):
-                yield one
+            for text in _texts(value):
+                yield text
                 try:
-                    address = urlsplit(one)
+                    address = urlsplit(text)
                 except ValueError:
                     continue  # it is no address
                 yield from (part for part in (address.path, address.query, address.password) if part and part != "/")

@@ -115,7 +115,7 @@ class LagReport:
         it; None when there is nothing."""
         beats = self.heartbeats
         sentences = (*self.report.warnings, None if beats is None else beats.silence)
-        return "; ".join(one for one in sentences if one) or None
+        return "; ".join(sentence for sentence in sentences if sentence) or None
 
     @property
     def topics(self) -> list[TopicFigures]:
@@ -137,8 +137,8 @@ class LagReport:
         for topic, partitions in by_topic(self.record.partitions).items():
             tags = {**flow, "topic": topic}
             yield from _sent(Level.TOPIC, partition_samples(self.report, partitions), tags)
-            for one in partitions:
-                yield from self._of_partition(one, {**tags, "partition": str(one.partition)})
+            for partition in partitions:
+                yield from self._of_partition(partition, {**tags, "partition": str(partition.partition)})
 
     def _of_heartbeats(self, flow: Mapping[str, str]) -> Iterator[AirflowMetric]:
         """Of every cluster upstream, where the table has the source's only."""
@@ -215,7 +215,7 @@ class LagReport:
         if self.heartbeats is not None and (sentence := self.heartbeats.sentence()):
             lines.append(sentence)
         if self.record is not None:
-            lines += [one.trouble for one in self.record.failed_partitions]
+            lines += [partition.trouble for partition in self.record.failed_partitions]
         return "\n".join(lines)
 
 
@@ -234,23 +234,23 @@ def send(metrics: Iterable[AirflowMetric]) -> None:
 
 def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str]) -> Iterator[AirflowMetric]:
     """The metrics that are sent at ``level``; counters where they count something."""
-    for one in DEFINITIONS:
-        sample = samples.get(one.metric)
+    for definition in DEFINITIONS:
+        sample = samples.get(definition.metric)
         if sample is not None and sample.latencies is not None and level is Level.FLOW:
             # Of flows only: each partition would have as many again.
             for end, share in PERCENTILES.items():
                 if (value := sample.percentile(share)) is not None:
-                    yield AirflowMetric(f"{one.airflow}_{end}", MetricKind.GAUGE, value, tags)
-        if sample is None or one.airflow_level is not level or one.metric in _OF_EACH_CLUSTER:
+                    yield AirflowMetric(f"{definition.airflow}_{end}", MetricKind.GAUGE, value, tags)
+        if sample is None or definition.airflow_level is not level or definition.metric in _OF_EACH_CLUSTER:
             continue
-        if one.counter:
+        if definition.counter:
             if sample.sum:
-                yield AirflowMetric(one.airflow, MetricKind.COUNTER, sample.sum, tags)
-        elif one.across is Across.POOL:
+                yield AirflowMetric(definition.airflow, MetricKind.COUNTER, sample.sum, tags)
+        elif definition.across is Across.POOL:
             for end, value in (("min", sample.min), ("avg", sample.value), ("max", sample.max)):
-                yield AirflowMetric(f"{one.airflow}_{end}", MetricKind.GAUGE, value, tags)
+                yield AirflowMetric(f"{definition.airflow}_{end}", MetricKind.GAUGE, value, tags)
         else:
-            yield AirflowMetric(one.airflow, MetricKind.GAUGE, sample.value, tags)
+            yield AirflowMetric(definition.airflow, MetricKind.GAUGE, sample.value, tags)
 
 
 def _fitting(topics: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:

@@ -220,11 +220,13 @@ def _history(flow: FlowSettings) -> Answer:
     from srm_common.usecases.filters.filter_history import filter_history
 
     records, unreadable = filter_history(flow)
-    rows = [[one.when, one.who or "not known", one.origin, one.note, _changes(one)] for one in records]
+    rows = [
+        [record.when, record.who or "not known", record.origin, record.note, _changes(record)] for record in records
+    ]
     columns = ["WHEN", "WHO", "KEPT IN", "HOW", "WHAT"]
     text: list[RenderableType] = [table(columns, rows) if rows else f"{flow.name}: its lists have not been edited yet."]
     return Answer(
-        {"flow": str(flow.name), "edits": [one.to_json() for one in records], "unreadable": unreadable},
+        {"flow": str(flow.name), "edits": [record.to_json() for record in records], "unreadable": unreadable},
         [*text, *(f"Note: {one}" for one in unreadable)],
         rows=[[column.lower() for column in columns], *rows],
     )
@@ -287,7 +289,11 @@ def _edit(
         text.append(
             "\n".join(["Current whitelist:", *lists[verb.include], "Current blacklist:", *lists[verb.exclude], "Done."])
         )
-    rows = [("change", "name"), *(("starts", one) for one in starts or ()), *(("stops", one) for one in stops or ())]
+    rows = [
+        ("change", "name"),
+        *(("starts", start) for start in starts or ()),
+        *(("stops", stop) for stop in stops or ()),
+    ]
     return Answer(data, text, exit_code, rows)
 
 

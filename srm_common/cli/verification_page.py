@@ -47,7 +47,7 @@ def verification_page(found: Verification) -> str:
         ("Digest of the settings", evidence.configuration),
         ("Result", ", ".join(f"{count} {verdict}" for verdict, count in found.counts.items()) or "nothing to compare"),
     ]
-    faults = "".join(f"<li>{escape(one)}</li>" for one in found.faults)
+    faults = "".join(f"<li>{escape(fault)}</li>" for fault in found.faults)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(found.flow)}: verification</title>'
         f"<style>{_STYLE}</style></head><body><h1>Verification of {escape(found.flow)}</h1>"

@@ -49,9 +49,9 @@ class Amount:
     @classmethod
     def sum(cls, amounts: Iterable[Amount]) -> Self:
         least = most = parts = unknown = 0
-        for one in amounts:
-            least, most = least + one.least, most + one.known_most
-            parts, unknown = parts + one.parts, unknown + one.unknown
+        for amount in amounts:
+            least, most = least + amount.least, most + amount.known_most
+            parts, unknown = parts + amount.parts, unknown + amount.unknown
         return cls(least, most, parts, unknown)
 
     @property

@@ -35,10 +35,10 @@ class PlainStatements:
 
     def __init__(self, statements: Sequence[Statement]) -> None:
         self._statements: list[PlainStatement] = []
-        for one in statements:
-            plain = plain_statement(one)
+        for statement in statements:
+            plain = plain_statement(statement)
             if plain is None:
-                raise ValueError(f"{one.key} is not plain")
+                raise ValueError(f"{statement.key} is not plain")
             self._statements.append(plain)
 
     def columns(self, statement: int) -> StatementColumns:

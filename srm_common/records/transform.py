@@ -122,7 +122,7 @@ class Transform:
     def class_of(self, alias: str) -> str:
         """The class of a step, by its full name; or what stands for it."""
         classes = {step.alias: step.class_name for step, _ in self._steps}
-        return (classes | {one.alias: one.path for one in (*self._first, *self._then)})[alias]
+        return (classes | {batch_step.alias: batch_step.path for batch_step in (*self._first, *self._then)})[alias]
 
     def apply(self, records: pa.RecordBatch) -> Applied:
         """What becomes of records, as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
@@ -161,13 +161,13 @@ class Transform:
 
 
 def _through(steps: Sequence[BatchStep], records: pa.RecordBatch, faults: list[RecordFault]) -> pa.RecordBatch:
-    for one in steps:
+    for step in steps:
         while records.num_rows:
             try:
-                records = one(records)
+                records = step(records)
                 break
             except RowFaults as error:
-                records = _without(records, one.alias, error, faults)
+                records = _without(records, step.alias, error, faults)
     return records
 
 

@@ -103,7 +103,7 @@ def _dropped(before: pa.RecordBatch, left: pa.RecordBatch, faults: Sequence[Reco
     """The offsets of records that are neither left nor failed."""
     if left.num_rows + len(faults) == before.num_rows:
         return []
-    kept = np.append(left.column("offset").to_numpy(), [one.offset for one in faults])
+    kept = np.append(left.column("offset").to_numpy(), [fault.offset for fault in faults])
     dropped: list[int] = np.setdiff1d(before.column("offset").to_numpy(), kept).tolist()
     return dropped
 
@@ -117,7 +117,7 @@ def _skip_before(
     end: int,
 ) -> None:
     """Leave out what was dropped and what failed before ``end``; it is removed from both lists."""
-    due = [one for one in faults if one.offset < end]
+    due = [fault for fault in faults if fault.offset < end]
     gone = bisect_left(dropped, end)
     if due or gone:
         skip(gone, len(due), list(letters(due)) if due else ())

@@ -83,5 +83,7 @@ def _listed_as_own(context: AppContext, flow: FlowName) -> bool:
         if any(known_by_reports(row, now_ms()) for row in context.store.flows([str(flow)])):
             return True
     with suppress(AirflowError):
-        return context.scheduler is not None and any(one.flow == flow for one in context.scheduler.flows())
+        return context.scheduler is not None and any(
+            scheduled_flow.flow == flow for scheduled_flow in context.scheduler.flows()
+        )
     return False

@@ -84,7 +84,7 @@ def load_overview(context: AppContext, caller: Caller, now_ms: int, only: FlowNa
         faults.append(fault_of(error))
     if context.scheduler is not None:
         try:
-            scheduled = {one.flow: one for one in context.scheduler.flows()}
+            scheduled = {scheduled_flow.flow: scheduled_flow for scheduled_flow in context.scheduler.flows()}
         except AirflowError as error:
             schedule_fault = str(error)
             faults.append(fault_of(error))

@@ -67,14 +67,14 @@ def health(found: Health) -> schemas.HealthModel:
 def alarms(found: Iterable[Alarm]) -> list[schemas.AlarmModel]:
     return [
         schemas.AlarmModel(
-            kind=one.kind.value,
-            severity=one.severity.value,
-            flow=one.flow,
-            text=one.text,
-            since_ms=one.since_ms,
-            help=helping(one.help),
+            kind=alarm.kind.value,
+            severity=alarm.severity.value,
+            flow=alarm.flow,
+            text=alarm.text,
+            since_ms=alarm.since_ms,
+            help=helping(alarm.help),
         )
-        for one in found
+        for alarm in found
     ]
 
 

@@ -48,8 +48,8 @@ class SchemaRegistry(RegistryHttp):
             whole: names under which the level of the registry, or of a context as a whole, is asked for.
         """
         contexts = self._has_contexts()
-        everything = {one.place: one for one in self._schemas(contexts, deleted=True)}
-        live = {one.place: one for one in self._schemas(contexts, deleted=False)}
+        everything = {schema.place: schema for schema in self._schemas(contexts, deleted=True)}
+        live = {schema.place: schema for schema in self._schemas(contexts, deleted=False)}
         # Karapace 6.2 lists the live ones where all are asked for, and all where the live ones are. What only the
         # second list has is soft-deleted there, and new where a registry does as asked.
         unsure = {subject for subject, _ in live.keys() - everything.keys()}
@@ -94,11 +94,11 @@ class SchemaRegistry(RegistryHttp):
                 page = [SchemaVersion.from_json(row) for row in rows]
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 raise self.unreadable("list its schemas") from None
-            if all(one.place in versions for one in page):
+            if all(version.place in versions for version in page):
                 return list(versions.values())
             if last is not None and page[0].place != last:
                 return None
-            versions.update({one.place: one for one in page})
+            versions.update({version.place: version for version in page})
             # A registry may be set to give one row at a time: those cannot overlap.
             last, offset = (page[-1].place, len(versions) - 1) if len(page) > 1 else (None, len(versions))
 

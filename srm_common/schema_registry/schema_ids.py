@@ -85,11 +85,11 @@ class SchemaIds:
         try:
             with self._in_turn(schema):
                 references = []
-                for one in schema.references:
-                    referred = self._at_source(one.subject, one.version, _name(schema))
+                for reference in schema.references:
+                    referred = self._at_source(reference.subject, reference.version, _name(schema))
                     if not self.is_registered(referred):
                         return False
-                    references.append(self._referring(one, referred))
+                    references.append(self._referring(reference, referred))
         except _Circle:
             return False
         return self._target.lookup(self._named(schema, references)) is not None
@@ -98,8 +98,8 @@ class SchemaIds:
         """As the target is to have it, with references to versions there."""
         with self._in_turn(schema):
             references = [
-                self._referring(one, self._at_source(one.subject, one.version, _name(schema)))
-                for one in schema.references
+                self._referring(reference, self._at_source(reference.subject, reference.version, _name(schema)))
+                for reference in schema.references
             ]
         return self._named(schema, references)
 

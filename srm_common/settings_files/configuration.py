@@ -95,7 +95,7 @@ class Configuration:
         one's environment, for :func:`~srm_common.settings_files.sources.secret_variables.hand_over`. Raises
         :class:`ConfigError`."""
         found = (self.connections.get(alias) for alias in (name.source, name.target))
-        connections = {one.variable: one.to_json() for one in found if one is not None}
+        connections = {connection.variable: connection.to_json() for connection in found if connection is not None}
         return {**referred(), **connections}
 
     def find(self, name: str | FlowName, key: str) -> Found:

@@ -113,7 +113,8 @@ def registry_faults(
     found = []
     needing = [("sync.schemas.enabled", "")] if values.get("sync.schemas.enabled") else []
     needing += [
-        ("transforms", f"asks for fields of {WITH_REGISTRY[one]}, which ") for one in schema_formats(transforms)
+        ("transforms", f"asks for fields of {WITH_REGISTRY[schema_format]}, which ")
+        for schema_format in schema_formats(transforms)
     ]
     for key, what in needing:
         on = layers.find(BY_NAME[key], name).entry

@@ -33,7 +33,7 @@ _REFERENCE = "${"
 
 def is_transform_key(key: str) -> bool:
     """Whether a key, without a level's prefix, is one of them."""
-    return any(key == one or key.startswith(f"{one}.") for one in TRANSFORM_KEYS)
+    return any(key == transform_key or key.startswith(f"{transform_key}.") for transform_key in TRANSFORM_KEYS)
 
 
 def transform_keys(configuration: Configuration, name: FlowName) -> dict[str, str]:

@@ -193,7 +193,7 @@ def _may_bind(tree: ast.Module, name: str) -> bool:
             case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found) | ast.ClassDef(name=found):
                 names = {found}
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-                names = {(one.asname or one.name).split(".")[0] for one in aliases}
+                names = {(alias.asname or alias.name).split(".")[0] for alias in aliases}
             case ast.Name(id=found) | ast.Attribute(attr=found):
                 names = {found}
             case _:

@@ -91,7 +91,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--run-id", default="manual", help="names the run in the log")
     parser.add_argument(
         "--against",
-        choices=[str(one) for one in Against],
+        choices=[str(against) for against in Against],
         default=str(Against.MAP),
         help="the offset map, by reading the target alone, or the records of the source",
     )

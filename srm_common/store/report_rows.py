@@ -69,13 +69,13 @@ def run_row(flow_id: int, report: RunReport) -> Row:
         **_lag_columns(report.lag),
         "transactions": run.transactions,
         "retries": run.retries,
-        "reencoded_records": sum(one.reencoded_records for one in run.partitions),
-        "lost_records": sum(one.lost_records for one in run.partitions),
-        "dropped_records": sum(one.dropped_records or 0 for one in run.partitions),
-        "skipped_records": sum(one.skipped_records or 0 for one in run.partitions),
-        "dead_letters": sum(one.dead_letters or 0 for one in run.partitions),
+        "reencoded_records": sum(partition.reencoded_records for partition in run.partitions),
+        "lost_records": sum(partition.lost_records for partition in run.partitions),
+        "dropped_records": sum(partition.dropped_records or 0 for partition in run.partitions),
+        "skipped_records": sum(partition.skipped_records or 0 for partition in run.partitions),
+        "dead_letters": sum(partition.dead_letters or 0 for partition in run.partitions),
         "notes": sentences(run.notes),
-        "partition_errors": sentences([one.trouble for one in failed[:_ERRORS]]),
+        "partition_errors": sentences([record.trouble for record in failed[:_ERRORS]]),
         "error_kind": run.first_error_kind,
     }
 
@@ -95,11 +95,15 @@ def kept_lag(row: Mapping[str, Any]) -> Amount | None:
 
 def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[PartitionRecord]]]:
     """One for each upstream topic, with its partitions."""
-    groups = None if report.topic_groups is None else {one.topic: one.groups for one in report.topic_groups}
+    groups = None if report.topic_groups is None else {group.topic: group.groups for group in report.topic_groups}
     for topic, partitions in by_topic(report.run.partitions if report.run else ()).items():
-        failed = [one for one in partitions if one.error is not None]
+        failed = [partition for partition in partitions if partition.error is not None]
         remote = partitions[0].downstream_topic
-        stamps = [one.last_record_timestamp_ms for one in partitions if one.last_record_timestamp_ms is not None]
+        stamps = [
+            partition.last_record_timestamp_ms
+            for partition in partitions
+            if partition.last_record_timestamp_ms is not None
+        ]
         row = {
             "flow_id": flow_id,
             "name": topic,
@@ -108,7 +112,7 @@ def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[
             "reported_ms": report.reported_ms,
             "partitions": len(partitions),
             "failed_partitions": len(failed),
-            **_lag_columns(Amount.sum(Amount.of(one.lag) for one in partitions)),
+            **_lag_columns(Amount.sum(Amount.of(partition.lag) for partition in partitions)),
             "newest_record_ms": max(stamps, default=None),
             "consumer_groups": None if groups is None else groups.get(topic, 0),
             "error": f"partition {failed[0].partition}: {failed[0].error}" if failed else None,
@@ -166,10 +170,10 @@ def sample_rows(flow_id: int, report: RunReport, topic_ids: Mapping[str, int], p
         yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, shown)
         if not partitions_too:
             continue
-        for one in partitions:
-            mine = partition_samples(report, (one,))
+        for partition in partitions:
+            mine = partition_samples(report, (partition,))
             kept = {metric: mine[metric] for metric in PARTITION_METRICS if metric in mine}
-            yield from _rows(flow_id, Level.PARTITION, at, topic_id, one.partition, kept)
+            yield from _rows(flow_id, Level.PARTITION, at, topic_id, partition.partition, kept)
 
 
 def _rows(

@@ -130,7 +130,7 @@ class Totals:
         return self.records, self.bytes, self.skipped_records, self.dead_letters
 
     def columns(self) -> Row:
-        totals, reported = zip(*((one.total, one.reported) for one in self.counts), strict=True)
+        totals, reported = zip(*((count.total, count.reported) for count in self.counts), strict=True)
         return dict(zip((*TOTALS, *_TOLD), (*totals, *reported), strict=True))
 
 
@@ -287,7 +287,7 @@ def _standing(report: RunReport) -> Row:
     if report.run is not None and report.has_figures:
         found |= {
             "figures_ms": report.reported_ms,
-            "topics": len({one.upstream_topic for one in report.run.partitions}),
+            "topics": len({partition.upstream_topic for partition in report.run.partitions}),
             "partitions": len(report.run.partitions),
         }
     found["failed_partitions"] = len(report.run.failed_partitions) if report.run is not None else 0
@@ -319,11 +319,14 @@ def _keep_topics(
     seconds = copying_seconds(report)
     for row, partitions in rows:
         topic = known[row["name"]]
-        totals = next_totals(before, (((topic["id"], one.partition), one) for one in partitions), again)
+        totals = next_totals(
+            before, (((topic["id"], partition.partition), partition) for partition in partitions), again
+        )
         topics.append({"id": topic["id"], **row, **grown(topic, before, totals)})
         standing += [
-            partition_row(topic["id"], one, report.reported_ms, seconds) | totals[topic["id"], one.partition].columns()
-            for one in partitions
+            partition_row(topic["id"], partition, report.reported_ms, seconds)
+            | totals[topic["id"], partition.partition].columns()
+            for partition in partitions
         ]
         all_totals |= totals
     put(connection, TOPIC, topics, keep=("newest_record_ms", "consumer_groups"))
@@ -339,7 +342,7 @@ def _topics(connection: Connection, flow_id: int) -> dict[str, Row]:
 
 
 def _keep_groups(connection: Connection, flow_id: int, report: RunReport) -> None:
-    put(connection, GROUP, [group_row(flow_id, one, report.reported_ms) for one in report.groups])
+    put(connection, GROUP, [group_row(flow_id, group, report.reported_ms) for group in report.groups])
     gone = (GROUP.c.flow_id == flow_id) & (GROUP.c.reported_ms < report.reported_ms)
     connection.execute(delete(GROUP).where(gone))
 

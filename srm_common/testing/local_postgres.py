@@ -34,7 +34,14 @@ class LocalPostgres:
         debian = (folder / "bin" for folder in sorted(_DEBIAN.glob("*"), key=_version, reverse=True))
         found = shutil.which("initdb")
         candidates = [*debian, *([Path(found).resolve().parent] if found else [])]
-        return next((one for one in candidates if (one / "initdb").exists() and (one / "pg_ctl").exists()), None)
+        return next(
+            (
+                candidate
+                for candidate in candidates
+                if (candidate / "initdb").exists() and (candidate / "pg_ctl").exists()
+            ),
+            None,
+        )
 
     def __enter__(self) -> Self:
         try:

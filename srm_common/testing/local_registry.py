@@ -107,7 +107,7 @@ class LocalRegistry(LocalServer):
         self, subject: str, schema: str, *, kind: str = "AVRO", references: Sequence[Mapping[str, Any]] = ()
     ) -> int:
         """Register as a producer does; returns the id."""
-        body = {"schema": schema, "schemaType": kind, "references": [dict(one) for one in references]}
+        body = {"schema": schema, "schemaType": kind, "references": [dict(reference) for reference in references]}
         return int(self.answer("POST", f"/subjects/{_quoted(subject)}/versions", body)["id"])
 
     def delete(self, subject: str, version: int) -> None:
@@ -199,9 +199,9 @@ class LocalRegistry(LocalServer):
 
     def _by_id(self, wanted: int, subject: str) -> dict[str, Any]:
         for name, versions in self._subjects.items():
-            for one in versions.values():
-                if one.id == wanted and context_of(name) == context_of(subject):
-                    return one.body
+            for version in versions.values():
+                if version.id == wanted and context_of(name) == context_of(subject):
+                    return version.body
         raise _Refused(404, 40403, f"Schema {wanted} not found")
 
     def _places(self, wanted: int, within: str, *, deleted: bool) -> list[dict[str, Any]]:

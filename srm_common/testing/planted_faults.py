@@ -49,7 +49,7 @@ def plant(kafka: LocalKafka, topic: str, fault: Fault, *, partition: int = 0, no
     file = _newest_segment(kafka, topic, partition, node)
     batches = list(split(memoryview(file.read_bytes())))
     first, last = fault(batches, _index(batches, batch, file))
-    file.write_bytes(b"".join(bytes(one.data) for one in batches))
+    file.write_bytes(b"".join(bytes(source_batch.data) for source_batch in batches))
     for other in file.parent.iterdir():
         if other.suffix in _DERIVED:
             other.unlink()
@@ -69,7 +69,7 @@ def flip_bit(kafka: LocalKafka, topic: str, *, partition: int = 0, node: int = 1
     with file.open("r+b") as log:
         batches = list(split(memoryview(log.read())))
         at = _index(batches, batch, file)
-        log.seek(sum(len(one.data) for one in batches[: at + 1]) - 1)
+        log.seek(sum(len(source_batch.data) for source_batch in batches[: at + 1]) - 1)
         log.write(bytes([batches[at].data[-1] ^ 1]))
     return Planted(file, *_offsets(batches[at]))
 
@@ -78,7 +78,7 @@ def rewritten(change: Callable[[Record], Record]) -> Fault:
     """Replace the records of a batch by others, with a correct checksum."""
 
     def fault(found: Batches, at: int) -> tuple[int, int]:
-        _replace(found, at, [change(one) for one in _records(found[at])])
+        _replace(found, at, [change(record) for record in _records(found[at])])
         return _offsets(found[at])
 
     return fault
@@ -121,7 +121,7 @@ def doubled(found: Batches, at: int) -> tuple[int, int]:
 
 def swapped(found: Batches, at: int) -> tuple[int, int]:
     """The batch and the next one have changed places."""
-    while any(one.header.attributes & CONTROL for one in found[at : at + 2]):
+    while any(batch.header.attributes & CONTROL for batch in found[at : at + 2]):
         at += 1
     if at + 1 >= len(found):
         raise LocalKafkaError("no two batches with records follow each other: choose an earlier batch")

@@ -82,9 +82,9 @@ def test_flows_are_the_dags_of_flows(scheduler: AirflowScheduler) -> None:
 
 def test_a_flow_is_paused_and_the_audit_log_says_by_whom(scheduler: AirflowScheduler) -> None:
     scheduler.set_paused(FLOW, True, Somebody())
-    assert [one.paused for one in scheduler.flows() if one.flow == FLOW] == [True]
+    assert [flow.paused for flow in scheduler.flows() if flow.flow == FLOW] == [True]
     scheduler.set_paused(FLOW, False, Somebody())
-    assert [one.paused for one in scheduler.flows() if one.flow == FLOW] == [False]
+    assert [flow.paused for flow in scheduler.flows() if flow.flow == FLOW] == [False]
     assert audit("pause") == audit("unpause") == [("olga", "srm.us-east.b")]
 
 
@@ -140,14 +140,14 @@ def test_a_task_that_waits_for_a_pool_that_is_not_there_is_told(scheduler: Airfl
     mine = (TaskInstance.run_id == started.run_id, TaskInstance.task_id == "replicate")
     with create_session() as session:
         session.execute(update(TaskInstance).where(*mine).values(state="scheduled", pool="srm_b"))
-    (told,) = [one.misconfigured for one in scheduler.flows() if one.flow == FLOW]
+    (told,) = [flow.misconfigured for flow in scheduler.flows() if flow.flow == FLOW]
     assert told == (
         "task replicate waits for pool 'srm_b', which Airflow does not have (airflow.pool); create it with: "
         "airflow pools set srm_b 1 'Spark jobs'"
     )
     with create_session() as session:
         session.execute(update(TaskInstance).where(*mine).values(pool="default_pool"))
-    assert [one.misconfigured for one in scheduler.flows() if one.flow == FLOW] == [None]
+    assert [flow.misconfigured for flow in scheduler.flows() if flow.flow == FLOW] == [None]
 
 
 def test_a_run_of_which_no_task_is_at_work_waits_and_tells_for_what(scheduler: AirflowScheduler) -> None:
@@ -169,7 +169,7 @@ def test_a_run_of_which_no_task_is_at_work_waits_and_tells_for_what(scheduler: A
                 mine = (TaskInstance.run_id == started.run_id, TaskInstance.task_id == task)
                 times = {"scheduled_dttm": then, "queued_dttm": then}
                 session.execute(update(TaskInstance).where(*mine).values(state=state, **times))
-        (flow,) = [one for one in scheduler.flows() if one.flow == FLOW]
+        (flow,) = [scheduled_flow for scheduled_flow in scheduler.flows() if scheduled_flow.flow == FLOW]
         return flow.waiting_since_ms, flow.waiting
 
     since = int(then.timestamp() * 1000)

@@ -178,7 +178,11 @@ def write(kafka: LocalKafka, topic: str, count: int) -> None:
 def committed(kafka: LocalKafka, group: str) -> dict[str, int]:
     """Where a group stands, by topic; partition 0 of each."""
     future = kafka.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
-    return {one.topic: one.offset for one in future.result(60).topic_partitions or () if one.offset >= 0}
+    return {
+        partition.topic: partition.offset
+        for partition in future.result(60).topic_partitions or ()
+        if partition.offset >= 0
+    }
 
 
 class Member:

@@ -54,7 +54,10 @@ def sent() -> Heard:
     """Everything that the report has to say; counters hold what one run adds."""
     metrics: list[AirflowMetric] = list(LagReport.of(next(reports(SHAPE))).metrics())
     assert {metric.kind for metric in metrics} == set(MetricKind)
-    found = {(f"airflow.{one.name}", frozenset(one.tags.items())): one.value for one in metrics}
+    found = {
+        (f"airflow.{airflow_metric.name}", frozenset(airflow_metric.tags.items())): airflow_metric.value
+        for airflow_metric in metrics
+    }
     assert len(found) == len(metrics) > 30
     return found
 
@@ -126,7 +129,9 @@ def test_opentelemetry_hears_every_metric_with_its_attributes() -> None:
             for scope in resource.scope_metrics:
                 for metric in scope.metrics:
                     for point in (*metric.gauge.data_points, *metric.sum.data_points):
-                        tags = frozenset((one.key, one.value.string_value) for one in point.attributes)
+                        tags = frozenset(
+                            (attribute.key, attribute.value.string_value) for attribute in point.attributes
+                        )
                         heard[metric.name, tags] = point.as_double or float(point.as_int)
     wanted = sent()
     heard = {key: value for key, value in heard.items() if key[0].startswith("airflow.srm.")}

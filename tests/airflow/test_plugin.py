@@ -58,8 +58,8 @@ def anybody(
         plugins_manager._get_plugins.cache_clear()
         yield TestClient(airflow_app.create_app("core"), "http://testserver/airflow", follow_redirects=False)
         airflow_app.purge_cached_app()
-        for one in SrmPlugin.fastapi_apps:
-            one["app"].close()
+        for app in SrmPlugin.fastapi_apps:
+            app["app"].close()
     assert "srm-advertiser" not in {thread.name for thread in threading.enumerate()}, "it would log into later tests"
 
 

@@ -217,4 +217,4 @@ def test_what_was_compared_before_a_fault_is_left_out_by_the_retry(site: Site, a
     assert summary is not None
     assert summary.ended_ms is not None
     assert {number for number, one in results.items() if one.checked_ms == done.checked_ms} == {done.partition}
-    assert all(one.checked_ms >= summary.started_ms for one in results.values())
+    assert all(partition_verified.checked_ms >= summary.started_ms for partition_verified in results.values())

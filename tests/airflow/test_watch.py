@@ -215,7 +215,7 @@ def test_a_notifier_that_hangs_is_asked_once_and_others_tell_all(parse: Parse, m
 def test_of_the_watch_itself_each_notifier_tells_once(configuration_file: Callable[[dict[str, str]], Path]) -> None:
     other = {"b->c.alarm.notifier.mail.to": "night@example.com", "c->a.tasks.max": "many"}
     notifiers = all_notifiers(load_configuration(configuration_file({**FLOWS, **NOTIFIERS, **other}), connections=None))
-    assert [(one.name, one.arguments["to"]) for one in notifiers] == [
+    assert [(notifier.name, notifier.arguments["to"]) for notifier in notifiers] == [
         ("mail", "ops@example.com"),
         ("mail of b->c", "night@example.com"),
     ]

@@ -87,7 +87,7 @@ def _verified(now_ms: int) -> Iterator[PartitionVerified]:
         PartitionVerified(topic, BIG_PARTITIONS - 3, f"big.{topic}", different),
         PartitionVerified(topic, BIG_PARTITIONS - 2, f"big.{topic}", Findings(), fault="no broker responds"),
     ]
-    yield from (replace(one, checked_ms=now_ms - hour, against=Against.MAP) for one in verifieds)
+    yield from (replace(verified, checked_ms=now_ms - hour, against=Against.MAP) for verified in verifieds)
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ def make_up_history(url: str) -> None:
         run = report.run
         assert run is not None
         strange = [
-            replace(one, upstream_topic=MARKUP, downstream_topic=f"big.{MARKUP}", error=f"so {MARKUP}")
-            for one in run.partitions[:BIG_PARTITIONS]
+            replace(partition, upstream_topic=MARKUP, downstream_topic=f"big.{MARKUP}", error=f"so {MARKUP}")
+            for partition in run.partitions[:BIG_PARTITIONS]
         ]
         strange[0] = replace(strange[0], skipped_records=1234, dead_letters=1200, dropped_records=5678)
         run = replace(run, flow="big->west", partitions=(*strange, *run.partitions[BIG_PARTITIONS:]))

@@ -41,7 +41,7 @@ def test_a_topic_has_graphs_and_partitions(window: Window, pictures: Path) -> No
     expect(inside.get_by_test_id("topic-head")).to_contain_text("payments.created")
     expect(inside.get_by_test_id("partition").locator("tbody tr:not(.under)")).to_have_count(BIG_PARTITIONS)
     verified = [inside.get_by_test_id(f"verified-payments.created-{number}") for number in range(BIG_PARTITIONS)]
-    assert [one.inner_text() for one in verified[-5:]] == [
+    assert [locator.inner_text() for locator in verified[-5:]] == [
         "proved",
         "in part",
         "different",

@@ -20,7 +20,7 @@ DOCUMENT = ROOT / "docs" / "compatibility.md"
 
 def main(names: Sequence[str]) -> int:
     """Exit code 1 when something does not work in one of the environments."""
-    known = {one.name: one for one in ENVIRONMENTS}
+    known = {environment.name: environment for environment in ENVIRONMENTS}
     if unknown := [name for name in names if name not in known]:
         print(f"there is no environment {', '.join(unknown)}; there are {', '.join(known)}", file=sys.stderr)
         return 2

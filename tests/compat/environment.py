@@ -45,7 +45,9 @@ class Environment:
     def requirements(self) -> list[str]:
         """What the wheel is installed with."""
         if self.oldest:
-            return [one for one in lower_bounds() if not one.startswith(("apache-airflow==", "pyspark"))] + self._spark
+            return [
+                bound for bound in lower_bounds() if not bound.startswith(("apache-airflow==", "pyspark"))
+            ] + self._spark
         return self._spark
 
     @property

@@ -59,7 +59,7 @@ def with_row(document: str, row: Row) -> str:
     table = [
         f"| {' | '.join(columns)} |",
         f"|{'---|' * len(columns)}",
-        *(str(kept[one.name]) for one in ENVIRONMENTS if one.name in kept),
+        *(str(kept[environment.name]) for environment in ENVIRONMENTS if environment.name in kept),
     ]
     before, rest = document.split(BEGIN, 1)
     return f"{before}{BEGIN}\n\n" + "\n".join(table) + f"\n\n{END}" + rest.split(END, 1)[1]

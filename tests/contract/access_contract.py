@@ -21,7 +21,11 @@ class AccessContract:
         bindings = [binding(f"ALLOW READ bob {name}"), binding(f"DENY WRITE eve {name}* 10.0.0.1")]
 
         def mine() -> frozenset[object]:
-            return frozenset(one for one in admin.topic_bindings() or () if one.topics.name.startswith(name))
+            return frozenset(
+                topic_binding
+                for topic_binding in admin.topic_bindings() or ()
+                if topic_binding.topics.name.startswith(name)
+            )
 
         assert admin.create(bindings) == [None, None]
         assert shown(mine, frozenset(bindings)) == frozenset(bindings)

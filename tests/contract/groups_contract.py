@@ -58,7 +58,7 @@ class GroupsContract:
             commit_as_java_does(kafka, group, name, note)
         offsets, faults = GroupReader(settings(kafka)).offsets(notes)
         assert faults == []
-        assert {one.group: one.offsets[Place(name, 0)] for one in offsets} == {
+        assert {offset.group: offset.offsets[Place(name, 0)] for offset in offsets} == {
             group: CommittedOffset(3, note) for group, note in notes.items()
         }
 
@@ -86,7 +86,7 @@ class GroupsContract:
 
         def codes() -> list[int]:
             answer = kafka.admin().alter_consumer_group_offsets(request)[name].result(60)
-            return [one.error.code() if one.error else 0 for one in answer.topic_partitions or ()]
+            return [partition.error.code() if partition.error else 0 for partition in answer.topic_partitions or ()]
 
         unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
         assert sorted(shown(codes, [0, unknown, unknown])) == [0, unknown, unknown]
@@ -108,7 +108,7 @@ class GroupsContract:
                 consumer.poll(0.1)
             consumer.commit(offsets=[TopicPartition(name, 1, 5)], asynchronous=False)
             reader = GroupReader(cluster)
-            assert [one for one in reader.groups()[0] if one.name == name] == [Group(name, "stable", "classic")]
+            assert [group for group in reader.groups()[0] if group.name == name] == [Group(name, "stable", "classic")]
             asked = GroupCommitter(cluster).commit_all({name: [Checkpoint(name, name, 1, 1, 3)]})
             assert asked[name].forbidden == "in use"
             assert reader.offsets([name])[0] == [GroupOffsets(name, {Place(name, 1): CommittedOffset(5)})]
@@ -117,7 +117,10 @@ class GroupsContract:
             assert refused.value.args[0].code() == KafkaError.NON_EMPTY_GROUP
             described = kafka.admin().describe_consumer_groups([name])[name].result(60)
             (member,) = described.members
-            assert {(one.topic, one.partition) for one in member.assignment.topic_partitions} == {(name, 0), (name, 1)}
+            assert {(partition.topic, partition.partition) for partition in member.assignment.topic_partitions} == {
+                (name, 0),
+                (name, 1),
+            }
         finally:
             consumer.close()
         assert GroupCommitter(cluster).commit_all({name: [Checkpoint(name, name, 1, 1, 3)]}) == {name: Committed(1)}
@@ -132,11 +135,11 @@ class GroupsContract:
         base = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": name, "log_level": 0}
         consumers = [Consumer({**base, "heartbeat.interval.ms": 200}) for _ in range(2)]
         try:
-            for one in consumers:
-                one.subscribe([name])
-            while [len(one.assignment()) for one in consumers] != [1, 1]:
-                for one in consumers:
-                    one.poll(0.05)
+            for consumer in consumers:
+                consumer.subscribe([name])
+            while [len(consumer.assignment()) for consumer in consumers] != [1, 1]:
+                for consumer in consumers:
+                    consumer.poll(0.05)
             consumers[1].close()
             while len(consumers[0].assignment()) != 2:
                 consumers[0].poll(0.05)
@@ -156,7 +159,7 @@ class GroupsContract:
         flow = FlowSettings(FlowName(alias, "target"), settings(kafka, alias), settings(kafka, "target"), enabled=True)
         flow = replace(flow, retry_timeout_seconds=60.0)
         first = Ownership.take(flow, 2, 3)
-        assert [one.transactional_id for one in first.identities] == [
+        assert [identity.transactional_id for identity in first.identities] == [
             task_transactional_id(flow.name, slot) for slot in range(2)
         ]
         assert len(first.all_identities) == 3

@@ -108,7 +108,7 @@ def marks(kafka: Cluster, topic: str, partition: int = 0) -> tuple[int, int]:
 def values(kafka: Cluster, topic: str, *, committed: bool = True) -> list[bytes | None]:
     with StateReader(settings(kafka), committed=committed) as reader:
         ends = reader.offsets(topic, [0], LATEST, committed=committed)
-        return [one.value for one in reader.read(topic, None, ends)]
+        return [record.value for record in reader.read(topic, None, ends)]
 
 
 class RecordsContract:
@@ -120,18 +120,18 @@ class RecordsContract:
         assert StateWriter(cluster, repeats_matter=False).write("write", records) == 7
         with StateReader(cluster) as reader:
             log_records = reader.read(name)
-            assert {one.key: (one.partition, one.value) for one in log_records if one.partition} == {
+            assert {record.key: (record.partition, record.value) for record in log_records if record.partition} == {
                 b"k%d" % number: (1, b"v" * number) for number in (1, 3, 5)
             }
-            first = [one for one in log_records if not one.partition]
-            assert [(one.offset, one.key, one.value) for one in first] == [
+            first = [record for record in log_records if not record.partition]
+            assert [(record.offset, record.key, record.value) for record in first] == [
                 (0, b"k0", b""),
                 (1, b"k2", b"vv"),
                 (2, b"k4", b"vvvv"),
                 (3, b"k0", None),
             ]
-            assert [one.timestamp_ms for one in first[:3]] == [_NOW_MS + number for number in (0, 2, 4)]
-            assert [one.offset for one in reader.read(name, {0: 2, 1: 3})] == [2, 3]
+            assert [record.timestamp_ms for record in first[:3]] == [_NOW_MS + number for number in (0, 2, 4)]
+            assert [record.offset for record in reader.read(name, {0: 2, 1: 3})] == [2, 3]
             assert reader.newest(name, {0: 4})[b"k0"].value is None
             assert (reader.partitions(name), reader.partitions(f"{name}-none")) == (2, 0)
             assert reader.offsets(name, [0, 1], EARLIEST) == {0: 0, 1: 0}
@@ -154,7 +154,7 @@ class RecordsContract:
         assert kafka.admin().delete_records([place])[place].result(60).low_watermark == 3
         with StateReader(settings(kafka)) as reader:
             assert shown(lambda: reader.offsets(name, [0], EARLIEST), {0: 3}) == {0: 3}
-            assert [one.value for one in reader.read(name, {0: 0})] == [b"3", b"4"]
+            assert [record.value for record in reader.read(name, {0: 0})] == [b"3", b"4"]
         with ClusterLink(settings(kafka)) as link:
 
             async def facts() -> LogFacts:

@@ -134,8 +134,8 @@ def led(link: ClusterLink, topic: str) -> tuple[int, int, list[int]]:
         topics=[{"name": topic}],
         allow_auto_topic_creation=False,
     )
-    part = next(one for one in answer.topics[0].partitions if one.partition_index == 0)
-    return part.leader_id, part.leader_epoch, [one for one in part.replica_nodes if one != part.leader_id]
+    part = next(partition for partition in answer.topics[0].partitions if partition.partition_index == 0)
+    return part.leader_id, part.leader_epoch, [node for node in part.replica_nodes if node != part.leader_id]
 
 
 def added(link: ClusterLink, node: int, name: str, topic: str, who: tuple[int, int]) -> int:
@@ -606,7 +606,7 @@ class MarkersContract:
 def leaderless(link: ClusterLink, node: int, topic: str, number: int) -> int:
     """The code that metadata have for a partition."""
     answer = ask(link, node, "Metadata", 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
-    parts = {one.partition_index: one.error_code for one in answer.topics[0].partitions}
+    parts = {partition.partition_index: partition.error_code for partition in answer.topics[0].partitions}
     return int(parts[number])
 
 

@@ -32,7 +32,7 @@ def client(server: Server, user: str | None = None, password: str | None = None)
 
 def record(name: str, *fields: str) -> str:
     """An Avro schema with spaces and an order of keys that registries may change."""
-    listed = [{"name": one, "type": "int"} for one in fields]
+    listed = [{"name": field, "type": "int"} for field in fields]
     return json.dumps({"type": "record", "name": name.replace("-", "_"), "fields": listed}, indent=1)
 
 

@@ -111,7 +111,7 @@ class QuotasContract:
 
             def produce() -> bool:
                 answer = link.run(lambda: _produce(writer, batch([b"x" * 500_000])))
-                stored.extend((one.error_code, one.base_offset) for one in answer.partitions)
+                stored.extend((partition.error_code, partition.base_offset) for partition in answer.partitions)
                 return bool(answer.throttle_time_ms)
 
             # Brokers take the time of the rate into account, which on a busy machine may be too low at first.

@@ -33,7 +33,7 @@ def alter(topic: str, changes: Mapping[str, str | None]) -> AlterConfigs:
 
 
 def codes_of(results: list[KafkaError | None]) -> list[int]:
-    return [0 if one is None else one.code() for one in results]
+    return [0 if result is None else result.code() for result in results]
 
 
 def own_settings(admin: ClusterAdmin, topic: str) -> dict[str, str | None]:
@@ -52,13 +52,15 @@ class TopicsContract:
             node = kafka.nodes[0]
             cluster = ask(link, node, "DescribeCluster", 0)
             assert cluster.cluster_id == ClusterAdmin(settings(kafka)).cluster_id()
-            assert sorted(one.broker_id for one in cluster.brokers) == sorted(kafka.nodes)
+            assert sorted(broker.broker_id for broker in cluster.brokers) == sorted(kafka.nodes)
             assert (cluster.error_code, cluster.controller_id in kafka.nodes) == (0, True)
 
             def described(topic: str) -> tuple[int, list[tuple[int, int]]]:
                 answer = ask(link, node, "DescribeTopicPartitions", 0, topics=[{"name": topic}])
                 (found,) = answer.topics
-                return found.error_code, [(one.partition_index, one.error_code) for one in found.partitions]
+                return found.error_code, [
+                    (partition.partition_index, partition.error_code) for partition in found.partitions
+                ]
 
             assert shown(lambda: described(name), (0, [(0, 0), (1, 0)])) == (0, [(0, 0), (1, 0)])
             assert described(f"{name}-none") == (KafkaError.UNKNOWN_TOPIC_OR_PART, [])

@@ -174,7 +174,7 @@ def run(flow: FlowSettings, max_seconds: float, report_file: Path, runner: PassR
     try:
         record = replicate(flow, RunOptions(run_id=uuid.uuid4().hex, max_seconds=max_seconds), runner)
         report["record"] = record.to_json()
-        return RunFailed.exit_code if any(one.error for one in record.partitions) else 0
+        return RunFailed.exit_code if any(partition.error for partition in record.partitions) else 0
     except SrmError as error:
         traceback.print_exc()
         report["error"] = f"{type(error).__name__}: {error}"

@@ -159,10 +159,10 @@ class LiveConsumer(_Worker):
         while not self._stopping.is_set():
             messages = [*self._waiting, *consumer.consume(50, 0.2)]
             self._waiting = []
-            records = [one for one in messages if one.error() is None]
+            records = [message for message in messages if message.error() is None]
             if not records:
                 continue
-            keys = [str(one.key(), "ascii") for one in records]  # type: ignore[arg-type]
+            keys = [str(record.key(), "ascii") for record in records]  # type: ignore[arg-type]
             self._ledger.read.update(keys)
             self._ledger.loose.update(keys)
             if not self._commit(consumer, records):
@@ -175,8 +175,8 @@ class LiveConsumer(_Worker):
 
     def _commit(self, consumer: Consumer, records: list[Message]) -> bool:
         ends: dict[tuple[str, int], int] = {}
-        for one in records:
-            ends[str(one.topic()), int(one.partition() or 0)] = int(one.offset() or 0) + 1
+        for record in records:
+            ends[str(record.topic()), int(record.partition() or 0)] = int(record.offset() or 0) + 1
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
         deadline = time.monotonic() + PATIENCE
         while self._kafka.running() and time.monotonic() < deadline:

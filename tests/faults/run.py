@@ -76,19 +76,19 @@ class Run:
             with suppress(psutil.NoSuchProcess):
                 for one in [executor, *executor.children(recursive=True)]:
                     self._seen.setdefault((one.pid, one.create_time()), one)
-        return [one for one in self._seen.values() if one.is_running()]
+        return [process for process in self._seen.values() if process.is_running()]
 
     def _executors(self) -> list[psutil.Process]:
         """JVMs of the run's executors on a standalone cluster: those that were told a port of one of its processes."""
         if self._spark is None:
             return []
-        for one in self._seen.values():
+        for process in self._seen.values():
             with suppress(psutil.Error):
-                self._ports |= {each.laddr.port for each in one.net_connections("tcp") if each.status == "LISTEN"}
+                self._ports |= {each.laddr.port for each in process.net_connections("tcp") if each.status == "LISTEN"}
         return [
-            one
-            for one in self._spark.executors()
-            if (found := _DRIVER_PORT.search(" ".join(_command(one)))) and int(found[1]) in self._ports
+            executor
+            for executor in self._spark.executors()
+            if (found := _DRIVER_PORT.search(" ".join(_command(executor)))) and int(found[1]) in self._ports
         ]
 
     def executor(self, dice: random.Random) -> psutil.Process:
@@ -103,9 +103,9 @@ class Run:
 
     def signal_all(self, number: int) -> None:
         """A signal to the driver and all its processes."""
-        for one in self.processes():
+        for process in self.processes():
             with suppress(psutil.NoSuchProcess):
-                one.send_signal(number)
+                process.send_signal(number)
 
     def signal_driver(self, number: int) -> None:
         """A signal to the driver alone."""
@@ -114,16 +114,18 @@ class Run:
 
     def jvm(self) -> psutil.Process:
         """Spark's JVM."""
-        return next(one for one in self.processes() if _command(one)[:1] and _command(one)[0].endswith("java"))
+        return next(
+            process for process in self.processes() if _command(process)[:1] and _command(process)[0].endswith("java")
+        )
 
     def workers(self) -> list[int]:
         """Process ids of those that copy: forked by Spark's Python daemon, or by the driver itself."""
         found = []
-        for one in self.processes():
+        for process in self.processes():
             with suppress(psutil.NoSuchProcess):
-                parent = one.parent()
-                if one.name() == WORKER or (_is_daemon(one) and parent and _is_daemon(parent)):
-                    found.append(one.pid)
+                parent = process.parent()
+                if process.name() == WORKER or (_is_daemon(process) and parent and _is_daemon(parent)):
+                    found.append(process.pid)
         return sorted(found)
 
     def kill_a_worker(self, dice: random.Random) -> None:

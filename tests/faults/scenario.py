@@ -261,24 +261,24 @@ class Scenario:
         target = ClusterSettings.plaintext(self.flow.target.alias, self.target.internal_servers)
         verification = verify_copies(replace(self.flow, target=target), chosen=lambda topic: topic == self.topic)
         assert verification.clean, [
-            str(one) for partition in verification.partitions for one in partition.findings.differences
+            str(difference) for partition in verification.partitions for difference in partition.findings.differences
         ]
         if alone:
             assert verification.counts.keys() <= {Verdict.PROVED, Verdict.NOTHING}, verification.counts
             return
         left: Counter[NotProved] = Counter()
-        for one in verification.partitions:
-            assert one.verdict is Verdict.PARTLY, one
-            assert one.findings.proved, one
-            left.update(one.findings.not_proved)
+        for verified in verification.partitions:
+            assert verified.verdict is Verdict.PARTLY, verified
+            assert verified.findings.proved, verified
+            left.update(verified.findings.not_proved)
         self.note(f"not proved: {dict(left)}")
         assert left.keys() <= {NotProved.NOT_COPIED, NotProved.BEFORE_MAP, NotProved.NO_FINGERPRINT}, left
         assert left[NotProved.NOT_COPIED], left
         source = ClusterSettings.plaintext(self.flow.source.alias, self.source.internal_servers)
         both = replace(self.flow, source=source, target=target)
         compared = verify_copies(both, against=Against.SOURCE, chosen=lambda topic: topic == self.topic)
-        for one in compared.partitions:
-            assert one.verdict is Verdict.PROVED, one
+        for verified in compared.partitions:
+            assert verified.verdict is Verdict.PROVED, verified
 
     def close(self) -> None:
         """End every process of the scenario, orphaned workers included."""

@@ -64,7 +64,7 @@ class Refusing(Scenario):
         wanted: Counter[tuple[object, ...]] = Counter((number, *one) for number, one in failed)
         got = Counter(map(self._as_it_was, letters))
         assert got == wanted, f"{(wanted - got).total()} dead letters missing, {(got - wanted).total()} too many"
-        assert len({origin(one) for one in letters}) == len(letters)
+        assert len({origin(letter) for letter in letters}) == len(letters)
         assert not unstable(self.target, [self.remote, self.letters, self.state.offsets_topic])
         self.note(f"{sum(map(len, actual.values()))} records are equal, {len(letters)} are dead letters")
         return len(letters)

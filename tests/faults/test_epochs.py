@@ -75,7 +75,7 @@ class Bench:
         deadline = time.monotonic() + _SECONDS
         while True:
             answer = await self.link.send(await self.link.any_node(), request)
-            if self.producer.transactional_id in {one.transactional_id for one in answer.transaction_states}:
+            if self.producer.transactional_id in {state.transactional_id for state in answer.transaction_states}:
                 return
             assert time.monotonic() < deadline, "the transaction does not time out"
             await self.link.loop.sleep(0.1)

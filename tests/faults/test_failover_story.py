@@ -144,10 +144,10 @@ def test_the_primary_dies_and_comes_back(
     loose = set(ledger.loose)
 
     report = pair.move(MoveKind.FAILOVER, MoveMode.DISASTER)
-    assert {one.topic for one in report.positions} == {
+    assert {position.topic for position in report.positions} == {
         pair.flow.policy.format_remote_topic(pair.flow.name.source, name)
     }
-    assert all(one.translated and one.age_ms > 0 for one in report.positions)
+    assert all(position.translated and position.age_ms > 0 for position in report.positions)
     assert report.steps[2].step is StepName.DRAIN
     assert "stay there" in report.steps[2].sentences[0]
 
@@ -212,9 +212,11 @@ def test_a_primary_that_dies_in_a_long_run_is_known_as_of_moments_before(
             assert [move.run(step).state for step in request.steps] == ["done", "done"]
         finally:
             primary.restart()
-    assert sum(one.upstream for one in move.report.positions) > SOME
-    logs = own_logs(target_kafka, [one.topic for one in move.report.positions])
-    print(f"{move.report.bound} of {logs}; known {max(one.age_ms for one in move.report.positions)} ms before")
+    assert sum(position.upstream for position in move.report.positions) > SOME
+    logs = own_logs(target_kafka, [position.topic for position in move.report.positions])
+    print(
+        f"{move.report.bound} of {logs}; known {max(position.age_ms for position in move.report.positions)} ms before"
+    )
     assert move.report.read_again.most is not None
     assert move.report.read_again.most < logs - SOME
 
@@ -222,7 +224,9 @@ def test_a_primary_that_dies_in_a_long_run_is_known_as_of_moments_before(
 def checkpointed(flow: FlowSettings) -> int:
     """How many offsets lie before the newest checkpoints, over all partitions."""
     with StateReader(flow.target) as reader:
-        return sum(one.upstream for one in newest_checkpoints(reader, checkpoints_topic(flow)).by_place.values())
+        return sum(
+            checkpoint.upstream for checkpoint in newest_checkpoints(reader, checkpoints_topic(flow)).by_place.values()
+        )
 
 
 def own_logs(kafka: LocalKafka, topics: Iterable[str]) -> int:
@@ -249,7 +253,7 @@ def test_planned_moves_read_nothing_twice(primary: LocalKafka, target_kafka: Loc
             request = MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, (pair.group,), dry_run=True)
             hasty = Move(pair.flow, request)
             assert [hasty.run(step).state for step in request.steps] == ["done", "done"]
-            assert [one.read_again.unknown for one in hasty.report.positions] == [1] * PARTITIONS
+            assert [position.read_again.unknown for position in hasty.report.positions] == [1] * PARTITIONS
             assert f"unknown in all {PARTITIONS} positions" in hasty.report.steps[-1].sentences[0]
             assert "from now on is read again" in hasty.report.positions[0].reason
         assert pair.move(MoveKind.FAILOVER, MoveMode.CONTINUOUS).read_again.most == 0
@@ -270,7 +274,7 @@ def test_planned_moves_read_nothing_twice(primary: LocalKafka, target_kafka: Loc
         assert not pair.step(request, step).failed
     report = pair.move(MoveKind.FAILOVER, MoveMode.CONTROLLED)
     assert report.read_again.most == 0
-    assert all(one.before == one.applied for one in report.positions)
+    assert all(position.before == position.applied for position in report.positions)
     with pair.consumer(backup):
         wait_for("every record to be read", pair.settled)
     assert not ledger.unread

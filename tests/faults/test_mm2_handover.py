@@ -157,8 +157,8 @@ def _check_translation(scenario: Scenario, taken: Takeover) -> None:
             for position, answer in answers.items():
                 assert isinstance(answer, Translated), (position, answer)
                 assert answer.exact
-                unread = next(one for one in here if one.offset >= position)
-                read = next(one for one in there if one.offset >= answer.offset)
+                unread = next(record for record in here if record.offset >= position)
+                read = next(record for record in there if record.offset >= answer.offset)
                 assert (read.key, read.value, read.timestamp_ms) == (unread.key, unread.value, unread.timestamp_ms)
 
 

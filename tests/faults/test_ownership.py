@@ -123,7 +123,9 @@ def test_lost_request_of_a_run_whose_flow_is_being_taken(flow: FlowSettings, mon
 def test_all_slots_that_ever_were_are_fenced(flow: FlowSettings) -> None:
     """Also those that nobody stored: the coordinators know them."""
     first = Ownership.take(flow, 6, 6)
-    before: dict[str, Any] = {one.transactional_id: one for one in first.identities}
+    before: dict[str, Any] = {
+        producer_identity.transactional_id: producer_identity for producer_identity in first.identities
+    }
     second = Ownership.take(flow, 1, 1)
     assert set(second._identities) == set(before)
     for name, identity in second._identities.items():

@@ -80,7 +80,7 @@ def executors(pairs: list[Stage], tmp_path_factory: pytest.TempPathFactory) -> I
     """The same, for runs whose slots are in executors of a cluster. It has room for a run that takes over from another
     one, and for one more."""
     with StandaloneSpark(tmp_path_factory.mktemp("spark"), cores=3) as spark:
-        yield [replace(one, label=f"Spark, {one.label}", spark=spark) for one in pairs]
+        yield [replace(pair, label=f"Spark, {pair.label}", spark=spark) for pair in pairs]
 
 
 @pytest.fixture(scope="module")
@@ -224,5 +224,5 @@ def test_several_faults_beside_mirror_maker(
     _play(stage, scenario, round_, [10_000])
     value = b"after round %d" % round_
     write(stage.source, _OTHERS, [value])
-    eventually(lambda: value in {one.value for one in read(stage.target, f"{SOURCE}.{_OTHERS}")}, PATIENCE, "no copy")
+    eventually(lambda: value in {seen.value for seen in read(stage.target, f"{SOURCE}.{_OTHERS}")}, PATIENCE, "no copy")
     assert other.running, other.log_path.read_text()[-3000:]

@@ -59,7 +59,11 @@ class Cut:
 
         def created() -> bool:
             # Young nodes come and go in each other's metadata; the library drops what it asked of one that goes.
-            left = [one for one in new if one.topic not in self._kafka.admin().list_topics(timeout=60).topics]
+            left = [
+                new_topic
+                for new_topic in new
+                if new_topic.topic not in self._kafka.admin().list_topics(timeout=60).topics
+            ]
             with contextlib.suppress(KafkaException):
                 for done in self._kafka.admin().create_topics(left).values() if left else ():
                     done.result(120)
@@ -127,7 +131,7 @@ def _latest(kafka: LocalKafka, place: TopicPartition, isolation: IsolationLevel)
 
 def seen(kafka: LocalKafka, topic: str, start: int = 0) -> list[Seen]:
     """What readers of committed records see from an offset on."""
-    return [one.seen for one in read_all(kafka, topic)[0] if one.offset >= start]
+    return [placed.seen for placed in read_all(kafka, topic)[0] if placed.offset >= start]
 
 
 def write(kafka: LocalKafka, topic: str, seed: int) -> None:

@@ -150,7 +150,9 @@ class _Compiled(_Plain):
 
 def _packs(data: bytes, loops: _Plain) -> list[object]:
     """The records that become of a row, with their offsets at the source, and why it ends."""
-    batches = [one for one in split(memoryview(data)) if one.header.magic < 2 or not one.header.attributes & CONTROL]
+    batches = [
+        batch for batch in split(memoryview(data)) if batch.header.magic < 2 or not batch.header.attributes & CONTROL
+    ]
     found: list[object] = []
     with loops:
         try:
@@ -161,8 +163,8 @@ def _packs(data: bytes, loops: _Plain) -> list[object]:
                     body = decompress(packed.attributes & CODEC_MASK, packed.body)
                     header = parse_header(stamped(packed._replace(body=b"")))
                     read = loose_records(SourceBatch(header, memoryview(stamped(packed))))
-                    assert [one.offset for one in read] == list(range(len(offsets)))
-                    found += zip(offsets, [one._replace(offset=0) for one in read], strict=True)
+                    assert [record.offset for record in read] == list(range(len(offsets)))
+                    found += zip(offsets, [record._replace(offset=0) for record in read], strict=True)
                     assert len(body) <= LARGEST_BODY
                 else:
                     found.append((offsets, bytes(packed.body)))
@@ -178,7 +180,9 @@ def _repacked(data: bytes) -> None:
 
 
 def _recompressed(data: bytes) -> None:
-    batches = [one for one in split(memoryview(data)) if one.header.magic < 2 or not one.header.attributes & CONTROL]
+    batches = [
+        batch for batch in split(memoryview(data)) if batch.header.magic < 2 or not batch.header.attributes & CONTROL
+    ]
     for _ in recompress(batches, 1, _LAST, 600, Compression("zstd", 1)):
         pass
 

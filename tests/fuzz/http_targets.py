@@ -99,7 +99,7 @@ def _peer(data: bytes) -> None:
 
 
 def _json(*documents: object) -> list[bytes]:
-    return [json.dumps(one).encode() for one in documents]
+    return [json.dumps(document).encode() for document in documents]
 
 
 _VERSION = {"subject": "orders-value", "version": 3, "id": 7, "schema": "{}", "schemaType": "AVRO", "references": []}

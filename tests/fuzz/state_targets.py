@@ -55,7 +55,9 @@ def _segment(topic: str, start: int, spans: int, down: int = 0) -> Segment:
 
 
 _SEGMENTS = [_segment("orders", 0, 1), _segment("orders", 10, 5, 40), _segment("ü", 900, 60, 1 << 40)]
-SEGMENTS = [pair(*encode_segment(one)) for one in _SEGMENTS] + [pair(*encode_joined(one, 77)) for one in _SEGMENTS]
+SEGMENTS = [pair(*encode_segment(segment)) for segment in _SEGMENTS] + [
+    pair(*encode_joined(segment, 77)) for segment in _SEGMENTS
+]
 
 
 def _map(data: bytes) -> None:

@@ -42,7 +42,7 @@ def _written(values: dict[str, str]) -> bytes:
 
 
 def _chain(text: str) -> None:
-    values = {one.key: one.value for one in parse_properties(text)}
+    values = {parse_property.key: parse_property.value for parse_property in parse_properties(text)}
     parse_chain(values)
     parse_statements(values)
 

@@ -53,7 +53,7 @@ def bindings_of(command: str) -> list[AclBinding]:
 
 def grant(kafka: LocalKafka, *commands: str) -> list[AclBinding]:
     """Create what the commands say, and return it."""
-    return create(kafka, [one for command in commands for one in bindings_of(command)])
+    return create(kafka, [binding for command in commands for binding in bindings_of(command)])
 
 
 def create(kafka: LocalKafka, bindings: list[AclBinding]) -> list[AclBinding]:
@@ -69,15 +69,15 @@ def revoke(kafka: LocalKafka, command: str) -> None:
 
     filters = [
         AclBindingFilter(
-            one.restype,
-            one.name,
-            one.resource_pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
+            binding.restype,
+            binding.name,
+            binding.resource_pattern_type,
+            binding.principal,
+            binding.host,
+            binding.operation,
+            binding.permission_type,
         )
-        for one in grant(kafka, command)
+        for binding in grant(kafka, command)
     ]
     for future in kafka.admin().delete_acls(filters).values():
         future.result(60)

@@ -25,7 +25,9 @@ class BitFlips:
         async def post_flipped(
             sending: Sending, leader: int, batches: Sequence[Outgoing], size: int, block: Block | None
         ) -> None:
-            await post(sending, leader, [self._flipped(one) if wanted(one) else one for one in batches], size, block)
+            await post(
+                sending, leader, [self._flipped(batch) if wanted(batch) else batch for batch in batches], size, block
+            )
 
         patch.setattr(Sending, "post", post_flipped)
 

@@ -50,7 +50,9 @@ class Outcome:
     ranges: dict[Partition, RangeResult] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ranges = {(one.upstream_topic, one.partition): one for slot in self.slots for one in slot.ranges}
+        self.ranges = {
+            (result.upstream_topic, result.partition): result for slot in self.slots for result in slot.ranges
+        }
 
     @property
     def errors(self) -> dict[Partition, str]:
@@ -62,7 +64,7 @@ class Outcome:
 
     def total(self, what: str) -> int:
         """The sum of a figure of :class:`CopyStats` over all ranges."""
-        return sum(getattr(one.copied, what) for one in self.ranges.values())
+        return sum(getattr(result.copied, what) for result in self.ranges.values())
 
 
 class Engine:
@@ -214,7 +216,7 @@ class Engine:
             position = committed.get((topic, partition), 0)
             if complete:
                 assert position == ends[topic, partition]
-            expected = [one for one in records if one.offset < position]
+            expected = [record for record in records if record.offset < position]
             copied = downstream.get(partition, [])
             assert_same(expected, copied, f"{topic}-{partition}")
             check_map(maps.get(partition, []), expected, copied, position)
@@ -243,7 +245,9 @@ class Engine:
                     DifferenceKind.UNMAPPED,
                     DifferenceKind.COMPACTED,
                 }
-                assert not wrong, f"{place.topic}-{place.partition}: {[str(one) for one in findings.differences]}"
+                assert not wrong, (
+                    f"{place.topic}-{place.partition}: {[str(difference) for difference in findings.differences]}"
+                )
 
 
 class TailingTime:

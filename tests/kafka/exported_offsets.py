@@ -67,7 +67,7 @@ class Scenario:
         """What one group has committed."""
         offsets, faults = GroupReader(self.flow.target).offsets(groups)
         assert not faults
-        return {place: at.offset for one in offsets for place, at in one.offsets.items()}
+        return {place: at.offset for offset in offsets for place, at in offset.offsets.items()}
 
 
 def copied_flow(

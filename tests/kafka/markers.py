@@ -18,7 +18,7 @@ _SECONDS = 120.0
 
 def wait_for_markers(flow: FlowSettings, record: RunRecord) -> None:
     """Until everything that a run has committed on the target can be read."""
-    copies = {one.downstream_topic for one in record.partitions}
+    copies = {partition.downstream_topic for partition in record.partitions}
     source = flow.name.source
     with StateReader(flow.target) as reader:
         for topic in sorted({names.segments_topic(source), names.offsets_topic(source)} | copies):

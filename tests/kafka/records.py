@@ -190,7 +190,7 @@ def grow(kafka: Cluster, topic: str, partitions: int) -> None:
 
     def led() -> bool:
         found = kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions.values()
-        return len(found) == partitions and all(one.leader >= 0 for one in found)
+        return len(found) == partitions and all(metadata.leader >= 0 for metadata in found)
 
     eventually(led, 300, f"{topic} has no {partitions} leaders")
 

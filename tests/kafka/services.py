@@ -131,7 +131,7 @@ class Service:
             advertisements, _ = read_services(self.flow.target, timeout_seconds=30)
         except SrmError:
             return False
-        return any(one.url == self.url for one in advertisements)
+        return any(advertisement.url == self.url for advertisement in advertisements)
 
     def get(self, path: str) -> dict[str, Any]:
         """What it answers to one of its readers; raises OSError where it does not, or refuses."""

@@ -57,4 +57,4 @@ class Scenario:
         return {one["partition"]: one["offset"] for one in answer["offsets"]}
 
     def copied(self, partition: int = 0) -> list[bytes | None]:
-        return [one.value for one in read(self.target, self.copy, partition)]
+        return [seen.value for seen in read(self.target, self.copy, partition)]

@@ -67,8 +67,8 @@ def check_exact(answers: Mapping[tuple[int, int], Translation], upstream: Logs, 
         for position in range(log[-1].offset + 2 if log else 0):
             answer = answers[partition, position]
             assert isinstance(answer, Translated), (partition, position, answer)
-            unread = sum(one.offset >= position for one in log)
-            would_read = sum(one.offset >= answer.offset for one in downstream[partition])
+            unread = sum(placed.offset >= position for placed in log)
+            would_read = sum(placed.offset >= answer.offset for placed in downstream[partition])
             assert would_read == unread, (partition, position, answer)
             assert answer.exact, (partition, position, answer)
             assert answer.offset >= last, (partition, position, answer)

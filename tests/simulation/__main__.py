@@ -65,15 +65,15 @@ def _play(seeds: range, hours: float | None, processes: int, report: Path | None
     played = records = wrong = 0
     virtual = 0.0
     try:
-        for one in play(seeds, hours, processes, commit):
-            played, records, virtual = played + 1, records + one.records, virtual + one.seconds
-            wrong += one.wrong is not None
+        for seed in play(seeds, hours, processes, commit):
+            played, records, virtual = played + 1, records + seed.records, virtual + seed.seconds
+            wrong += seed.wrong is not None
             if report is not None:
-                reports.append(report, one)
-            if one.wrong is not None or verbose:
-                print(_line(one), flush=True)
-            if one.plan is not None:
-                print(f"keep this in tests/simulation/plans.py: {one.plan}", flush=True)
+                reports.append(report, seed)
+            if seed.wrong is not None or verbose:
+                print(_line(seed), flush=True)
+            if seed.plan is not None:
+                print(f"keep this in tests/simulation/plans.py: {seed.plan}", flush=True)
     except KeyboardInterrupt:
         print("ended early")
     print(
@@ -107,7 +107,7 @@ def _line(one: Seed) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    faults = ", ".join(f"{one.number} {one.kind}" for one in outcome.faults)
+    faults = ", ".join(f"{fault.number} {fault.kind}" for fault in outcome.faults)
     what = outcome.wrong or f"{outcome.records} records in {outcome.runs} runs"
     return f"seed {outcome.seed} ({outcome.digest}): {what} [{faults}]"
 

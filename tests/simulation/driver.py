@@ -154,7 +154,9 @@ class Driver:
             if kind is None and passes is not None and passes.retries:
                 owner.refence()
                 tracks = passes.tracks.values()
-                copies = [Copy(one.place, TopicPartition(one.downstream_topic, one.partition)) for one in tracks]
+                copies = [
+                    Copy(track.place, TopicPartition(track.downstream_topic, track.partition)) for track in tracks
+                ]
                 self._free(owner, job, copies, links)
         finally:
             owner.release()

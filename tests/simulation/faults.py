@@ -135,7 +135,7 @@ class Faults:
         return cluster._server
 
     def _some(self, draw: random.Random, processes: list[Process]) -> Process | None:
-        alive = [one for one in processes if one.alive]
+        alive = [process for process in processes if process.alive]
         return draw.choice(alive) if alive else None
 
     def _kill_worker(self, draw: random.Random) -> bool:
@@ -294,7 +294,7 @@ class Faults:
         """The newest process of a slot."""
         number = (transactional_id or "").rpartition("-")[2]
         workers = reversed(self._scenario.driver.workers)
-        return next((one for one in workers if one.alive and one.name.endswith(f"/slot-{number}")), None)
+        return next((worker for worker in workers if worker.alive and worker.name.endswith(f"/slot-{number}")), None)
 
     def _strike(self, draw: random.Random, worker: Process | None, *, stopped: bool) -> None:
         if worker is None or self._scenario.healed:

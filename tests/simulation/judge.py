@@ -81,7 +81,7 @@ class Judge:
         topic = self.segments_topic
         newest: dict[bytes, bytes | None] = {}
         for number in range(self.target.topics()[topic]):
-            newest |= {one.key or b"": one.value for one in self.target.records(topic, number)}
+            newest |= {record.key or b"": record.value for record in self.target.records(topic, number)}
         found: dict[Partition, list[Segment]] = {}
         for key, value in newest.items():
             if value is not None:

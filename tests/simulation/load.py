@@ -140,10 +140,10 @@ class Load:
         )
         stored = state.log.append(data + bytes(body), now_ms)
         assert stored.header.base_offset == base, "what was written once is not written again"
-        for one in records:
+        for record in records:
             self._written += 1
-            written = Written(one, None if writer else True, self._written)
-            self.written[place][one.offset] = written
+            written = Written(record, None if writer else True, self._written)
+            self.written[place][record.offset] = written
             if writer:
                 writer.open.append((place, written))
         self._source._server.wake()

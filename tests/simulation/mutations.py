@@ -59,7 +59,7 @@ def main() -> int:
             results.append(one)
             said = "noticed  " if one.noticed else "UNNOTICED"
             print(f"{said} {number:2d} {one.mutant.name}: {one.text}", flush=True)
-    noticed = sum(one.noticed for one in results)
+    noticed = sum(result.noticed for result in results)
     print(f"{noticed} of {len(results)} mutants were noticed")
     if arguments.write:
         reports.put_between(BEGIN, END, table(results, commit, arguments.seeds))
@@ -68,8 +68,8 @@ def main() -> int:
 
 def table(results: Sequence[Judged], commit: str, seeds: int) -> str:
     """What the document says of the mutants."""
-    noticed = [one for one in results if one.noticed]
-    tested = sum(bool(one.mutant.test) for one in noticed)
+    noticed = [result for result in results if result.noticed]
+    tested = sum(bool(judged.mutant.test) for judged in noticed)
     lines = [
         f"{len(noticed)} of {len(results)} mutants are noticed (commit {commit}): {len(noticed) - tested} by the "
         f"simulation within {seeds} seeds, {tested} by the test that is named.",
@@ -77,9 +77,9 @@ def table(results: Sequence[Judged], commit: str, seeds: int) -> str:
         "| switched off | in | noticed by |",
         "|---|---|---|",
     ]
-    for one in results:
-        place = one.mutant.module.removeprefix("srm_common.")
-        lines.append(f"| {one.mutant.name} | `{place}` | {_noticed_by(one)} |")
+    for result in results:
+        place = result.mutant.module.removeprefix("srm_common.")
+        lines.append(f"| {result.mutant.name} | `{place}` | {_noticed_by(result)} |")
     return "\n".join(lines)
 
 

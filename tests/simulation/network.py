@@ -273,7 +273,7 @@ class Network(Kernel):
         """Whether nothing passes from a process's host to a broker, or no ``answers`` the other way."""
         if not (self._cuts or self._one_way):
             return False
-        return any(one(host, place) for one in self._cuts) or (
+        return any(cut(host, place) for cut in self._cuts) or (
             answers and any(one(host, place) for one in self._one_way)
         )
 
@@ -319,7 +319,7 @@ class Network(Kernel):
     def kill(self, process: Process, *, silently: bool = False) -> None:
         """End a process: its kernel closes its connections, or (``silently``) its machine is gone, too."""
         self.world.note("kill", process.name, silently)
-        for sock in [one for one in self.sockets.values() if one.owner is process]:
+        for sock in [socket for socket in self.sockets.values() if socket.owner is process]:
             if silently and sock.wire is not None:
                 sock.wire.host_left()
                 sock.wire = None

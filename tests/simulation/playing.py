@@ -96,8 +96,8 @@ class _Player:
             gc.freeze()
             gc.disable()
             faulthandler.register(signal.SIGVTALRM, chain=True)
-            for one in _in_turn(self._left, self._until, self._commit):
-                os.write(says, f"{json.dumps(asdict(one))}\n".encode())
+            for seed in _in_turn(self._left, self._until, self._commit):
+                os.write(says, f"{json.dumps(asdict(seed))}\n".encode())
             code = 0
         except BaseException:
             os.write(2, traceback.format_exc().encode())

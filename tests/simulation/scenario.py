@@ -270,15 +270,15 @@ class Scenario:
             self._look_for_loss(run)
         if self.healed and isinstance(run, Run) and self._complete(run):
             self._done = True
-        elif not any(one.alive for one in self.drivers if one is not process):
+        elif not any(driver.alive for driver in self.drivers if driver is not process):
             self.world.after(1.0, self._again)
 
     def _again(self) -> None:
-        if not self._done and not any(one.alive for one in self.drivers):
+        if not self._done and not any(driver.alive for driver in self.drivers):
             self.start_driver()
 
     def _look_for_loss(self, run: Run) -> None:
-        lost = {(one.upstream_topic, one.partition) for one in run.tracks if one.error_kind == "DataLost"}
+        lost = {(track.upstream_topic, track.partition) for track in run.tracks if track.error_kind == "DataLost"}
         if lost:
             # The operator has read it, and decides.
             self.judge.told |= lost

@@ -41,14 +41,14 @@ def read(report: Path) -> list[Seed]:
 
 def table(seeds: Sequence[Seed]) -> str:
     """What the document says of the seeds; at least one. One that the same commit has played twice counts once."""
-    seeds = list({(one.commit, one.seed): one for one in seeds}.values())
-    wrong = [one for one in seeds if one.wrong is not None]
+    seeds = list({(seed.commit, seed.seed): seed for seed in seeds}.values())
+    wrong = [seed for seed in seeds if seed.wrong is not None]
     good = len(seeds) - len(wrong)
-    records = sum(one.records for one in seeds if one.wrong is None)
-    faults = Counter(fault for one in seeds for fault in one.faults)
-    commits = Counter(one.commit for one in seeds)
-    text = f"{len(seeds):,} seeds in {sum(one.seconds for one in seeds) / 3600:,.0f} hours of virtual time, "
-    text += f"{sum(one.runs for one in seeds):,} runs, {sum(faults.values()):,} faults"
+    records = sum(seed.records for seed in seeds if seed.wrong is None)
+    faults = Counter(fault for seed in seeds for fault in seed.faults)
+    commits = Counter(seed.commit for seed in seeds)
+    text = f"{len(seeds):,} seeds in {sum(seed.seconds for seed in seeds) / 3600:,.0f} hours of virtual time, "
+    text += f"{sum(seed.runs for seed in seeds):,} runs, {sum(faults.values()):,} faults"
     text += f" (commit {', '.join(f'{commit}: {count:,}' for commit, count in commits.items())}): "
     if wrong:
         text += f"**{len(wrong):,} went wrong**. {records:,} records of the others were compared."
@@ -61,11 +61,11 @@ def table(seeds: Sequence[Seed]) -> str:
         "| fault, at a random moment of virtual time | times | seeds with it |",
         "|---|---|---|",
     ]
-    having = Counter(fault for one in seeds for fault in set(one.faults))
+    having = Counter(fault for seed in seeds for fault in set(seed.faults))
     lines += [f"| {kind} | {faults[kind]:,} | {having[kind]:,} |" for kind in KINDS]
     if wrong:
         lines += ["", "| seed | commit | what went wrong |", "|---|---|---|"]
-        lines += [f"| {one.seed} | {one.commit} | {_cell(one.wrong or '')} |" for one in wrong]
+        lines += [f"| {seed.seed} | {seed.commit} | {_cell(seed.wrong or '')} |" for seed in wrong]
     return "\n".join(lines)
 
 
@@ -76,7 +76,7 @@ def _cell(text: str) -> str:
 
 
 def main(paths: Iterable[str]) -> int:
-    reports.put_between(BEGIN, END, table([one for path in paths for one in read(Path(path))]))
+    reports.put_between(BEGIN, END, table([seed for path in paths for seed in read(Path(path))]))
     return 0
 
 

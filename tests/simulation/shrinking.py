@@ -8,7 +8,7 @@ from tests.simulation.scenario import Outcome, Scenario
 def shrunk(outcome: Outcome) -> Outcome:
     """Of the same seed, with as few faults: one after the other is left out, as long as it goes wrong all the same."""
     for fault in outcome.faults:
-        fewer = tuple(one for one in outcome.faults if one is not fault)
+        fewer = tuple(planned for planned in outcome.faults if planned is not fault)
         tried = Scenario(outcome.seed, fewer).play()
         if tried.wrong is not None:
             outcome = tried

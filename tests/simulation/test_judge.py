@@ -42,7 +42,7 @@ def _judge(copied: list[Record]) -> Judge:
 
 
 def _without(copied: list[Record], number: int) -> list[Record]:
-    return [one for one in copied if one.offset != number]
+    return [record for record in copied if record.offset != number]
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_what_has_gone_wrong_once_goes_well() -> None:
 
 def test_a_seed_is_the_same_run_in_every_process() -> None:
     first, second = (_play("--seeds", "0:12", "--verbose") for _ in range(2))
-    lines = [one.stdout.splitlines()[:-1] for one in (first, second)]
+    lines = [process.stdout.splitlines()[:-1] for process in (first, second)]
     assert len(lines[0]) == 12
     assert lines[0] == lines[1]
 
@@ -76,7 +76,7 @@ def test_processes_side_by_side_play_the_same_and_report_each_seed_once(tmp_path
     played = _play("--seeds", "0:6", "--processes", "2", "--report", str(report))
     assert played.returncode == 0, f"{played.stdout}{played.stderr}"
     assert played.stdout.startswith("4 seeds, "), "it goes on where the report ends"
-    seeds = {one.seed: one for one in read(report)}
+    seeds = {seed.seed: seed for seed in read(report)}
     assert sorted(seeds) == [*range(6)]
     assert len(report.read_text().splitlines()) == 6
     again = _play("--seeds", "0:6", "--verbose").stdout.splitlines()
@@ -154,5 +154,5 @@ def test_a_seed_that_ends_its_process_has_gone_wrong_and_those_behind_it_are_pla
         check=False,
     )
     assert played.returncode == 1, f"{played.stdout}{played.stderr}"
-    assert [one.seed for one in read(report)] == [0, 1, 2]
-    assert [one.wrong for one in read(report)] == [None, "the process ended with 7: it fell over", None]
+    assert [seed.seed for seed in read(report)] == [0, 1, 2]
+    assert [seed.wrong for seed in read(report)] == [None, "the process ended with 7: it fell over", None]

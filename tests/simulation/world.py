@@ -239,4 +239,4 @@ class World:
         self._events.clear()
 
     def _waiting(self) -> str:
-        return "waiting: " + (", ".join(one.name for one in self.processes if one.alive) or "nobody")
+        return "waiting: " + (", ".join(process.name for process in self.processes if process.alive) or "nobody")

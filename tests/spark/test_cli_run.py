@@ -142,7 +142,7 @@ def test_a_statement_from_the_file(
     write(source_kafka, name, [b"v%d" % number for number in range(500)])
     code, answer = run(configuration, "--flow", str(flow.name))
     assert (code, answer["state"], answer["records"]) == (0, "done", 500), answer
-    upper = [replace(one, key=one.key and one.key.upper()) for one in read(source_kafka, name)]
+    upper = [replace(seen, key=seen.key and seen.key.upper()) for seen in read(source_kafka, name)]
     assert read(target_kafka, f"{flow.name.source}.{name}") == upper
     # One that is wrong only in Spark's eyes.
     write(source_kafka, name, [b"never"])

@@ -165,7 +165,7 @@ def test_it_ends_when_its_jvm_is_killed(
         # More to copy, so that it notices.
         write(source_kafka, name, [b"w%d" % number for number in range(1000)])
         _, alive = psutil.wait_procs(family, timeout=180)
-        assert not [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        assert not [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     finally:
         job.kill()
         job.communicate(timeout=300)
@@ -187,7 +187,7 @@ def test_it_ends_without_its_jvm_when_there_is_nothing_to_copy(
         family = psutil.Process(job.pid).children(recursive=True)
         job.kill()
         _, alive = psutil.wait_procs(family, timeout=300)
-        assert not [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        assert not [process for process in alive if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     finally:
         job.kill()
         job.communicate(timeout=300)

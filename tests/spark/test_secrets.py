@@ -188,7 +188,10 @@ class _Watch:
 
     def _look_at_ui(self) -> None:
         applications = self._page("/api/v1/applications")
-        paths = [*_UI, *(f"/api/v1/applications/{one['id']}/{part}" for one in applications for part in _UI_API)]
+        paths = [
+            *_UI,
+            *(f"/api/v1/applications/{application['id']}/{part}" for application in applications for part in _UI_API),
+        ]
         for path in paths:
             self._page(path)
 

@@ -104,9 +104,9 @@ def test_transforms_are_applied_where_slots_run(
     assert (record.state, record.records, record.backlog.most) == (RunState.DONE, 4 * 600, 0)
     for partition in range(4):
         wanted = [
-            replace(one, headers=(*one.headers, ("origin", b"a")))
-            for one in read(source_kafka, name, partition)
-            if one.value is not None
+            replace(seen, headers=(*seen.headers, ("origin", b"a")))
+            for seen in read(source_kafka, name, partition)
+            if seen.value is not None
         ]
         assert read(target_kafka, f"{flow.name.source}.{name}", partition) == wanted
 
@@ -124,14 +124,14 @@ def test_two_flows_share_an_application(
         write(source_kafka, other, values(300), partition)
     records: dict[str, RunRecord] = {}
     threads = [
-        threading.Thread(target=lambda one=one: records.update({str(one.name): run(one, spark)}))
-        for one in (first, second)
+        threading.Thread(target=lambda one=settings: records.update({str(one.name): run(one, spark)}))
+        for settings in (first, second)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [records[str(one.name)].records for one in (first, second)] == [800, 1200]
+    assert [records[str(settings.name)].records for settings in (first, second)] == [800, 1200]
     assert_equal(first, source_kafka, target_kafka, name)
     assert_equal(second, source_kafka, target_kafka, other)
 
@@ -212,7 +212,7 @@ def test_a_second_attempt_copies_nothing_and_says_so(spark: SparkContext, flow: 
     job = CopyJob("a->b", "a", flow.source, flow.target, "o", 1, "s", 1)
     (result,) = SparkPassRunner(lambda: spark, dies)(job, [SlotTask(0, None, (CopyRange("t", "a.t", 0, 5, 9),))])
     assert result.needs_new_epoch
-    assert [(one.position, one.error) for one in result.ranges] == [(5, None)]
+    assert [(range_result.position, range_result.error) for range_result in result.ranges] == [(5, None)]
 
 
 def test_no_tasks_start_nothing() -> None:

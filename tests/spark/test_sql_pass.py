@@ -50,7 +50,10 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
 
 
 def run(flow: FlowSettings, spark: SparkContext, *statements: str | Statement) -> RunRecord:
-    found = tuple(one if isinstance(one, Statement) else Statement("transforms.sql", one) for one in statements)
+    found = tuple(
+        statement if isinstance(statement, Statement) else Statement("transforms.sql", statement)
+        for statement in statements
+    )
     return replicate(replace(flow, statements=found), RunOptions("r"), SparkPassRunner(lambda: spark))
 
 
@@ -63,7 +66,7 @@ def numbers(count: int) -> list[bytes | None]:
 
 
 def values(records: Iterable[Seen]) -> list[bytes | None]:
-    return [one.value for one in records]
+    return [record.value for record in records]
 
 
 def test_records_are_dropped_and_changed_and_positions_translated(
@@ -75,9 +78,9 @@ def test_records_are_dropped_and_changed_and_positions_translated(
     record = run(flow, spark, query)
     assert (record.state, record.records, record.backlog.most) == (RunState.DONE, 1000, 0)
     wanted = [
-        replace(one, value=one.value + b"!")
-        for one in read(source_kafka, name)
-        if one.value is not None and int(one.value) % 3 == 0
+        replace(seen, value=seen.value + b"!")
+        for seen in read(source_kafka, name)
+        if seen.value is not None and int(seen.value) % 3 == 0
     ]
     assert copies(flow, target_kafka, name) == wanted
     # All of these were dropped, and the partition is not behind: nothing is read again.
@@ -88,8 +91,8 @@ def test_records_are_dropped_and_changed_and_positions_translated(
     for (_, position), answer in translated(flow, name, {0: upstream[0]}).items():
         assert isinstance(answer, Translated)
         assert answer.exact
-        unread = sum(one.offset >= position and one.offset % 3 == 0 for one in upstream[0])
-        assert sum(one.offset >= answer.offset for one in downstream[0]) == unread
+        unread = sum(placed.offset >= position and placed.offset % 3 == 0 for placed in upstream[0])
+        assert sum(placed.offset >= answer.offset for placed in downstream[0]) == unread
 
 
 @pytest.mark.parametrize("more", ["", " AND offset % 1 = 0"], ids=["by the slot", "by Spark"])
@@ -137,7 +140,7 @@ def test_awkward_records_survive_when_every_column_is_computed(
         "timestamp + INTERVAL 1 SECOND AS timestamp FROM records",
     )
     assert (record.state, record.records) == (RunState.DONE, 1500)
-    wanted = [replace(one, timestamp_ms=one.timestamp_ms + 1000) for one in read(source_kafka, name)]
+    wanted = [replace(seen, timestamp_ms=seen.timestamp_ms + 1000) for seen in read(source_kafka, name)]
     assert copies(flow, target_kafka, name) == wanted
 
 
@@ -147,9 +150,9 @@ def test_a_record_without_a_timestamp_and_one_of_1970(
     write(source_kafka, name, numbers(300))
     times = "CASE offset % 3 WHEN 0 THEN NULL WHEN 1 THEN timestamp_millis(0) ELSE timestamp END AS timestamp"
     assert run(flow, spark, f"SELECT {times} FROM records").state is RunState.DONE
-    expected = [(-1, 0, one.seen.timestamp_ms)[one.offset % 3] for one in logs(source_kafka, name)[0]]
+    expected = [(-1, 0, placed.seen.timestamp_ms)[placed.offset % 3] for placed in logs(source_kafka, name)[0]]
     copied = logs(target_kafka, f"{flow.name.source}.{name}")[0]
-    assert [one.seen.timestamp_ms for one in copied] == expected
+    assert [placed.seen.timestamp_ms for placed in copied] == expected
 
 
 def test_each_topic_has_its_statement(
@@ -167,7 +170,7 @@ def test_each_topic_has_its_statement(
     )
     assert run(flow, spark, *statements).state is RunState.DONE
     assert values(copies(flow, target_kafka, name)) == numbers(5)
-    assert [(one.key, one.value) for one in copies(flow, target_kafka, f"{name}-masked")] == [(None, b"*")] * 20
+    assert [(copy.key, copy.value) for copy in copies(flow, target_kafka, f"{name}-masked")] == [(None, b"*")] * 20
     # A pass in which none of them has anything to do.
     write(source_kafka, f"{name}-none", numbers(20))
     record = run(flow, spark, *statements)
@@ -200,7 +203,7 @@ def test_a_type_error_behind_a_million_records(
     (failed,) = record.failed_partitions
     assert failed.trouble == f"{name}-0: partition {name}-0: offset {million}, transforms.sql: fails on this record"
     assert (failed.position, failed.records) == (million, million)
-    assert sum(one.records for one in record.partitions if one.partition == 1) == 1000
+    assert sum(partition.records for partition in record.partitions if partition.partition == 1) == 1000
     # All of the million is committed: nothing of it comes again.
     again = run(flow, spark, f"SELECT key FROM records WHERE {NUMBER} >= 0")
     assert (again.records, again.failed_partitions[0].position) == (0, million)

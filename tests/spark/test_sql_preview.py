@@ -50,14 +50,14 @@ def test_statements_are_tried_and_compared(spark: SparkContext, flow: FlowSettin
         with closing(FlowClusters(with_statement(flow, NOW))) as clusters:
             return preview_transforms(clusters, [], 10, with_statement(flow, other), sql=passes.local)
 
-    records = {one.offset: one for one in preview(OTHER).records}
+    records = {record.offset: record for record in preview(OTHER).records}
     fates = [records[offset].after.fate(records[offset].before) for offset in range(7)]
     assert fates == ["dropped", "dropped", "changed", "changed", "changed", "failed", "dropped"]
     assert records[4].after.record == replace(records[4].before, value=b"5")
     assert records[5].after.reason == "transforms.sql: fails on this record"
     assert records[5].other is not None
     assert records[5].other.record == records[5].before
-    differences = Counter(one.difference for one in records.values() if one.difference)
+    differences = Counter(record.difference for record in records.values() if record.difference)
     assert differences == {"newly dropped": 1, "written differently": 2, "no longer failed": 1}
     with pytest.raises(ConfigError, match="cannot be carried out: it sorts"):
         preview("SELECT key FROM records ORDER BY key")

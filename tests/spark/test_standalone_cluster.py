@@ -154,10 +154,10 @@ def test_transforms_and_statements_run_on_workers_with_the_larger_archive(
     record = last_run(flow)
     assert record is not None
     assert (record.records, record.failed_partitions) == (3600, ())
-    assert [one.dropped_records for one in record.partitions] == [200, 200]
+    assert [partition_record.dropped_records for partition_record in record.partitions] == [200, 200]
     expected = [b'{"n":%d,"card":""}' % number for number in range(2000) if number % 10 != 7]
     for partition in range(2):
-        assert [one.value for one in read(target_kafka, f"{flow.name.source}.{name}", partition)] == expected
+        assert [seen.value for seen in read(target_kafka, f"{flow.name.source}.{name}", partition)] == expected
 
 
 @pytest.mark.faults

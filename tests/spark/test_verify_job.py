@@ -70,7 +70,9 @@ def as_if_large(flow: FlowSettings) -> None:
 def kept(flow: FlowSettings) -> tuple[VerificationSummary | None, dict[TopicPartition, PartitionVerified]]:
     with FlowClusters(flow) as clusters:
         known = clusters.state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
-    return summary_in(known), {one.place: one for topic in results_in(known).values() for one in topic.values()}
+    return summary_in(known), {
+        verified.place: verified for topic in results_in(known).values() for verified in topic.values()
+    }
 
 
 def start(configuration: Path, flow: FlowSettings, *arguments: str) -> subprocess.Popen[str]:
@@ -155,7 +157,7 @@ def test_told_to_stop_it_keeps_what_was_compared_and_is_resumed(
     assert ended.ended_ms is not None
     assert ended.started_ms == stopped.started_ms
     assert all(results[place].checked_ms == moment for place, moment in done.items())
-    assert all(one.checked_ms >= ended.started_ms for one in results.values())
+    assert all(result.checked_ms >= ended.started_ms for result in results.values())
 
 
 # ---- tasks
@@ -197,12 +199,14 @@ def odd(job: VerificationJob, task: VerificationTask) -> TaskResult:
 
 def test_a_killed_workers_task_is_done_again_and_counts_once(spark: SparkContext) -> None:
     results = list(SparkVerification(lambda: spark, dies_at_first, 2)(JOB, tasks(4)))
-    assert sorted(one.number for one in results) == [0, 1, 2, 3]
-    assert all(one.results[0].fault is None for one in results)
+    assert sorted(result.number for result in results) == [0, 1, 2, 3]
+    assert all(result.results[0].fault is None for result in results)
 
 
 def test_a_task_whose_workers_die_takes_no_others_with_it(spark: SparkContext) -> None:
-    results = {one.number: one.results[0] for one in SparkVerification(lambda: spark, always_dies, 2)(JOB, tasks(4))}
+    results = {
+        result.number: result.results[0] for result in SparkVerification(lambda: spark, always_dies, 2)(JOB, tasks(4))
+    }
     assert {number for number, one in results.items() if one.fault is None} == {0, 2, 3}
     assert "Spark gave up the comparison" in str(results[1].fault)
 
@@ -232,5 +236,7 @@ def test_real_tasks_of_two_slots_find_what_one_process_finds(
             alone = verify_and_keep(clusters, against=against)
             runner = SparkVerification(lambda: spark, verify_task, 2)
             verification = verify_and_keep(clusters, against=against, share=SharedVerification(runner, 0))
-        assert [one.findings for one in verification.partitions] == [one.findings for one in alone.partitions]
-        assert [one.partition for one in verification.different] == [3]
+        assert [partition.findings for partition in verification.partitions] == [
+            partition.findings for partition in alone.partitions
+        ]
+        assert [verified.partition for verified in verification.different] == [3]

@@ -133,7 +133,7 @@ class ForgetfulAirflow(BaseHTTPRequestHandler):
 def test_a_login_is_repeated_when_it_has_run_out_and_lists_are_read_to_their_end() -> None:
     with serving(ForgetfulAirflow) as url:
         dags = AirflowRest(url, "ann", "hush").dags("srm")
-        assert [one["dag_id"] for one in dags] == ["d0", "d1", "d2", "d3", "d4"]
+        assert [dag["dag_id"] for dag in dags] == ["d0", "d1", "d2", "d3", "d4"]
         assert ForgetfulAirflow.offsets == [0, 2, 4]
         assert len(ForgetfulAirflow.tokens) == 3
         # A token that was given cannot be made anew.

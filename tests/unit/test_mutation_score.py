@@ -36,4 +36,4 @@ def test_the_page_has_a_row_for_each_mutant() -> None:
     """Written again when mutants are added: ``python -m tests.simulation.mutations --write``."""
     text = RELIABILITY.read_text(encoding="utf-8")
     rows = text[text.index(BEGIN) : text.index(END)].splitlines()[5:]
-    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [one.name for one in MUTANTS]
+    assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [mutant.name for mutant in MUTANTS]

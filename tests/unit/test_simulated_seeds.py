@@ -22,8 +22,8 @@ def _wrong() -> Seed:
 def test_seeds_are_read_as_they_were_written(tmp_path: Path) -> None:
     report = tmp_path / "seeds.jsonl"
     seeds = [*_seeds(2), _wrong()]
-    for one in seeds:
-        reports.append(report, one)
+    for seed in seeds:
+        reports.append(report, seed)
     assert read(report) == seeds
 
 

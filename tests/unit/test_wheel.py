@@ -50,27 +50,32 @@ def test_the_checkouts_job_for_spark_submit_is_the_same() -> None:
 
 
 def test_each_dependency_has_a_lower_bound_and_none_is_pinned() -> None:
-    assert {one.split("==")[0] for one in lower_bounds()} >= {"confluent-kafka", "pyspark", "apache-airflow", "fastapi"}
+    assert {bound.split("==")[0] for bound in lower_bounds()} >= {
+        "confluent-kafka",
+        "pyspark",
+        "apache-airflow",
+        "fastapi",
+    }
     for wanted in [*project()["dependencies"], *project()["optional-dependencies"]["airflow"]]:
         assert "==" not in wanted
     # One version of PySpark works with one of pyspark-client alone: both have the same bounds, each published for both.
     spark = [Requirement(one) for one in project()["optional-dependencies"]["spark"] if one.startswith("pyspark")]
-    assert [one.name for one in spark] == ["pyspark", "pyspark-client"]
+    assert [requirement.name for requirement in spark] == ["pyspark", "pyspark-client"]
     assert spark[0].specifier == spark[1].specifier
 
 
 def test_what_is_tried_has_each_lower_bound_and_each_version_that_is_supported() -> None:
-    (oldest,) = [one for one in ENVIRONMENTS if one.oldest]
-    bounds = dict(one.split("==") for one in lower_bounds())
+    (oldest,) = [environment for environment in ENVIRONMENTS if environment.oldest]
+    bounds = dict(bound.split("==") for bound in lower_bounds())
     assert Version(bounds["apache-airflow"]) == Version(".".join(oldest.airflow.split(".")[:2]))
     assert bounds["pyspark"] == oldest.spark
-    for airflow in {one.airflow[:3] for one in ENVIRONMENTS}:
-        its_own = [one for one in ENVIRONMENTS if one.airflow.startswith(airflow)]
-        assert len({one.python for one in its_own}) > 1
-        assert len({one.spark[:3] for one in its_own}) > 1
-    assert {one.spark[:3] for one in ENVIRONMENTS} == {"4.0", "4.1", "4.2"}
+    for airflow in {environment.airflow[:3] for environment in ENVIRONMENTS}:
+        its_own = [environment for environment in ENVIRONMENTS if environment.airflow.startswith(airflow)]
+        assert len({environment.python for environment in its_own}) > 1
+        assert len({environment.spark[:3] for environment in its_own}) > 1
+    assert {environment.spark[:3] for environment in ENVIRONMENTS} == {"4.0", "4.1", "4.2"}
     named = [one.rpartition(" ")[2] for one in project()["classifiers"] if ":: Python :: 3." in one]
-    assert {one.python for one in ENVIRONMENTS} == set(named)
+    assert {environment.python for environment in ENVIRONMENTS} == set(named)
 
 
 def test_the_table_says_of_each_that_it_works() -> None:

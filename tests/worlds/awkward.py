@@ -150,13 +150,13 @@ class AwkwardSource:
                 records.append(Seen(key, value, headers, now - self._dice.randrange(1000)))
             codec = CODECS[(partition + 3) % 5]
             produce(self._kafka, topic, partition, records, compression_type=codec, batch_num_messages=200)
-            self._keys[partition] = len({one.key for one in records})
+            self._keys[partition] = len({record.key for record in records})
             # The active segment is never cleaned. It rolls when a record is segment.ms newer than its first one.
             produce(self._kafka, topic, partition, [Seen(b"newest", b"1", (), now + 60_000)])
 
     def _wait_for_holes(self, topic: str) -> None:
         def records(partition: int) -> int:
-            return sum(one.header.record_count for one in log_batches(self._kafka, topic, partition))
+            return sum(batch.header.record_count for batch in log_batches(self._kafka, topic, partition))
 
         # One record of each key is left, deletions included, and the one in the active segment.
         eventually(

@@ -40,7 +40,7 @@ def test_a_first_run_and_what_comes_later_are_equal(world: World, name: str) -> 
     flow = world.flow(name)
     first = run_once(flow)
     assert (str(first.state), first.error) == ("done", None), first.to_json()
-    assert not [one.error for one in first.partitions if one.error]
+    assert not [partition.error for partition in first.partitions if partition.error]
     comparison = Comparison(world, flow)
     records = comparison.check_all(source)
     source.write_more()
@@ -102,7 +102,7 @@ def test_groups_move_to_the_target_and_back(world: World, name: str) -> None:
     assert str(run_once(flow).state) == "done"
 
     # Somewhere in the middle, at the very beginning, and at the end.
-    upstream = {partition: [one.offset for one in found] for partition, found in read_all(source, name).items()}
+    upstream = {partition: [placed.offset for placed in found] for partition, found in read_all(source, name).items()}
     places = {0: upstream[0][len(upstream[0]) // 2], 1: upstream[1][0], 2: upstream[2][-1] + 1}
     commit(source, group, *(TopicPartition(name, partition, offset) for partition, offset in places.items()))
 
@@ -113,7 +113,7 @@ def test_groups_move_to_the_target_and_back(world: World, name: str) -> None:
     _assert_same_rest(source, name, places, target, copy, {place[1]: offset for place, offset in there.items()})
 
     # The group reads on there, and goes home.
-    downstream = {partition: [one.offset for one in found] for partition, found in read_all(target, copy).items()}
+    downstream = {partition: [placed.offset for placed in found] for partition, found in read_all(target, copy).items()}
     reached = {0: downstream[0][-7], 1: downstream[1][len(downstream[1]) // 3], 2: there[copy, 2]}
     commit(target, group, *(TopicPartition(copy, partition, offset) for partition, offset in reached.items()))
     home = MoveRequest(MoveKind.FAILBACK, MoveMode.CONTROLLED, (group,), dry_run=not world.writable_source)
@@ -122,7 +122,7 @@ def test_groups_move_to_the_target_and_back(world: World, name: str) -> None:
         back = {place[1]: offset for place, offset in _positions(world.source, group).items() if place[0] == name}
     else:
         # What would be set: who may only read the source sets it by other means.
-        back = {one.partition: one.applied for one in reports if one.applied is not None}
+        back = {report.partition: report.applied for report in reports if report.applied is not None}
     _assert_same_rest(source, name, back, target, copy, reached)
 
     # The flow goes on as if nothing had happened.
@@ -168,7 +168,7 @@ def _assert_same_rest(
     left, right = read_all(source, topic), read_all(target, copy)
     assert upstream.keys() == downstream.keys() == left.keys()
     for partition, placeds in left.items():
-        rest = [one.seen for one in placeds if one.offset >= upstream[partition]]
-        there = [one.seen for one in right[partition] if one.offset >= downstream[partition]]
+        rest = [placed.seen for placed in placeds if placed.offset >= upstream[partition]]
+        there = [placed.seen for placed in right[partition] if placed.offset >= downstream[partition]]
         assert len(rest) == len(there), f"partition {partition}: {len(rest)} records are left, {len(there)} there"
         assert rest == there, f"partition {partition} goes on with other records"

@@ -94,8 +94,8 @@ def _params(flows: list[str]) -> dict[str, Param]:
         "against": Param(
             Against.MAP.value,
             type="string",
-            enum=[one.value for one in Against],
-            values_display={one.value: _AGAINST[one] for one in Against},
+            enum=[against.value for against in Against],
+            values_display={against.value: _AGAINST[against] for against in Against},
             title="Compare with",
             description="Against the source, what MirrorMaker 2 copied is proved, too; that takes both sides' reads.",
         ),

@@ -83,7 +83,7 @@ class VerifyOperator(SparkJobOperator):
         summary = _summary(params, partitions, sentence or (None if failure is None else str(failure)))
         # An exception leaves no return value by itself.
         context["ti"].xcom_push(key="return_value", value=summary)
-        if any(one.verdict is Verdict.DIFFERENT for one in partitions):
+        if any(partition.verdict is Verdict.DIFFERENT for partition in partitions):
             raise AirflowFailException(sentence)
         if failure is not None:
             raise failure
@@ -141,7 +141,7 @@ def _summary(params: VerifyParams, partitions: Sequence[PartitionVerified], fail
         "clean": failure is None,
         "sentence": failure or outcome_sentence(str(params.flow), partitions),
         "counts": {str(verdict): count for verdict, count in verdicts(partitions).items()},
-        "records": sum(one.findings.proved for one in partitions),
-        "bytes": sum(one.findings.bytes for one in partitions),
+        "records": sum(partition.findings.proved for partition in partitions),
+        "bytes": sum(partition.findings.bytes for partition in partitions),
         "not_proved": unproved_lines(partitions, _LINES_IN_XCOM),
     }

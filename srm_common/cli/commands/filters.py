@@ -48,23 +48,28 @@ def topics_command(invocation: Invocation, /, explain: str | None, everything: b
     topic_decisions = decide_topics(flow)
     notes: list[str] = []
     if explain not in (None, _ALL):
-        decisions = [one for one in topic_decisions if one.topic == explain]
+        decisions = [decision for decision in topic_decisions if decision.topic == explain]
         if not decisions:
             notes.append(f"The source has no topic {explain}; by its name alone it would be as above.")
             decisions = select_topics(flow, [str(explain)])
     else:
         everything = everything or explain == _ALL
         decisions = [
-            one for one in topic_decisions if everything or one.accepted or not flow.policy.is_internal_topic(one.topic)
+            decision
+            for decision in topic_decisions
+            if everything or decision.accepted or not flow.policy.is_internal_topic(decision.topic)
         ]
     if explain is not None:
         notes += [f"{key}: from {origin}" for key, origin in origins(TOPICS, effective).items()]
-    rows = [[one.topic, "yes" if one.accepted else "no", one.remote_topic, one.reason] for one in decisions]
+    rows = [
+        [decision.topic, "yes" if decision.accepted else "no", decision.remote_topic, decision.reason]
+        for decision in decisions
+    ]
     return Answer(
         {
             "flow": str(flow.name),
             "from": origins(TOPICS, effective),
-            "topics": [one.to_json() for one in decisions],
+            "topics": [decision.to_json() for decision in decisions],
         },
         [table(["TOPIC", "COPIED", "AS", "WHY"], rows) if rows else "The source has no topics to copy.", *notes],
         rows=[("topic", "copied", "remote_topic", "reason"), *rows],
@@ -75,7 +80,9 @@ def _topics_effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str],
     from srm_common.usecases.filters.filter_effect import topics_effect
 
     effect = topics_effect(before, after)
-    was, becomes = ({one.topic for one in side if one.accepted} for side in (effect.before, effect.after))
+    was, becomes = (
+        {decision.topic for decision in side if decision.accepted} for side in (effect.before, effect.after)
+    )
     return was, becomes, list(effect.notes)
 
 
@@ -114,21 +121,24 @@ def groups_command(invocation: Invocation, /, explain: str | None, **options: An
         decision, faults = explain_group(effective.flow, str(explain))
         decisions = [decision]
     notes = [f"Note: {fault.reason}" for fault in faults]
-    for one in decisions:
-        if one.topics is not None:
-            copied, others = one.topics
+    for group_decision in decisions:
+        if group_decision.topics is not None:
+            copied, others = group_decision.topics
             notes.append(f"It has offsets on copied topics: {', '.join(copied) or 'none'}")
             notes.append(f"and on topics that are not copied: {', '.join(others) or 'none'}")
-        elif explain not in (None, _ALL) and one.state is None:
+        elif explain not in (None, _ALL) and group_decision.state is None:
             notes.append(f"The source has no group {explain}; by its name alone it would be as above.")
     if explain is not None:
         notes += [f"{key}: from {origin}" for key, origin in origins(GROUPS, effective).items()]
-    rows = [[one.group, "yes" if one.accepted else "no", one.state, one.reason] for one in decisions]
+    rows = [
+        [group_decision.group, "yes" if group_decision.accepted else "no", group_decision.state, group_decision.reason]
+        for group_decision in decisions
+    ]
     return Answer(
         {
             "flow": str(effective.flow.name),
             "from": origins(GROUPS, effective),
-            "groups": [one.to_json() for one in decisions],
+            "groups": [group_decision.to_json() for group_decision in decisions],
             "faults": [fault.reason for fault in faults],
         },
         [table(["GROUP", "TRANSLATED", "STATE", "WHY"], rows) if rows else "The source has no groups.", *notes],

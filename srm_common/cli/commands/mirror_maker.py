@@ -69,11 +69,14 @@ def connect_names(flow: FlowName, group: str | None, connector: str | None, offs
 def position_lines(positions: Iterable[HandoverPosition]) -> list[RenderableType]:
     """The positions for people, doubtful ones first."""
     handover_positions = sorted(positions, key=lambda one: (list(Verdict)[::-1].index(one.verdict), one.place))
-    usual = [one for one in handover_positions if one.verdict is Verdict.PROVED]
-    listed = [one for one in handover_positions if one.verdict is not Verdict.PROVED] + usual[:_LISTED]
+    usual = [position for position in handover_positions if position.verdict is Verdict.PROVED]
+    listed = [position for position in handover_positions if position.verdict is not Verdict.PROVED] + usual[:_LISTED]
     if not listed:
         return ["No partition has been copied yet."]
-    rows = [[one.topic, one.partition, one.stored, one.position, str(one.verdict), one.proof] for one in listed]
+    rows = [
+        [position.topic, position.partition, position.stored, position.position, str(position.verdict), position.proof]
+        for position in listed
+    ]
     lines: list[RenderableType] = [table(["TOPIC", "PARTITION", "STORED", "GOES ON AT", "VERDICT", "WHY"], rows)]
     if len(usual) > _LISTED:
         lines.append(f"... and {len(usual) - _LISTED} more that are proved; --output json lists all")
@@ -144,7 +147,7 @@ def _outcome(found: Takeover | Handback, dry_run: bool, done: str, then: str) ->
     if found.obstacles:
         head = f"It could not be {done}" if dry_run else f"Not {done}; no offset was written"
         yield f"{found.flow}: {head}:"
-        yield from (f"  {one}" for one in found.obstacles)
+        yield from (f"  {obstacle}" for obstacle in found.obstacles)
     elif dry_run:
         yield f"{found.flow}: it can be {done}; nothing was changed"
     else:

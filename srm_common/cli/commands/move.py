@@ -144,15 +144,15 @@ def pause_schedule(flow: FlowSettings, mode: MoveMode) -> list[str]:
 
 
 def _text(report: MoveReport, notes: list[str], watched: bool) -> list[RenderableType]:
-    text: list[RenderableType] = [] if watched else [one.render() for one in report.steps]
+    text: list[RenderableType] = [] if watched else [step.render() for step in report.steps]
     if report.positions:
         rows = sorted(report.positions, key=lambda one: (one.translated, not one.reason))
-        text += ["", table(_COLUMNS, [_row(one) for one in rows[:_ROWS]])]
+        text += ["", table(_COLUMNS, [_row(row) for row in rows[:_ROWS]])]
         if len(rows) > _ROWS:
             text.append(f"... and {len(rows) - _ROWS} more; --output json has all")
     text.append("")
     text += notes
-    broken = [one for one in report.steps if one.failed]
+    broken = [step for step in report.steps if step.failed]
     if broken:
         text.append(f"Not finished: step {broken[0].step} failed. Fix the error and run the command again.")
     elif report.request.dry_run:

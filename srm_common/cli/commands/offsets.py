@@ -112,8 +112,8 @@ def _of_file(file: Path, wanted: Sequence[str]) -> list[GroupOffset]:
 def _of_checkpoints(flow: FlowSettings, wanted: Sequence[str] | None) -> list[GroupOffset]:
     from srm_common.usecases.groups.explain_offsets import export_offsets
 
-    checkpoints = [one.checkpoint for one in export_offsets(flow, wanted).offsets]
-    known = {one.group for one in checkpoints}
+    checkpoints = [offset.checkpoint for offset in export_offsets(flow, wanted).offsets]
+    known = {checkpoint.group for checkpoint in checkpoints}
     missing = [group for group in wanted or () if group not in known]
     if missing or not checkpoints:
         what = f"group {missing[0]} has no checkpoint" if missing else "there is no checkpoint"
@@ -121,17 +121,29 @@ def _of_checkpoints(flow: FlowSettings, wanted: Sequence[str] | None) -> list[Gr
             f"{what} of flow {flow.name} on cluster '{flow.target.alias}', so nothing was set; "
             f"srm-control offsets says why"
         )
-    return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
+    return [
+        GroupOffset(
+            checkpoint.group, checkpoint.topic, checkpoint.partition, checkpoint.downstream, checkpoint.metadata
+        )
+        for checkpoint in checkpoints
+    ]
 
 
 def _answer(flow: FlowSettings, applied: Sequence[AppliedOffset], dry_run: bool) -> Answer:
-    problems = [one for one in applied if one.problem is not None]
+    problems = [offset for offset in applied if offset.problem is not None]
     # There is nothing to verify unless something was written.
-    written = any(one.after is not None for one in applied)
-    changed = sum(one.changes for one in applied)
+    written = any(offset.after is not None for offset in applied)
+    changed = sum(offset.changes for offset in applied)
     rows = [
-        [one.wanted.group, one.wanted.topic, one.wanted.partition, one.before, one.wanted.offset, one.effect]
-        for one in [*problems, *(one for one in applied if one.problem is None)]
+        [
+            problem.wanted.group,
+            problem.wanted.topic,
+            problem.wanted.partition,
+            problem.before,
+            problem.wanted.offset,
+            problem.effect,
+        ]
+        for problem in [*problems, *(offset for offset in applied if offset.problem is None)]
     ]
     where = f"{flow.name}: on cluster '{flow.target.alias}'"
     if problems and not written:
@@ -151,7 +163,7 @@ def _answer(flow: FlowSettings, applied: Sequence[AppliedOffset], dry_run: bool)
         "flow": str(flow.name),
         "dry_run": dry_run,
         "written": written,
-        "offsets": [one.to_json() for one in applied],
+        "offsets": [offset.to_json() for offset in applied],
     }
     return Answer(data, text, 1 if problems else 0)
 
@@ -219,15 +231,21 @@ def _exported(
 
     settings = chosen.settings
     exported = export_offsets(settings, None if all_groups else wanted)
-    checkpoints = [one.checkpoint for one in exported.offsets]
+    checkpoints = [offset.checkpoint for offset in exported.offsets]
     one_group = len(wanted) == 1
-    rows = [[*([] if one_group else [one.group]), one.topic, one.partition, one.downstream] for one in checkpoints]
+    rows = [
+        [*([] if one_group else [checkpoint.group]), checkpoint.topic, checkpoint.partition, checkpoint.downstream]
+        for checkpoint in checkpoints
+    ]
     missing = [group for group in wanted if group not in exported.written_ms]
     for group in missing:
         _say(f"group {group} has no checkpoint of flow {settings.name} on cluster '{settings.target.alias}'")
     _tell_age(exported)
     if to is not None:
-        offsets = [GroupOffset(one.group, one.topic, one.partition, one.downstream) for one in checkpoints]
+        offsets = [
+            GroupOffset(checkpoint.group, checkpoint.topic, checkpoint.partition, checkpoint.downstream)
+            for checkpoint in checkpoints
+        ]
         try:
             to.write_text(write_group_offsets(offsets, one_group=one_group), encoding="utf-8")
         except OSError as error:
@@ -238,14 +256,14 @@ def _exported(
         "flow": str(settings.name),
         "offsets": [
             {
-                "group": one.checkpoint.group,
-                "topic": one.checkpoint.topic,
-                "partition": one.checkpoint.partition,
-                "offset": one.checkpoint.downstream,
-                "upstream_offset": one.checkpoint.upstream,
-                "written_ms": one.written_ms,
+                "group": offset.checkpoint.group,
+                "topic": offset.checkpoint.topic,
+                "partition": offset.checkpoint.partition,
+                "offset": offset.checkpoint.downstream,
+                "upstream_offset": offset.checkpoint.upstream,
+                "written_ms": offset.written_ms,
             }
-            for one in exported.offsets
+            for offset in exported.offsets
         ],
         "missing": missing,
         "unreadable": list(exported.unreadable),

@@ -63,12 +63,12 @@ def _planned(settings: FlowSettings) -> Answer:
     steps = planned_repair(settings)
     text: list[RenderableType] = []
     if steps:
-        rows = [[one.copy, one.partition, str(one.kind), one.first, one.effect] for one in steps]
+        rows = [[step.copy, step.partition, str(step.kind), step.first, step.effect] for step in steps]
         text += [table(["COPY", "PARTITION", "FOUND", "COPY FROM", "EFFECT"], rows), ""]
-        text += [one.command for one in steps if one.command is not None]
+        text += [step.command for step in steps if step.command is not None]
     else:
         text.append(f"{settings.name}: no verification has found a difference; srm-control verify looks for some")
-    return Answer({"flow": str(settings.name), "steps": [one.to_json() for one in steps]}, text, 1 if steps else 0)
+    return Answer({"flow": str(settings.name), "steps": [step.to_json() for step in steps]}, text, 1 if steps else 0)
 
 
 @click.command("rebind")
@@ -97,12 +97,14 @@ def rebind_command(invocation: Invocation, alias: str, dry_run: bool) -> Answer:
         [
             f"'{alias}' {done} to the Kafka cluster {changes[0].after}.",
             "",
-            table(["RECORDED ON", "BEFORE", "AFTER"], [[one.place, one.before, one.after] for one in changes]),
+            table(
+                ["RECORDED ON", "BEFORE", "AFTER"], [[change.place, change.before, change.after] for change in changes]
+            ),
         ]
         if changes
         else f"Nothing to do: '{alias}' leads to the cluster that it is recorded as."
     )
-    return Answer({"alias": alias, "dry_run": dry_run, "changes": [one.to_json() for one in changes]}, text)
+    return Answer({"alias": alias, "dry_run": dry_run, "changes": [change.to_json() for change in changes]}, text)
 
 
 @click.command("check-copies")
@@ -127,8 +129,16 @@ def check_copies_command(invocation: Invocation, flow: str | None) -> Answer:
     text: list[RenderableType] = []
     if checked.found:
         rows = [
-            [one.topic, one.partition, one.first, one.last, one.records, _time(one.first_ms), _note(one.unmapped)]
-            for one in checked.found
+            [
+                records.topic,
+                records.partition,
+                records.first,
+                records.last,
+                records.records,
+                _time(records.first_ms),
+                _note(records.unmapped),
+            ]
+            for records in checked.found
         ]
         text += [table(["COPY", "PARTITION", "FIRST", "LAST", "RECORDS", "SINCE", "NOTE"], rows), ""]
     text += checked.faults
@@ -137,7 +147,7 @@ def check_copies_command(invocation: Invocation, flow: str | None) -> Answer:
     if checked.unmapped:
         text.append(f"{counted(checked.unmapped, 'partition')} without a map yet: the flow has copied nothing there.")
     where = counted(checked.copies, "partition")
-    affected = len({(one.topic, one.partition) for one in checked.found})
+    affected = len({(records.topic, records.partition) for records in checked.found})
     text.append(
         f"{checked.flow}: records that the flow did not write are in {affected} of {where}"
         if affected

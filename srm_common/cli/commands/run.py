@@ -147,7 +147,7 @@ def answer(
 ) -> Answer:
     """A run for people and machines; ``silence`` says that the source's heartbeats stay away."""
     unhappy = [result for result in actions if result.error is not None]
-    failed = record.state is RunState.FAILED or bool(unhappy) or any(one.error for one in beside)
+    failed = record.state is RunState.FAILED or bool(unhappy) or any(task.error for task in beside)
     return Answer(
         data={
             "flow": record.flow,
@@ -162,8 +162,8 @@ def answer(
             "lag_bounds": record.backlog.to_json(),
             "notes": [*record.notes, *filter(None, [silence])],
             "topics": [result.to_json() for result in actions],
-            "partitions": [_partition_json(one) for one in record.partitions],
-            "after": [one.to_json() for one in beside],
+            "partitions": [_partition_json(partition) for partition in record.partitions],
+            "after": [task.to_json() for task in beside],
         },
         text=_text(record, unhappy, beside, silence),
         exit_code=1 if failed else 0,
@@ -248,12 +248,23 @@ def _text(
 ) -> list[RenderableType]:
     from srm_common.usecases.runs.replicate import summary
 
-    moved = [one for one in record.partitions if one.records or one.error or one.lag != 0]
+    moved = [partition for partition in record.partitions if partition.records or partition.error or partition.lag != 0]
     text: list[RenderableType] = []
     if moved:
         rows = [
-            [one.upstream_topic, one.partition, one.records, one.bytes, one.position, one.end, one.lag, one.error]
-            for one in sorted(moved, key=lambda one: (one.error is None, one.upstream_topic, one.partition))[:_ROWS]
+            [
+                partition_record.upstream_topic,
+                partition_record.partition,
+                partition_record.records,
+                partition_record.bytes,
+                partition_record.position,
+                partition_record.end,
+                partition_record.lag,
+                partition_record.error,
+            ]
+            for partition_record in sorted(
+                moved, key=lambda one: (one.error is None, one.upstream_topic, one.partition)
+            )[:_ROWS]
         ]
         text.append(table(["TOPIC", "PARTITION", "RECORDS", "BYTES", "POSITION", "END", "LAG", "ERROR"], rows))
         if len(moved) > _ROWS:
@@ -261,6 +272,6 @@ def _text(
         text.append("")
     text += [f"Note: {note}" for note in (*record.notes, *filter(None, [silence]))]
     text += [str(result) for result in unhappy]
-    text += [f"FAILED: {one.task}: {one.error}" for one in beside if one.error is not None]
+    text += [f"FAILED: {task.task}: {task.error}" for task in beside if task.error is not None]
     text.append(summary(record))
     return text

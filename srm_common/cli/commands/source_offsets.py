@@ -74,17 +74,26 @@ def list_command(
     settings = invocation.flow(flow)
     wanted = PatternList(topics)
     listed = [
-        one
-        for one in list_source_offsets(settings)
-        if (not topics or wanted.matching(one.topic) is not None) and (not partitions or one.partition in partitions)
+        offset
+        for offset in list_source_offsets(settings)
+        if (not topics or wanted.matching(offset.topic) is not None)
+        and (not partitions or offset.partition in partitions)
     ]
     rows = [
-        [one.topic, one.partition, one.offset, one.log and one.log.start, one.log and one.log.end, one.lag, one.note]
-        for one in listed
+        [
+            offset.topic,
+            offset.partition,
+            offset.offset,
+            offset.log and offset.log.start,
+            offset.log and offset.log.end,
+            offset.lag,
+            offset.note,
+        ]
+        for offset in listed
     ]
     columns = ["TOPIC", "PARTITION", "OFFSET", "LOG START", "LOG END", "LAG", "NOTE"]
     return Answer(
-        {"flow": str(settings.name), "offsets": [one.to_json() for one in listed]},
+        {"flow": str(settings.name), "offsets": [offset.to_json() for offset in listed]},
         [table(columns, rows)] if rows else f"{settings.name} has no position in any such partition.",
     )
 

@@ -225,7 +225,7 @@ def _schedule(airflow: AirflowRest | None) -> Schedule:
     if airflow is None:
         return Schedule()
     try:
-        return Schedule({one.flow: one for one in RemoteScheduler(airflow).flows()})
+        return Schedule({flow.flow: flow for flow in RemoteScheduler(airflow).flows()})
     except AirflowError as error:
         return Schedule(fault=str(error))
 
@@ -314,7 +314,7 @@ def heartbeats_text(report: HeartbeatReport) -> list[RenderableType]:
     text: list[RenderableType] = []
     if report.copied:
         columns = ["CLUSTER", "HOPS", "TOPIC", "AGE", "LATENCY", "BY HOP"]
-        text.append(table(columns, [_row(one, report.now_ms) for one in report.copied]))
+        text.append(table(columns, [_row(heartbeat, report.now_ms) for heartbeat in report.copied]))
         text.append("")
     if sentence := report.sentence():
         text.append(sentence)

@@ -90,24 +90,26 @@ def transform_command(
             limits=ReadLimits(seconds=max_seconds),
         )
     records, texts = preview.records, RecordTexts(preview.schemas)
-    text: list[RenderableType] = [_summary("", Counter(one.after.fate(one.before) for one in records))]
+    text: list[RenderableType] = [_summary("", Counter(record.after.fate(record.before) for record in records))]
     if other is not None:
-        text.append(_summary("The other transforms: ", Counter(_other_fate(one) for one in records)))
+        text.append(_summary("The other transforms: ", Counter(_other_fate(record) for record in records)))
         text.append(_differences(records))
     if preview.ended_early:
         text.append(f"Ended early: {preview.ended_early}")
     if records:
         columns = ["TOPIC", "PARTITION", "OFFSET", "", "KEY", "VALUE", "HEADERS"]
-        text += ["", table(columns, [row for one in records for row in _rows(one, texts)])]
+        text += ["", table(columns, [row for record in records for row in _rows(record, texts)])]
     if preview.topics_left_out:
         text.append(f"{counted(len(preview.topics_left_out), 'more topic')} not looked at; name them with --topic.")
     data = {
         "flow": str(settings.name),
-        "counts": _counts(Counter(one.after.fate(one.before) for one in records)),
-        "other_counts": None if other is None else _counts(Counter(_other_fate(one) for one in records)),
-        "differences": None if other is None else dict(Counter(one.difference for one in records if one.difference)),
+        "counts": _counts(Counter(record.after.fate(record.before) for record in records)),
+        "other_counts": None if other is None else _counts(Counter(_other_fate(record) for record in records)),
+        "differences": None
+        if other is None
+        else dict(Counter(record.difference for record in records if record.difference)),
         "ended_early": preview.ended_early or None,
-        "records": [texts.to_json(one) for one in records],
+        "records": [texts.to_json(record) for record in records],
         "topics_left_out": preview.topics_left_out,
     }
     return Answer(data, text)
@@ -168,7 +170,7 @@ def _summary(who: str, fates: Counter[str]) -> str:
 
 
 def _differences(records: Sequence[Previewed]) -> str:
-    kinds = Counter(one.difference for one in records if one.difference)
+    kinds = Counter(record.difference for record in records if record.difference)
     said = ", ".join(f"{kinds[kind]} {kind}" for kind in DIFFERENCES if kinds[kind])
     return f"{counted(kinds.total(), 'record')} would come out otherwise{f': {said}' if said else ''}."
 

@@ -151,16 +151,16 @@ def _text(found: Verification) -> list[RenderableType]:
     text: list[RenderableType] = []
     rows = [
         [
-            one.copy,
-            one.partition,
-            str(one.verdict),
-            None if one.findings.proved_to < 0 else one.findings.proved_to,
-            one.findings.proved,
-            ", ".join(f"{records} {reason}" for reason, records in one.findings.not_proved.items()) or None,
-            one.fault or (one.first and one.first.shown()),
+            partition.copy,
+            partition.partition,
+            str(partition.verdict),
+            None if partition.findings.proved_to < 0 else partition.findings.proved_to,
+            partition.findings.proved,
+            ", ".join(f"{records} {reason}" for reason, records in partition.findings.not_proved.items()) or None,
+            partition.fault or (partition.first and partition.first.shown()),
         ]
-        for one in found.partitions
-        if one.verdict is not Verdict.NOTHING
+        for partition in found.partitions
+        if partition.verdict is not Verdict.NOTHING
     ]
     if rows:
         columns = ["COPY", "PARTITION", "RESULT", "PROVED TO", "RECORDS", "NOT PROVED", "FIRST DIFFERENCE"]

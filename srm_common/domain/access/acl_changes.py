@@ -66,10 +66,10 @@ class CreateAcls(_AclAction):
     word: ClassVar[str] = "create ACL"
 
     def differences(self) -> tuple[Difference, ...]:
-        return tuple(Difference(one.binding.right, None, self.permission, one.reason) for one in self.changes)
+        return tuple(Difference(change.binding.right, None, self.permission, change.reason) for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        return _json(self, [], [one.to_json() for one in self.bindings])
+        return _json(self, [], [binding.to_json() for binding in self.bindings])
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class DeleteAcls(_AclAction):
     word: ClassVar[str] = "delete ACL"
 
     def differences(self) -> tuple[Difference, ...]:
-        return tuple(Difference(one.binding.right, self.permission, None, one.reason) for one in self.changes)
+        return tuple(Difference(change.binding.right, self.permission, None, change.reason) for change in self.changes)
 
     def to_json(self) -> dict[str, Any]:
-        return _json(self, [one.to_json() for one in self.bindings], [])
+        return _json(self, [binding.to_json() for binding in self.bindings], [])
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class UnknownAcls:
 
 
 def _json(action: CreateAcls | DeleteAcls, before: list[list[str]], after: list[list[str]]) -> dict[str, Any]:
-    return {**action_json(action, before, after), "reasons": [one.reason for one in action.changes]}
+    return {**action_json(action, before, after), "reasons": [change.reason for change in action.changes]}
 
 
 @dataclass(frozen=True)
@@ -203,5 +203,5 @@ def first_binding_locks_out(
     names = sorted(copies)
     mine = [written for one, written in writers(existing, names).items() if one.principal in {EVERYONE, *replicators}]
     open_ = set(names).difference(*mine)
-    touched = {copy for one in wanted for copy in one.topics.among(names)}
+    touched = {copy for binding in wanted for copy in binding.topics.among(names)}
     return min(touched & open_, default=None)

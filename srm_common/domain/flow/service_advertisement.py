@@ -83,7 +83,7 @@ class Advertisement:
             or not 0 < port < 65_536
             or type(every_ms) is not int
             or not isinstance(targets, list)
-            or not all(isinstance(one, str) for one in targets)
+            or not all(isinstance(target, str) for target in targets)
         ):
             raise CorruptRecord("the advertisement of a service lacks a field, or has an invalid one")
         if any(character.isspace() or not character.isprintable() for character in host + root_path):

@@ -354,7 +354,7 @@ class FlowSettings:
     def provenance(self) -> tuple[Provenance, ...]:
         """Which headers copies get that say where they came from, in their order; the offset is the last."""
         wanted = {*self.provenance_headers, *(("offset",) if self.copy_source_offset_in_header else ())}
-        return tuple(one for one in PROVENANCE_HEADERS if one in wanted)
+        return tuple(header for header in PROVENANCE_HEADERS if header in wanted)
 
     @property
     def dead_letter_topic(self) -> str:

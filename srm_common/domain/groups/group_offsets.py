@@ -48,7 +48,7 @@ def sync_group(group: str, target: TargetGroup, checkpoints: Iterable[Checkpoint
     wanted = sorted(checkpoints, key=lambda one: (one.topic, one.partition))
     if target.state not in (EMPTY, DEAD, ABSENT):
         return GroupSync(group, in_use=target.state)
-    found = [target.offsets.get(TopicPartition(one.topic, one.partition), -1) for one in wanted]
+    found = [target.offsets.get(TopicPartition(checkpoint.topic, checkpoint.partition), -1) for checkpoint in wanted]
     commit = tuple(one for one, offset in zip(wanted, found, strict=True) if offset < one.downstream)
     beyond = sum(offset > one.downstream for one, offset in zip(wanted, found, strict=True))
     return GroupSync(group, commit, there=len(wanted) - len(commit) - beyond, beyond=beyond)
@@ -75,7 +75,7 @@ def write_group_offsets(offsets: Iterable[GroupOffset], *, one_group: bool) -> s
     """The file for these offsets; the short layout has no groups."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(
-        [*([] if one_group else [one.group]), one.topic, one.partition, one.offset] for one in offsets
+        [*([] if one_group else [offset.group]), offset.topic, offset.partition, offset.offset] for offset in offsets
     )
     return text.getvalue()
 
@@ -121,7 +121,7 @@ def parse_group_offsets(text: str, file: str, groups: Collection[str]) -> list[G
         if place in offsets:
             raise ConfigError(f"{topic}-{partition} of group {group} is listed twice", file=file, line=line)
         offsets[place] = GroupOffset(group, topic, partition, offset)
-    missing = sorted(set(groups) - {one.group for one in offsets.values()})
+    missing = sorted(set(groups) - {group_offset.group for group_offset in offsets.values()})
     if missing:
         raise ConfigError(f"it has no offsets of group {missing[0]}", file=file)
     return list(offsets.values())
@@ -198,9 +198,9 @@ def judge_application(
         rewind: whether groups may be moved back.
     """
     out = []
-    for one in wanted:
-        log = logs.get(TopicPartition(one.topic, one.partition))
-        out.append(_judged(one, groups.get(one.group, TargetGroup()), log, rewind))
+    for offset in wanted:
+        log = logs.get(TopicPartition(offset.topic, offset.partition))
+        out.append(_judged(offset, groups.get(offset.group, TargetGroup()), log, rewind))
     return out
 
 

@@ -246,7 +246,7 @@ def _always(seen: Observation) -> Iterator[Alarm]:
         first = ending[0].ends_ms
         assert first is not None
         critical = first - seen.now_ms <= _CRITICAL_DAYS * DAY_MS
-        text = f"connections of {seen.flow}: " + "; ".join(one.sentence(seen.now_ms) for one in ending)
+        text = f"connections of {seen.flow}: " + "; ".join(end.sentence(seen.now_ms) for end in ending)
         severity = Severity.CRITICAL if critical else Severity.WARNING
         yield _alarm(seen, AlarmKind.CERTIFICATE_EXPIRY, severity, text, None)
 

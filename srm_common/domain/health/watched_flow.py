@@ -64,7 +64,7 @@ class WatchMemory(NotifiedAlarms):
         """What :meth:`to_json` made. Anything else is ignored: then an alarm may be sent twice."""
         if not isinstance(document, dict):
             return cls()
-        known = {one.name: document[one.name] for one in fields(cls) if one.name in document}
+        known = {field.name: document[field.name] for field in fields(cls) if field.name in document}
         told = known.pop("told", None)
         whole = all(value is None or isinstance(value, int) for value in known.values())
         if not (whole and isinstance(told, dict) and all(isinstance(one, dict) for one in told.values())):

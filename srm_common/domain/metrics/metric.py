@@ -376,4 +376,4 @@ TOTALS = (
     ),
 )
 
-BY_METRIC = {one.metric: one for one in DEFINITIONS}
+BY_METRIC = {definition.metric: definition for definition in DEFINITIONS}

@@ -160,10 +160,10 @@ If a report cannot be written there, `report_lag` logs it; the run is not affect
 
 def metrics_reference() -> str:
     """The page."""
-    rows = "".join(_row(one) for one in DEFINITIONS)
-    airflow = "".join(_airflow_row(one) for one in DEFINITIONS)
-    totals = "".join(_total_row(one) for one in TOTALS)
-    mirror_maker = "".join(f"| `{one.attribute}` | {one.text} |\n" for one in MIRROR_MAKER_METRICS)
+    rows = "".join(_row(definition) for definition in DEFINITIONS)
+    airflow = "".join(_airflow_row(definition) for definition in DEFINITIONS)
+    totals = "".join(_total_row(total) for total in TOTALS)
+    mirror_maker = "".join(f"| `{metric.attribute}` | {metric.text} |\n" for metric in MIRROR_MAKER_METRICS)
     return (
         f"{_INTRODUCTION}{rows}{_TOTALS}{totals}{_AGGREGATION}{mirror_maker}{_AIRFLOW_TABLE}{airflow}"
         f"{_PERCENTILES}{_AIRFLOW}"

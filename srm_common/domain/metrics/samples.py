@@ -23,8 +23,8 @@ from srm_common.errors import CorruptRecord
 def by_topic(partitions: Iterable[PartitionRecord]) -> dict[str, list[PartitionRecord]]:
     """The partitions of each upstream topic, topics sorted by name."""
     found: dict[str, list[PartitionRecord]] = {}
-    for one in partitions:
-        found.setdefault(one.upstream_topic, []).append(one)
+    for partition in partitions:
+        found.setdefault(partition.upstream_topic, []).append(partition)
     return dict(sorted(found.items()))
 
 
@@ -40,28 +40,28 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
     records = copied = reencoded = lost = events = failed = lag = unknown = dropped = skipped = letters = 0
     latencies, ages, behind_ms = [], [], []
     # One loop, since there may be tens of thousands.
-    for one in partitions:
-        records += one.records
-        copied += one.bytes
-        reencoded += one.reencoded_records
-        lost += one.lost_records
-        events += one.lost_records > 0
-        dropped += one.dropped_records or 0
-        skipped += one.skipped_records or 0
-        letters += one.dead_letters or 0
-        failed += one.error is not None
-        behind = one.lag
+    for partition in partitions:
+        records += partition.records
+        copied += partition.bytes
+        reencoded += partition.reencoded_records
+        lost += partition.lost_records
+        events += partition.lost_records > 0
+        dropped += partition.dropped_records or 0
+        skipped += partition.skipped_records or 0
+        letters += partition.dead_letters or 0
+        failed += partition.error is not None
+        behind = partition.lag
         if behind is None:
             unknown += 1
         else:
             lag += behind
-            if one.oldest_ms is not None or not behind:
-                waited = 0 if one.oldest_ms is None else report.reported_ms - one.oldest_ms
+            if partition.oldest_ms is not None or not behind:
+                waited = 0 if partition.oldest_ms is None else report.reported_ms - partition.oldest_ms
                 behind_ms.append(Sample.of(max(0, waited)))
-        if one.latency_ms_avg is not None:
-            latencies.append(_latency(one, one.latency_ms_avg))
-        if one.last_record_timestamp_ms is not None and (one.records or behind):
-            ages.append(Sample.of(report.reported_ms - one.last_record_timestamp_ms))
+        if partition.latency_ms_avg is not None:
+            latencies.append(_latency(partition, partition.latency_ms_avg))
+        if partition.last_record_timestamp_ms is not None and (partition.records or behind):
+            ages.append(Sample.of(report.reported_ms - partition.last_record_timestamp_ms))
     seconds = copying_seconds(report)
     if seconds is not None:
         samples[Metric.BYTE_RATE] = Sample.of(copied / seconds)
@@ -102,8 +102,10 @@ def flow_samples(report: RunReport) -> Mapping[Metric, Sample]:
         samples[Metric.PASSES] = Sample.of(run.passes)
         samples[Metric.TRANSACTIONS] = Sample.of(run.transactions)
         samples[Metric.RETRIES] = Sample.of(run.retries)
-        samples[Metric.UNTRANSLATED_GROUPS] = Sample.of(sum(one.translated < one.positions for one in report.groups))
-        if checkpoints := pooled(_checkpoint(one, run.started_ms) for one in report.groups):
+        samples[Metric.UNTRANSLATED_GROUPS] = Sample.of(
+            sum(group.translated < group.positions for group in report.groups)
+        )
+        if checkpoints := pooled(_checkpoint(group, run.started_ms) for group in report.groups):
             samples[Metric.CHECKPOINT_LATENCY] = checkpoints
     if (ends_ms := first_end_ms(report.certificates)) is not None:
         samples[Metric.CERTIFICATE_REMAINING] = Sample.of(ends_ms - report.reported_ms)
@@ -121,9 +123,9 @@ def checkpoint_samples(report: RunReport) -> Mapping[str, Sample]:
     if report.run is None:
         return {}
     return {
-        one.topic: Sample(one.latency_ms_min, one.latency_ms_max, one.latency_ms_sum, one.checkpointed)
-        for one in report.topic_groups or ()
-        if one.checkpointed and one.checkpoint_ms is not None and one.checkpoint_ms >= report.run.started_ms
+        group.topic: Sample(group.latency_ms_min, group.latency_ms_max, group.latency_ms_sum, group.checkpointed)
+        for group in report.topic_groups or ()
+        if group.checkpointed and group.checkpoint_ms is not None and group.checkpoint_ms >= report.run.started_ms
     }
 
 

@@ -65,15 +65,15 @@ class Sample:
 
 def pooled(samples: Iterable[Sample | None]) -> Sample | None:
     """All figures of the samples together; None when there are none."""
-    found = [one for one in samples if one is not None]
+    found = [sample for sample in samples if sample is not None]
     if len(found) < 2:
         return found[0] if found else None
-    spread = [one.latencies for one in found if one.latencies is not None]
+    spread = [sample.latencies for sample in found if sample.latencies is not None]
     return Sample(
-        min(one.min for one in found),
-        max(one.max for one in found),
-        sum(one.sum for one in found),
-        sum(one.count for one in found),
+        min(sample.min for sample in found),
+        max(sample.max for sample in found),
+        sum(sample.sum for sample in found),
+        sum(sample.count for sample in found),
         LatencyHistogram.sum(spread) if spread else None,
     )
 

@@ -45,27 +45,27 @@ class CertificateEnd:
 def later_seen(before: Iterable[CertificateEnd], seen: Iterable[CertificateEnd]) -> tuple[CertificateEnd, ...]:
     """What is known after a look: a cluster that was not seen stays as it was, and so does a certificate of a broker
     that did not take part and ends earlier than what was seen."""
-    known = {one.cluster: one for one in before}
-    for one in seen:
-        last = known.get(one.cluster)
+    known = {end.cluster: end for end in before}
+    for end in seen:
+        last = known.get(end.cluster)
         keep = (
             last is not None
             and last.ends_ms is not None
-            and not one.complete
-            and (one.ends_ms is None or last.ends_ms < one.ends_ms)
+            and not end.complete
+            and (end.ends_ms is None or last.ends_ms < end.ends_ms)
         )
         if not keep:
-            known[one.cluster] = one
+            known[end.cluster] = end
     return tuple(known[cluster] for cluster in sorted(known))
 
 
 def first_end_ms(known: Iterable[CertificateEnd]) -> int | None:
     """When the first of them ends, in epoch milliseconds; None where there is no TLS."""
-    return min((one.ends_ms for one in known if one.ends_ms is not None), default=None)
+    return min((end.ends_ms for end in known if end.ends_ms is not None), default=None)
 
 
 def due(known: Iterable[CertificateEnd], now_ms: int, warning_days: float) -> list[CertificateEnd]:
     """Those that have ended or end within ``warning_days``, the first one first."""
     limit = now_ms + warning_days * DAY_MS
-    found = [(one.ends_ms, one) for one in known if one.ends_ms is not None and one.ends_ms <= limit]
+    found = [(end.ends_ms, end) for end in known if end.ends_ms is not None and end.ends_ms <= limit]
     return [one for _, one in sorted(found, key=lambda pair: (pair[0], pair[1].cluster))]

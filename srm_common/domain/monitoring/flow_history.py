@@ -130,9 +130,9 @@ class FlowHistory:
         if self.skipped_topics:
             found["skipped_topics"] = list(self.skipped_topics)
         if self.certificates:
-            found["certificates"] = [list(astuple(one)) for one in self.certificates]
+            found["certificates"] = [list(astuple(certificate)) for certificate in self.certificates]
         if self.counted:
-            found["counted"] = [list(astuple(one)) for one in self.counted]
+            found["counted"] = [list(astuple(counts)) for counts in self.counted]
         return found
 
     @classmethod
@@ -167,7 +167,7 @@ class FlowHistory:
         return cls(**values)
 
 
-_DEFAULTS = {one.name: one.default for one in fields(FlowHistory)}
+_DEFAULTS = {field.name: field.default for field in fields(FlowHistory)}
 _TEXTS = (
     "run_id",
     "error",
@@ -284,8 +284,8 @@ def _with_loss(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowH
     run = report.run
     if run is None:
         return replace(history, lost_now=0)
-    held = sum(one.lost_records for one in run.partitions if one.error is not None)
-    now = sum(one.lost_records for one in run.partitions)
+    held = sum(partition.lost_records for partition in run.partitions if partition.error is not None)
+    now = sum(partition.lost_records for partition in run.partitions)
     losing = history.losing and report.ok is not True
     if not now:
         return replace(history, lost_now=0, losing=losing, lost_held=history.lost_held if losing else 0)
@@ -295,7 +295,7 @@ def _with_loss(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowH
         known = counts_of(history.counted, report.run_id)
         begun = replace(history, lost_records=known.lost if known else 0, lost_held=0, lost_since_ms=None)
     # A partition that the run did not look at stands where it stood.
-    if any(stands_still(one.error) and not one.lost_records for one in run.partitions):
+    if any(stands_still(partition.error) and not partition.lost_records for partition in run.partitions):
         held = max(held, begun.lost_held)
     lost = begun.lost_records - begun.lost_held + max(begun.lost_held, held + new.lost)
     return replace(
@@ -307,7 +307,7 @@ def _with_loss(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowH
         lost_held=held,
         lost_since_ms=begun.lost_since_ms or report.reported_ms,
         lost_ms=report.reported_ms,
-        lost_text=loss_message((one.trouble for one in run.failed_partitions), run.notes),
+        lost_text=loss_message((partition.trouble for partition in run.failed_partitions), run.notes),
     )
 
 
@@ -321,7 +321,7 @@ def _with_skipped(history: FlowHistory, report: RunReport, new: RunCounts) -> Fl
         history = replace(history, skipped_records=0, dead_letters=0, skipped_since_ms=None, skipped_topics=())
     late = newest is not None and report.reported_ms < newest
     text = next((note for note in report.run.notes if _TOLERANCE in note), None)
-    topics = (one.upstream_topic for one in report.run.partitions if one.skipped_records)
+    topics = (partition.upstream_topic for partition in report.run.partitions if partition.skipped_records)
     return replace(
         history,
         skipped_topics=tuple(dict.fromkeys((*history.skipped_topics, *topics)))[: TOPICS_NAMED + 1],

@@ -55,14 +55,14 @@ class LagSum:
         records = parts = unknown = 0
         oldest_ms = None
         # One loop, since there may be tens of thousands.
-        for one in partitions:
+        for partition in partitions:
             parts += 1
-            if one is None:
+            if partition is None:
                 unknown += 1
                 continue
-            records += one.records
-            if one.oldest_ms is not None and (oldest_ms is None or one.oldest_ms < oldest_ms):
-                oldest_ms = one.oldest_ms
+            records += partition.records
+            if partition.oldest_ms is not None and (oldest_ms is None or partition.oldest_ms < oldest_ms):
+                oldest_ms = partition.oldest_ms
         return cls(Amount(records, records, parts, unknown), oldest_ms)
 
 

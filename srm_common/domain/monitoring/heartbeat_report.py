@@ -106,7 +106,9 @@ class HeartbeatReport:
     @property
     def newest(self) -> CopiedHeartbeat | None:
         """That of the flow's source."""
-        return next((one for one in self.copied if one.hops == 1 and one.beat is not None), None)
+        return next(
+            (heartbeat for heartbeat in self.copied if heartbeat.hops == 1 and heartbeat.beat is not None), None
+        )
 
     @property
     def age_ms(self) -> int | None:
@@ -154,7 +156,7 @@ class HeartbeatReport:
             "every_ms": self.every_ms,
             "silent_after_ms": self.silent_after_ms,
             "fault": self.fault,
-            "heartbeats": [one.to_json(self.now_ms) for one in self.copied],
+            "heartbeats": [heartbeat.to_json(self.now_ms) for heartbeat in self.copied],
         }
 
     @classmethod

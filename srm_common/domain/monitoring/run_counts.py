@@ -32,9 +32,9 @@ class RunCounts:
             report.run_id,
             report.reported_ms,
             # One that stands still finds the same again in the next run.
-            sum(one.lost_records for one in partitions if one.error is None),
-            sum(one.skipped_records or 0 for one in partitions),
-            sum(one.dead_letters or 0 for one in partitions),
+            sum(partition.lost_records for partition in partitions if partition.error is None),
+            sum(partition.skipped_records or 0 for partition in partitions),
+            sum(partition.dead_letters or 0 for partition in partitions),
         )
 
     @property
@@ -53,7 +53,7 @@ class RunCounts:
 
 def counts_of(counted: tuple[RunCounts, ...], run_id: str) -> RunCounts | None:
     """What was counted of a run; None where nothing was."""
-    return next((one for one in counted if one.run_id == run_id), None)
+    return next((counts for counts in counted if counts.run_id == run_id), None)
 
 
 def uncounted(counted: tuple[RunCounts, ...], report: RunReport) -> RunCounts:
@@ -78,5 +78,5 @@ def with_report(counted: tuple[RunCounts, ...], report: RunReport) -> tuple[RunC
         known.skipped + new.skipped,
         known.dead_letters + new.dead_letters,
     )
-    others = (one for one in counted if one.run_id != report.run_id)
+    others = (counts for counts in counted if counts.run_id != report.run_id)
     return tuple(sorted((*others, mine), key=lambda one: one.reported_ms)[-RUNS_COUNTED:])

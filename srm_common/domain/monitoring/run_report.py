@@ -131,7 +131,7 @@ class RunReport:
     def error(self) -> str | None:
         """The same, else what the first partition failed with."""
         failed = () if self.run is None else self.run.failed_partitions
-        return self.run_error or next((one.trouble for one in failed), None)
+        return self.run_error or next((record.trouble for record in failed), None)
 
     @property
     def has_figures(self) -> bool:
@@ -157,9 +157,11 @@ class RunReport:
         out["warnings"] = list(self.warnings)
         out["heartbeats"] = None if self.heartbeats is None else self.heartbeats.to_json()
         out["groups"] = [list(astuple(group)) for group in self.groups]
-        out["topic_groups"] = None if self.topic_groups is None else [list(astuple(one)) for one in self.topic_groups]
+        out["topic_groups"] = (
+            None if self.topic_groups is None else [list(astuple(topic_group)) for topic_group in self.topic_groups]
+        )
         out["clock"] = {one.name: getattr(self.clock, one.name) for one in fields(self.clock)}
-        out["certificates"] = [list(astuple(one)) for one in self.certificates]
+        out["certificates"] = [list(astuple(certificate)) for certificate in self.certificates]
         out["verification"] = None if self.verification is None else self.verification.to_json()
         for name in ("decisions", "plan", "filters", "verified"):
             document = getattr(self, name)
@@ -195,7 +197,7 @@ class RunReport:
 
 def untranslated(groups: Iterable[GroupSample]) -> tuple[int, str | None]:
     """How many groups have positions without a place on the target; and the first one's reason, in a sentence."""
-    samples = [one for one in groups if one.translated < one.positions]
+    samples = [group for group in groups if group.translated < group.positions]
     if not samples:
         return 0, None
     first = min(samples, key=lambda one: one.group)
@@ -232,7 +234,7 @@ class CheckpointRound:
 
     def topic_groups(self, before: Iterable[TopicGroups] | None) -> list[TopicGroups]:
         """Each topic with a position, sorted; whatever this round lacks is as in ``before``."""
-        known = {one.topic: one for one in before or ()}
+        known = {topic_groups.topic: topic_groups for topic_groups in before or ()}
         out = []
         for topic, groups in sorted(self.topics.items()):
             found = [self.latencies_ms[group] for group in groups if (group, topic) in self.checkpointed]
@@ -248,7 +250,7 @@ class CheckpointRound:
         missing: dict[str, list[Untranslated]] = defaultdict(list)
         for row in self.untranslated:
             missing[row.group].append(row)
-        known = {one.group: one for one in before}
+        known = {sample.group: sample for sample in before}
         nothing = GroupSample("", 0, 0)
         out = []
         for group, positions in self.positions.items():
@@ -283,9 +285,9 @@ def groups_record(samples: Iterable[GroupSample], topics: Iterable[TopicGroups] 
     rows = sorted(samples, key=lambda one: (one.translated >= one.positions, one.group))
     return {
         "columns": list(_COLUMNS),
-        "rows": [list(astuple(one)) for one in rows[:_ROWS]],
+        "rows": [list(astuple(row)) for row in rows[:_ROWS]],
         "left_out": max(0, len(rows) - _ROWS),
-        "topics": [list(astuple(one)) for one in topics],
+        "topics": [list(astuple(topic)) for topic in topics],
     }
 
 

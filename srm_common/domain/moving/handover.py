@@ -174,12 +174,12 @@ def accepted(found: HandoverPosition) -> HandoverPosition:
 
 def unproved(positions: Iterable[HandoverPosition]) -> list[HandoverPosition]:
     """Those that the logs do not agree with."""
-    return [one for one in positions if one.verdict is Verdict.UNPROVED]
+    return [position for position in positions if position.verdict is Verdict.UNPROVED]
 
 
 def counted_verdicts(positions: Iterable[HandoverPosition]) -> str:
     """How many partitions have which verdict, in words: "3 proved, 1 ahead"."""
-    counts = Counter(one.verdict for one in positions)
+    counts = Counter(position.verdict for position in positions)
     return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]) or "no partition"
 
 
@@ -282,7 +282,7 @@ class Takeover:
         return (
             *self.signs,
             *self.faults,
-            *(f"{one.topic}-{one.partition}: {one.proof}" for one in unproved(self.positions)),
+            *(f"{position.topic}-{position.partition}: {position.proof}" for position in unproved(self.positions)),
             *map(str, failed(self.results)),
         )
 
@@ -291,10 +291,10 @@ class Takeover:
             "flow": self.flow,
             "written": self.written,
             "obstacles": list(self.obstacles),
-            "positions": [one.to_json() for one in self.positions],
+            "positions": [position.to_json() for position in self.positions],
             "left_out": [{"topic": topic, "reason": reason} for topic, reason in self.left_out],
             "plan": self.plan.to_json(),
-            "results": [one.to_json() for one in self.results],
+            "results": [result.to_json() for result in self.results],
         }
 
 
@@ -321,7 +321,7 @@ class Handback:
     @property
     def obstacles(self) -> tuple[str, ...]:
         """Why it was not, or would not be, carried out: one sentence each."""
-        doubts = (f"{one.topic}-{one.partition}: {one.proof}" for one in unproved(self.positions))
+        doubts = (f"{position.topic}-{position.partition}: {position.proof}" for position in unproved(self.positions))
         return (*self.signs, *self.faults, *self.held, *doubts)
 
     def to_json(self) -> dict[str, Any]:
@@ -329,7 +329,7 @@ class Handback:
             "flow": self.flow,
             "written": self.written,
             "obstacles": list(self.obstacles),
-            "positions": [one.to_json() for one in self.positions],
+            "positions": [position.to_json() for position in self.positions],
             "rewritten": self.rewritten,
             "offsets": self.offsets,
             "checkpoints": self.checkpoints,

@@ -195,8 +195,8 @@ def shown_positions(positions: Iterable[PositionReport]) -> list[dict[str, Any]]
     """The positions for display, with names; of many, the most important ones."""
     first = sorted(positions, key=lambda one: (one.translated, not one.reason))
     return [
-        dict(zip(POSITION_COLUMNS, one.to_json(), strict=True)) | {"read_again": _shown(one.read_again)}
-        for one in first[:_SHOWN]
+        dict(zip(POSITION_COLUMNS, report.to_json(), strict=True)) | {"read_again": _shown(report.read_again)}
+        for report in first[:_SHOWN]
     ]
 
 
@@ -244,7 +244,9 @@ class StepResult:
     def render(self) -> str:
         """The step and its sentences, one a line."""
         first, *others = self.sentences or ("",)
-        return "\n".join([f"{self.step:<9} {self.state:<7} {first}".rstrip(), *(f"{'':17} {one}" for one in others)])
+        return "\n".join(
+            [f"{self.step:<9} {self.state:<7} {first}".rstrip(), *(f"{'':17} {other}" for other in others)]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,19 +264,19 @@ class MoveReport:
     @property
     def finished(self) -> bool:
         """Whether every step was done or skipped."""
-        done = {one.step for one in self.steps if not one.failed}
+        done = {result.step for result in self.steps if not result.failed}
         return done.issuperset(self.request.steps)
 
     @property
     def exit_code(self) -> int:
         """0 when all went well; 1 also where a group stays without a position."""
-        codes = [one.exit_code for one in self.steps]
+        codes = [result.exit_code for result in self.steps]
         return max(codes, default=0)
 
     @property
     def read_again(self) -> Amount:
         """How many records the groups that have a place may read a second time, all together."""
-        return Amount.sum(one.read_again for one in self.positions if one.translated)
+        return Amount.sum(position.read_again for position in self.positions if position.translated)
 
     @property
     def shown_read_again(self) -> dict[str, Any]:
@@ -289,7 +291,7 @@ class MoveReport:
     def with_step(self, result: StepResult) -> MoveReport:
         """With this result instead of an earlier one of the step; what comes after it has to be done again."""
         order = list(StepName)
-        before = [one for one in self.steps if order.index(one.step) < order.index(result.step)]
+        before = [step_result for step_result in self.steps if order.index(step_result.step) < order.index(result.step)]
         return replace(self, steps=(*before, result))
 
     def with_positions(self, positions: tuple[PositionReport, ...]) -> MoveReport:
@@ -301,9 +303,9 @@ class MoveReport:
             "request": self.request.to_json(),
             "finished": self.finished,
             "read_again": self.shown_read_again,
-            "steps": [one.to_json() for one in self.steps],
+            "steps": [result.to_json() for result in self.steps],
             "position_columns": list(POSITION_COLUMNS),
-            "positions": [one.to_json() for one in self.positions],
+            "positions": [position.to_json() for position in self.positions],
         }
 
     @classmethod
@@ -318,9 +320,9 @@ class MoveReport:
 
     def render(self) -> str:
         """For a log: each step, then a line for each position that is not exact or has none."""
-        lines = [one.render() for one in self.steps]
-        for one in self.positions:
-            if one.reason or not one.translated:
-                where = one.applied if one.translated else "no offset"
-                lines.append(f"{one.group}: {one.topic}-{one.partition}: {where}: {one.reason}")
+        lines = [result.render() for result in self.steps]
+        for position in self.positions:
+            if position.reason or not position.translated:
+                where = position.applied if position.translated else "no offset"
+                lines.append(f"{position.group}: {position.topic}-{position.partition}: {where}: {position.reason}")
         return "\n".join(lines)

@@ -104,9 +104,12 @@ def untranslated_record(found: Sequence[Untranslated], others: Sequence[tuple[st
 
     ``others``: groups (name, kind) that are no consumer groups.
     """
-    rows = sorted((one.group, one.topic, one.partition, one.upstream, one.reason) for one in found)
+    rows = sorted(
+        (untranslated.group, untranslated.topic, untranslated.partition, untranslated.upstream, untranslated.reason)
+        for untranslated in found
+    )
     return {"positions": [list(row) for row in rows[:_ROWS]], "left_out": max(0, len(rows) - _ROWS)} | (
-        {"other_groups": [list(one) for one in sorted(others)[:_ROWS]]} if others else {}
+        {"other_groups": [list(other) for other in sorted(others)[:_ROWS]]} if others else {}
     )
 
 

@@ -66,16 +66,16 @@ def own_offsets(run: OffsetSpan, batches: Sequence[SeenBatch]) -> list[int] | No
     Args:
         batches: of the target's log from the run's start to its end, those of others among them.
     """
-    first = next((one for one in batches if run.downstream in one.offsets), None)
+    first = next((batch for batch in batches if run.downstream in batch.offsets), None)
     if first is None or first.sequence < 0:
         return None
-    own = [one for one in batches if one.producer == first.producer]
+    own = [batch for batch in batches if batch.producer == first.producer]
     for one, after in pairwise(own):
         if after.sequence != (one.sequence + len(one.offsets)) & 0x7FFFFFFF:
             return None
     if own[-1].offsets.stop < run.downstream_end:
         return None
-    return [offset for one in own for offset in one.offsets if run.downstream <= offset < run.downstream_end]
+    return [offset for batch in own for offset in batch.offsets if run.downstream <= offset < run.downstream_end]
 
 
 def looked_between(floor: Translated, downstream: Sequence[int]) -> Translated:

@@ -137,9 +137,9 @@ class PlanFile:
         ):
             if before != after:
                 changed.append(f"the {side} is another cluster (id {after} instead of {before})")
-        topics = {one.topic: one.remote_topic for one in now.accepted}
+        topics = {decision.topic: decision.remote_topic for decision in now.accepted}
         changed += [f"{topic} is copied now" for topic in sorted(topics.keys() - self.topics.keys())]
-        reasons = {one.topic: one.reason for one in now.decisions}
+        reasons = {decision.topic: decision.reason for decision in now.decisions}
         changed += [
             f"{topic} is not copied now: {reasons.get(topic, 'it is gone from the source')}"
             for topic in sorted(self.topics.keys() - topics.keys())

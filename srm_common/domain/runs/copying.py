@@ -279,7 +279,7 @@ def cut_slots(
     if tasks_max < 1:
         raise ValueError(f"tasks.max is {tasks_max}; a flow needs at least one slot")
     sizes = record_bytes or {}
-    weighed = [(estimated_bytes(one, sizes), one) for one in ranges]
+    weighed = [(estimated_bytes(copy_range, sizes), copy_range) for copy_range in ranges]
     if recent_bytes is None:
         weighed = [(weight, one) for weight, one in weighed if weight > 0]
     else:

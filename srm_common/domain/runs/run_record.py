@@ -206,7 +206,9 @@ class RunRecord:
     @property
     def first_error_kind(self) -> str | None:
         """``error_kind`` of the run as a whole, else of the first partition that has one."""
-        return self.error_kind or next((one.error_kind for one in self.failed_partitions if one.error_kind), None)
+        return self.error_kind or next(
+            (partition.error_kind for partition in self.failed_partitions if partition.error_kind), None
+        )
 
     @property
     def backlog(self) -> Amount:
@@ -223,7 +225,7 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """What ``json.dumps`` takes; partitions as rows under one header, since there may be tens of thousands."""
-        rare = [name for name in _RARE if any(getattr(one, name) is not None for one in self.partitions)]
+        rare = [name for name in _RARE if any(getattr(partition, name) is not None for partition in self.partitions)]
         columns = [name for name in _COLUMNS if name not in _RARE or name in rare]
         out: dict[str, Any] = {"version": _VERSION, "columns": columns}
         for field in fields(self):

@@ -88,7 +88,10 @@ def plan_mapped(
     leaves out actions for what is there.
     """
     wanted = wanted_schemas(naming, source_view)
-    there = {(one.subject, _content(one)): one for one in target_view.schemas.values()}
+    there = {
+        (schema_version.subject, _content(schema_version)): schema_version
+        for schema_version in target_view.schemas.values()
+    }
     places: dict[Place, Place] = {}
     mapped: list[Action] = []
     problems: dict[Place, str] = {}
@@ -99,7 +102,7 @@ def plan_mapped(
         if problem is not None:
             problems[place] = problem
             continue
-        referred = [places.get((one.subject, one.version)) for one in schema.references]
+        referred = [places.get((reference.subject, reference.version)) for reference in schema.references]
         copy = naming.on_target(schema)
         existing = None
         if None not in referred:

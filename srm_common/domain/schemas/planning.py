@@ -68,7 +68,9 @@ class RegisterSchema(SchemaAction):
             "id": self.schema.id,
             "type": self.schema.schema_type,
             "fingerprint": self.schema.fingerprint,
-            "references": [[one.name, one.subject, one.version] for one in self.schema.references],
+            "references": [
+                [reference.name, reference.subject, reference.version] for reference in self.schema.references
+            ],
         }
         return action_json(self, None, after)
 
@@ -165,7 +167,11 @@ _ELSEWHERE = "set schemas.context, so that copies have separate ids, or exclude 
 def subject_naming(flow: FlowSettings) -> SubjectNaming:
     """Names by the settings of a flow. What other flows bring from the target has the context that they are given."""
     target = flow.name.target
-    contexts = {one.schemas_context for one in flow.graph if one.name.source == target and one.schemas_context}
+    contexts = {
+        graph_flow.schemas_context
+        for graph_flow in flow.graph
+        if graph_flow.name.source == target and graph_flow.schemas_context
+    }
     return SubjectNaming(
         NameFilter.of("schemas.subjects", flow.schemas_subjects, flow.schemas_subjects_exclude),
         flow.schemas_context,
@@ -257,7 +263,7 @@ def in_order(schemas: Mapping[Place, SchemaVersion]) -> tuple[list[Place], dict[
     """References before what refers to them, and versions of a subject in their order as far as that allows; and why
     a schema that refers to itself over others cannot be registered at all."""
     references = {
-        place: {(one.subject, one.version) for one in schema.references} & schemas.keys()
+        place: {(reference.subject, reference.version) for reference in schema.references} & schemas.keys()
         for place, schema in schemas.items()
     }
     by_subject: dict[str, list[int]] = {}
@@ -296,9 +302,10 @@ def _sorted(before: Mapping[Place, set[Place]]) -> Iterator[Place]:
 def missing_references(schema: SchemaVersion, wanted: _Wanted, problems: Mapping[Place, str]) -> str | None:
     if schema.place in wanted.missing:
         return wanted.missing[schema.place]
-    for one in schema.references:
-        if (one.subject, one.version) in problems:
-            return f"id {schema.id} refers to version {one.version} of {one.subject}, which is not copied either"
+    for reference in schema.references:
+        if (reference.subject, reference.version) in problems:
+            named = f"version {reference.version} of {reference.subject}"
+            return f"id {schema.id} refers to {named}, which is not copied either"
     return None
 
 
@@ -322,8 +329,11 @@ def _conflict(copy: SchemaVersion, existing: SchemaVersion | None, same_id: Sche
 def _is_there(copy: SchemaVersion, target: RegistryView) -> bool:
     """Whether the subject has the same schema with the same id as another version, which is all that records need."""
     return any(
-        one.subject == copy.subject and one.id == copy.id and one.fingerprint == copy.fingerprint and not one.deleted
-        for one in target.schemas.values()
+        schema.subject == copy.subject
+        and schema.id == copy.id
+        and schema.fingerprint == copy.fingerprint
+        and not schema.deleted
+        for schema in target.schemas.values()
     )
 
 

@@ -93,7 +93,8 @@ class SchemaVersion:
             body["schemaType"] = self.schema_type
         if self.references:
             body["references"] = [
-                {"name": one.name, "subject": one.subject, "version": one.version} for one in self.references
+                {"name": reference.name, "subject": reference.subject, "version": reference.version}
+                for reference in self.references
             ]
         return body | {key: json.loads(text) for key, text in self.more}
 
@@ -120,7 +121,7 @@ class RegistryView:
     @property
     def subjects(self) -> list[str]:
         """Subjects with a version that is not deleted, sorted."""
-        return sorted({one.subject for one in self.schemas.values() if not one.deleted})
+        return sorted({schema.subject for schema in self.schemas.values() if not schema.deleted})
 
 
 @dataclass(frozen=True)
@@ -151,5 +152,7 @@ class SubjectNaming:
         return replace(
             schema,
             subject=self.target_subject(schema.subject),
-            references=tuple(replace(one, subject=self.target_subject(one.subject)) for one in schema.references),
+            references=tuple(
+                replace(reference, subject=self.target_subject(reference.subject)) for reference in schema.references
+            ),
         )

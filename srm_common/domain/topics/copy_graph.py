@@ -84,7 +84,7 @@ class CopyGraph:
         self._knowledge = knowledge
         self._starts = StartRules(flow.start_positions)
         self._opposite = str(FlowName(flow.name.target, flow.name.source))
-        self._opposite_runs = not flow.graph or any(str(one.name) == self._opposite for one in flow.graph)
+        self._opposite_runs = not flow.graph or any(str(graph_flow.name) == self._opposite for graph_flow in flow.graph)
         self._order = {str(one.name): number for number, one in enumerate(flow.graph)}
         self._ids: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
@@ -103,10 +103,10 @@ class CopyGraph:
                     )
         self._into_by: dict[str, list[GraphFlow]] = {}
         self._out_by: dict[str, list[GraphFlow]] = {}
-        for one in flow.graph:
-            if one.name != flow.name:
-                self._into_by.setdefault(self._key(one.name.target), []).append(one)
-                self._out_by.setdefault(self._key(one.name.source), []).append(one)
+        for graph_flow in flow.graph:
+            if graph_flow.name != flow.name:
+                self._into_by.setdefault(self._key(graph_flow.name.target), []).append(graph_flow)
+                self._out_by.setdefault(self._key(graph_flow.name.source), []).append(graph_flow)
 
     # ---- questions
 
@@ -169,7 +169,7 @@ class CopyGraph:
                 continue  # a circle, see above
             others = self._search(place, self._backward(guess=guess, turned=turned), backward=True)
             for other_place, other in others.items():
-                shared = next((one for one in ancestors if _may_be(one, other_place)), None)
+                shared = next((ancestor for ancestor in ancestors if _may_be(ancestor, other_place)), None)
                 if shared is None:
                     continue
                 above = ancestors[shared]
@@ -267,7 +267,7 @@ class CopyGraph:
                     parent = (record.upstream_cluster_id, record.upstream_topic)
                     # Where the parent's own records are known, they are newer than the lineage.
                     older = () if parent[0] in self._known else record.lineage[1:]
-                    yield (parent, *(one.place for one in older)), _NOBODY, record
+                    yield (parent, *(ancestor.place for ancestor in older)), _NOBODY, record
             elif guess:
                 for flow in self._into_by.get(key, ()):
                     for parent in self._parents(flow, topic):
@@ -331,10 +331,10 @@ class CopyGraph:
         knowledge, name = self._knowledge, self._flow.name
         pairs = [(name.source, knowledge.source_id), (name.target, knowledge.target_id)]
         for records in knowledge.records.values():
-            pairs += [(one.alias, one.cluster_id) for one in records.bindings.values()]
+            pairs += [(binding.alias, binding.cluster_id) for binding in records.bindings.values()]
         for records in knowledge.records.values():
             for record in records.topics.values():
-                pairs += [(one.alias, one.cluster_id) for one in record.lineage]
+                pairs += [(ancestor.alias, ancestor.cluster_id) for ancestor in record.lineage]
         for alias, cluster_id in pairs:
             if cluster_id:
                 self._ids.setdefault(alias, cluster_id)

@@ -67,8 +67,8 @@ def settle(
         ids: of the accepted and the recorded topics at least.
         restore: a choice for single topics, by upstream topic, that wins over ``on.target.loss`` this once.
     """
-    settled = [_settled(flow, one, records.get(one.topic), ids, restore or {}) for one in decisions]
-    listed = {one.topic for one in decisions}
+    settled = [_settled(flow, decision, records.get(decision.topic), ids, restore or {}) for decision in decisions]
+    listed = {decision.topic for decision in decisions}
     return settled + [_gone(flow, record) for topic, record in sorted(records.items()) if topic not in listed]
 
 

@@ -148,8 +148,8 @@ def _copied(
 
 
 def _together(lineage: tuple[Ancestor, ...], earlier: tuple[Ancestor, ...]) -> tuple[Ancestor, ...]:
-    places = {one.place for one in lineage}
-    return (*lineage, *(one for one in earlier if one.place not in places))
+    places = {ancestor.place for ancestor in lineage}
+    return (*lineage, *(ancestor for ancestor in earlier if ancestor.place not in places))
 
 
 def _described(record: TopicRecord | None) -> dict[str, str]:
@@ -160,7 +160,7 @@ def _described(record: TopicRecord | None) -> dict[str, str]:
         "upstream_topic": record.upstream_topic,
         "policy": record.policy,
         "state": str(record.state),
-        "lineage": ", ".join(str(one) for one in record.lineage),
+        "lineage": ", ".join(str(ancestor) for ancestor in record.lineage),
     }
 
 
@@ -172,6 +172,6 @@ def _why(before: TopicRecord | None, after: TopicRecord) -> str:
     if before.state is not after.state:
         return after.reason or f"it was {before.state}"
     if before.lineage != after.lineage:
-        more = [str(one) for one in after.lineage if one not in before.lineage]
+        more = [str(ancestor) for ancestor in after.lineage if ancestor not in before.lineage]
         return f"records of {', '.join(more)} come with it"
     return "its topic ids or its policy have changed"

@@ -35,27 +35,35 @@ class RemoteNames:
     @property
     def heartbeat_topics(self) -> frozenset[str]:
         """The cluster's own, and the copies of others'."""
-        return frozenset(topic for one in self._policies for topic in self.topics if one.is_heartbeats_topic(topic))
+        return frozenset(
+            topic for policy in self._policies for topic in self.topics if policy.is_heartbeats_topic(topic)
+        )
 
     @property
     def checkpoint_topics(self) -> frozenset[str]:
-        return frozenset(topic for one in self._policies for topic in self.topics if one.is_checkpoints_topic(topic))
+        return frozenset(
+            topic for policy in self._policies for topic in self.topics if policy.is_checkpoints_topic(topic)
+        )
 
     @property
     def upstream_clusters(self) -> frozenset[str]:
         """The clusters whose heartbeats come here, by any number of hops."""
         heartbeats = self.heartbeat_topics
-        return frozenset(alias for one in self._policies for topic in heartbeats for alias in ancestry(one, topic))
+        return frozenset(
+            alias for policy in self._policies for topic in heartbeats for alias in ancestry(policy, topic)
+        )
 
     def hops(self, alias: str) -> int:
         """How many flows lie between ``alias`` and here by the shortest way; -1 where none of its heartbeats came."""
-        found = [hops(one, self.heartbeat_topics, alias) for one in self._policies]
+        found = [hops(policy, self.heartbeat_topics, alias) for policy in self._policies]
         return min((count for count in found if count > 0), default=-1)
 
     def remote_topics(self, source: str | None = None) -> frozenset[str]:
         """The topics that are copies; of cluster ``source``, if it is given, by one hop."""
         return frozenset(
-            topic for topic in self.topics if any(source in (None, one.cluster) for one in self.source_topics(topic))
+            topic
+            for topic in self.topics
+            if any(source in (None, source_topic.cluster) for source_topic in self.source_topics(topic))
         )
 
     def source_topics(self, topic: str) -> tuple[SourceTopic, ...]:
@@ -66,9 +74,9 @@ class RemoteNames:
         records.
         """
         recorded = {
-            SourceTopic(FlowName.parse(one.flow).source, one.upstream_topic)
-            for one in self.records.feeding(topic)
-            if one.state is not TopicState.CLAIMED
+            SourceTopic(FlowName.parse(record.flow).source, record.upstream_topic)
+            for record in self.records.feeding(topic)
+            if record.state is not TopicState.CLAIMED
         }
         return tuple(sorted(recorded)) or tuple(sorted(self._by_name(topic)))
 

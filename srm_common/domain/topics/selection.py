@@ -202,7 +202,9 @@ class CopiedTopics:
     def ids(self) -> dict[str, str]:
         """Copy -> its id, where it is recorded."""
         return {
-            one.downstream_topic: one.downstream_topic_id for one in self.records.values() if one.downstream_topic_id
+            record.downstream_topic: record.downstream_topic_id
+            for record in self.records.values()
+            if record.downstream_topic_id
         }
 
     def name_of(self, topic: str, by_policy: str) -> str:
@@ -227,9 +229,9 @@ class CopiedTopics:
         return tuple(
             sorted(
                 {
-                    one.flow
-                    for one in self.all_records.feeding(copy)
-                    if one.state is TopicState.REPLICATING and one.downstream_topic == copy
+                    record.flow
+                    for record in self.all_records.feeding(copy)
+                    if record.state is TopicState.REPLICATING and record.downstream_topic == copy
                 }
                 - {self.flow}
             )
@@ -237,4 +239,4 @@ class CopiedTopics:
 
     def feeders(self, copy: str) -> tuple[str, ...]:
         """All flows whose records are in ``copy``, or may be soon, this one among them."""
-        return tuple(sorted({one.flow for one in self.all_records.feeding(copy)}))
+        return tuple(sorted({record.flow for record in self.all_records.feeding(copy)}))

@@ -99,7 +99,7 @@ class TopicRecord:
             "policy": self.policy,
             "state": str(self.state),
             "since_ms": self.since_ms,
-            "lineage": [[one.cluster_id, one.alias, one.topic] for one in self.lineage],
+            "lineage": [[ancestor.cluster_id, ancestor.alias, ancestor.topic] for ancestor in self.lineage],
             "previous_upstream_ids": list(self.previous_upstream_ids),
             "reason": self.reason,
             "former_downstream_topics": list(self.former_downstream_topics),
@@ -163,7 +163,7 @@ class TopicRecords:
 
     @classmethod
     def of(cls, topics: Iterable[TopicRecord] = (), bindings: Iterable[ClusterBinding] = ()) -> Self:
-        return cls({one.key: one for one in topics}, {one.alias: one for one in bindings})
+        return cls({topic.key: topic for topic in topics}, {binding.alias: binding for binding in bindings})
 
     def find(self, flow: object, upstream_topic: str) -> TopicRecord | None:
         """The record of a topic of ``flow`` (a name, or anything whose text is one)."""
@@ -181,11 +181,11 @@ class TopicRecords:
     def lineage(self, topic: str, cluster_id: str, alias: str) -> tuple[Ancestor, ...]:
         """The lineage of a copy of ``topic`` of this cluster: the topic itself, then all that came into it."""
         ancestors: dict[tuple[str, str], Ancestor] = {}
-        for one in (
+        for ancestor in (
             Ancestor(cluster_id, alias, topic),
-            *(one for record in self.feeding(topic) for one in record.lineage),
+            *(ancestor for record in self.feeding(topic) for ancestor in record.lineage),
         ):
-            ancestors.setdefault(one.place, one)
+            ancestors.setdefault(ancestor.place, ancestor)
         return tuple(ancestors.values())
 
 
@@ -235,7 +235,9 @@ def new_bindings(flow: FlowSettings, knowledge: Knowledge) -> tuple[ClusterBindi
             f"'{name.source}' and '{name.target}' lead to the same Kafka cluster {knowledge.source_id}, so that flow "
             f"{name} would copy it into itself; correct the addresses of one of them"
         )
-    in_file = {alias for one in flow.graph for alias in (one.name.source, one.name.target)} - ids.keys()
+    in_file = {
+        alias for graph_flow in flow.graph for alias in (graph_flow.name.source, graph_flow.name.target)
+    } - ids.keys()
     for place, records in sorted(knowledge.records.items()):
         for alias, cluster_id in ids.items():
             bound = records.bindings.get(alias)

@@ -147,7 +147,7 @@ _PROTOBUF = {
     "union_indexes": "generate.index.for.unions",
     "flat_unions": "flatten.unions",
 }
-_PROTOBUF_DEFAULTS = {one.name: one.default for one in fields(ProtobufOptions)}
+_PROTOBUF_DEFAULTS = {field.name: field.default for field in fields(ProtobufOptions)}
 _SUBJECTS = "TopicNameStrategy"
 
 

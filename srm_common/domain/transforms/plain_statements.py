@@ -77,7 +77,7 @@ def plain_statement(statement: Statement) -> PlainStatement | None:
 
 def needs_spark(statements: Sequence[Statement]) -> bool:
     """Whether one of a flow's statements is for Spark to evaluate; then all go there."""
-    return any(plain_statement(one) is None for one in statements)
+    return any(plain_statement(statement) is None for statement in statements)
 
 
 _NULLABLE = frozenset({"key", "value"})

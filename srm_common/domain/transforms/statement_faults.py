@@ -96,7 +96,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _look(tokens: Sequence[_Token]) -> None:
-    top = [one for one in tokens if not one.depth]
+    top = [token for token in tokens if not token.depth]
     if len(top) > 1 and _is(top[1], "distinct"):
         raise _Wrong(f"it removes duplicates, {_ONLY}")
     # IS DISTINCT FROM compares.
@@ -108,7 +108,7 @@ def _look(tokens: Sequence[_Token]) -> None:
         raise _Wrong(f"it does not read records, {_ONLY}")
     _look_at_relation(top[start:])
     _look_at_clauses(top[start + 1 :])
-    if not any(_is(one, "over") or _is(one, "select") for one in tokens[1:]):
+    if not any(_is(token, "over") or _is(token, "select") for token in tokens[1:]):
         _look_for_aggregates(tokens)
         _look_at_columns(tokens, top, top[start])
 

@@ -214,7 +214,7 @@ class Findings:
             "bytes": self.bytes,
             "fingerprint": self.fingerprint.text(),
             "counts": {str(kind): count for kind, count in self.counts.items()},
-            "differences": [one.to_json() for one in self.differences],
+            "differences": [difference.to_json() for difference in self.differences],
         }
 
     @classmethod

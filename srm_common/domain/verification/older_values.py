@@ -172,7 +172,7 @@ class OlderValues:
             self._records, self._number = (batch.records() if batch.next_offset > offset else []), 0
 
     def _differ(self, difference: Difference, *records: LogRecord) -> None:
-        self._findings.add(self._keys.named(difference, *(one.content for one in records)))
+        self._findings.add(self._keys.named(difference, *(record.content for record in records)))
         self.different.add(difference.downstream_first)
 
     def _tell_foreign(self) -> None:

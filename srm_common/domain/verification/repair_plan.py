@@ -51,12 +51,16 @@ class RepairStep:
 def repair_plan(flow: str, results: Iterable[PartitionVerified]) -> list[RepairStep]:
     """The steps for all partitions with differences, by topic and partition. One offset mends all of a partition that
     can be copied again; what else is wrong there is a step of its own."""
-    different = [one for one in results if one.verdict is Verdict.DIFFERENT]
-    return [step for one in sorted(different, key=lambda one: one.place) for step in _steps(flow, one)]
+    different = [result for result in results if result.verdict is Verdict.DIFFERENT]
+    return [step for verified in sorted(different, key=lambda one: one.place) for step in _steps(flow, verified)]
 
 
 def _steps(flow: str, result: PartitionVerified) -> Iterator[RepairStep]:
-    again = [one for one in result.findings.differences if one.kind in _COPIED_AGAIN and one.upstream_first >= 0]
+    again = [
+        difference
+        for difference in result.findings.differences
+        if difference.kind in _COPIED_AGAIN and difference.upstream_first >= 0
+    ]
     place = (result.topic, result.partition, result.copy)
     if again:
         first = min(again, key=lambda one: one.upstream_first)
@@ -70,9 +74,9 @@ def _steps(flow: str, result: PartitionVerified) -> Iterator[RepairStep]:
             f"srm-control source-offsets set --flow {shlex.quote(flow)} --topic {shlex.quote(result.topic)} "
             f"--partition {result.partition} --offset {offset}",
         )
-    for one in result.findings.differences:
-        if one not in again:
-            yield RepairStep(*place, one.kind, None, _else(one.kind))
+    for difference in result.findings.differences:
+        if difference not in again:
+            yield RepairStep(*place, difference.kind, None, _else(difference.kind))
 
 
 def _else(kind: DifferenceKind) -> str:

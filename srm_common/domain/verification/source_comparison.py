@@ -173,7 +173,7 @@ class Side:
         """The records of the open batch, or of the next, that lie before ``end``; empty where there are no more."""
         while (batch := self._current()) is not None and batch.base_offset < end:
             records = self._opened()
-            log_records = [one for one in records[self._number :] if one.offset < end]
+            log_records = [record for record in records[self._number :] if record.offset < end]
             if log_records or records[self._number :]:
                 return log_records
             self._drop()
@@ -298,7 +298,11 @@ class SourceComparison:
         lost = next((at for at, one in enumerate(here) if one.content == copied.content), None)
         more = next((at for at, one in enumerate(there) if one.content == record.content), None)
         place = (copied.offset, copied.offset, record.offset, record.offset)
-        if lost and more and sorted(one.content for one in here) == sorted(one.content for one in there):
+        if (
+            lost
+            and more
+            and sorted(log_record.content for log_record in here) == sorted(log_record.content for log_record in there)
+        ):
             last, until = there[-1].offset, here[-1].offset
             difference = Difference(DifferenceKind.REORDERED, copied.offset, last, record.offset, until)
         elif lost and not more:
@@ -333,21 +337,21 @@ class SourceComparison:
 
 def _more(side: Side, records: list[LogRecord], end: int) -> list[LogRecord]:
     """The following records, a few thousand at most, to find out what is missing or additional."""
-    log_records, size = list(records), sum(len(one.content) for one in records)
+    log_records, size = list(records), sum(len(record.content) for record in records)
     while len(log_records) < _AHEAD and size < _AHEAD_BYTES and (more := side.left(end)):
         log_records += more
-        size += sum(len(one.content) for one in more)
+        size += sum(len(record.content) for record in more)
         side.pass_over(len(more))
     return log_records
 
 
 def kept_by_both(found: Iterable[Stretch], source: LogRange, copy: LogRange, findings: Findings) -> Iterator[Stretch]:
     """The stretches of which retention has taken nothing on either side; of segments else the offsets are counted."""
-    for one in found:
-        if one.downstream >= copy.start and one.upstream >= source.start:
-            yield one
-        elif one.unmapped is NotProved.COPIED_AGAIN and one.downstream_end > copy.start:
-            findings.leave(one.unmapped, one.downstream_end - max(one.downstream, copy.start))
-        elif one.unmapped is None and one.downstream_end > copy.start:
-            reason = NotProved.RETENTION if one.downstream < copy.start else NotProved.SOURCE_RETENTION
-            findings.leave(reason, one.downstream_end - max(one.downstream, copy.start))
+    for stretch in found:
+        if stretch.downstream >= copy.start and stretch.upstream >= source.start:
+            yield stretch
+        elif stretch.unmapped is NotProved.COPIED_AGAIN and stretch.downstream_end > copy.start:
+            findings.leave(stretch.unmapped, stretch.downstream_end - max(stretch.downstream, copy.start))
+        elif stretch.unmapped is None and stretch.downstream_end > copy.start:
+            reason = NotProved.RETENTION if stretch.downstream < copy.start else NotProved.SOURCE_RETENTION
+            findings.leave(reason, stretch.downstream_end - max(stretch.downstream, copy.start))

@@ -136,10 +136,10 @@ def results_table(results: Iterable[PartitionVerified]) -> dict[str, Any]:
     """The newest results of a flow as rows under one header, for reports of runs: there may be tens of thousands. Of
     differences the first, with its sentence."""
     rows = []
-    for one in sorted(results, key=lambda one: one.place):
-        found, first = one.to_json(), one.first
+    for result in sorted(results, key=lambda one: one.place):
+        found, first = result.to_json(), result.first
         difference = None if first is None else {**first.to_json(), "sentence": str(first)}
-        rows.append([*(found[name] for name in _ROW), one.fault, difference])
+        rows.append([*(found[name] for name in _ROW), result.fault, difference])
     return {"columns": [*_ROW, "fault", "difference"], "rows": rows}
 
 
@@ -161,8 +161,8 @@ def newest_result(
 def shortened(result: PartitionVerified) -> PartitionVerified:
     """A result with the first difference of each kind only, as it is remembered."""
     first: dict[DifferenceKind, Difference] = {}
-    for one in result.findings.differences:
-        first.setdefault(one.kind, one)
+    for difference in result.findings.differences:
+        first.setdefault(difference.kind, difference)
     return replace(result, findings=replace(result.findings, differences=list(first.values())))
 
 
@@ -171,14 +171,14 @@ def summarized(
 ) -> VerificationSummary:
     """The summary of the results of all partitions."""
     verifieds = sorted(results, key=lambda one: (one.topic, one.partition))
-    different = [one for one in verifieds if one.verdict is Verdict.DIFFERENT]
-    compared = [one.checked_ms for one in verifieds if one.verdict in (Verdict.PROVED, Verdict.PARTLY)]
+    different = [verified for verified in verifieds if verified.verdict is Verdict.DIFFERENT]
+    compared = [verified.checked_ms for verified in verifieds if verified.verdict in (Verdict.PROVED, Verdict.PARTLY)]
     return VerificationSummary(
         against,
         started_ms,
         ended_ms,
         verdicts(verifieds),
-        sum(one.findings.proved for one in verifieds),
+        sum(verified.findings.proved for verified in verifieds),
         min(compared, default=None),
         differences_sentence(flow, different, len(verifieds)) if different else None,
     )
@@ -205,7 +205,7 @@ def outcome_sentence(flow: str, partitions: Sequence[PartitionVerified]) -> str:
     elif set(counts) <= {Verdict.NOTHING}:
         sentence = "nothing was compared: the flow has copied nothing yet"
     else:
-        proved = sum(one.findings.proved for one in partitions)
+        proved = sum(partition.findings.proved for partition in partitions)
         sentence = f"no difference in {where}, {counted(proved, 'record')} proved"
     return f"{flow}: {sentence}"
 
@@ -214,10 +214,10 @@ def failure_sentence(flow: str, partitions: Sequence[PartitionVerified], faults:
     """Why a verification has failed, by the first difference, or else the first partition that could not be read; None
     where it is :attr:`~srm_common.domain.verification.verification.Verification.clean`. ``faults`` are those of the
     verification."""
-    different = [one for one in partitions if one.verdict is Verdict.DIFFERENT]
+    different = [partition for partition in partitions if partition.verdict is Verdict.DIFFERENT]
     if different:
         return differences_sentence(flow, different, len(partitions))
-    failed = [one for one in partitions if one.verdict is Verdict.FAILED]
+    failed = [partition for partition in partitions if partition.verdict is Verdict.FAILED]
     if failed:
         first = failed[0]
         return (
@@ -234,14 +234,17 @@ def unproved_lines(partitions: Iterable[PartitionVerified], most: int = 200) -> 
     ``most`` of them, the worst first."""
     order = list(Verdict)
     verifieds = sorted(
-        (one for one in partitions if one.verdict not in (Verdict.PROVED, Verdict.NOTHING)),
+        (partition for partition in partitions if partition.verdict not in (Verdict.PROVED, Verdict.NOTHING)),
         key=lambda one: (order.index(one.verdict), one.copy, one.partition),
     )
     lines = []
-    for one in verifieds[:most]:
-        reasons = [f"{records} {reason}" for reason, records in one.findings.not_proved.items()]
-        why = one.fault or one.first or ", ".join(reasons) or "only a part of it was to be compared"
-        lines.append(f"{one.copy}-{one.partition}: {one.verdict}, {one.findings.proved} records proved: {why}")
+    for verified in verifieds[:most]:
+        reasons = [f"{records} {reason}" for reason, records in verified.findings.not_proved.items()]
+        why = verified.fault or verified.first or ", ".join(reasons) or "only a part of it was to be compared"
+        lines.append(
+            f"{verified.copy}-{verified.partition}: {verified.verdict}, {verified.findings.proved} records proved: "
+            f"{why}"
+        )
     if len(verifieds) > most:
         lines.append(f"... and {len(verifieds) - most} more")
     return lines

@@ -134,16 +134,16 @@ def joined_results(stretches: Sequence[PartitionVerified]) -> PartitionVerified:
     """The result of a partition from those of its stretches, in order."""
     first = stretches[0]
     findings, unread = Findings(), False
-    for one in stretches:
+    for stretch in stretches:
         # Nothing is proved up to an offset behind what could not be read.
-        later = replace(one.findings, proved_to=-1, proved_to_downstream=-1) if unread else one.findings
+        later = replace(stretch.findings, proved_to=-1, proved_to_downstream=-1) if unread else stretch.findings
         findings.append(later)
-        unread = unread or one.fault is not None
+        unread = unread or stretch.fault is not None
     return replace(
         first,
         findings=findings,
-        log_start=min((one.log_start for one in stretches if one.log_start >= 0), default=-1),
-        log_end=max(one.log_end for one in stretches),
-        checked_ms=min(one.checked_ms for one in stretches),
-        fault=next((one.fault for one in stretches if one.fault is not None), None),
+        log_start=min((stretch.log_start for stretch in stretches if stretch.log_start >= 0), default=-1),
+        log_end=max(stretch.log_end for stretch in stretches),
+        checked_ms=min(stretch.checked_ms for stretch in stretches),
+        fault=next((stretch.fault for stretch in stretches if stretch.fault is not None), None),
     )

@@ -212,7 +212,7 @@ class Verification:
     @property
     def different(self) -> list[PartitionVerified]:
         """The partitions with differences, in order."""
-        return [one for one in self.partitions if one.verdict is Verdict.DIFFERENT]
+        return [partition for partition in self.partitions if partition.verdict is Verdict.DIFFERENT]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -224,12 +224,12 @@ class Verification:
             "ended_ms": self.ended_ms,
             **self.evidence.to_json(),
             "counts": {str(verdict): count for verdict, count in self.counts.items()},
-            "partitions": [one.to_json() for one in self.partitions],
+            "partitions": [partition.to_json() for partition in self.partitions],
             "faults": list(self.faults),
         }
 
 
 def verdicts(partitions: Iterable[PartitionVerified]) -> dict[Verdict, int]:
     """How many partitions have each verdict, in the order of the verdicts."""
-    found = [one.verdict for one in partitions]
+    found = [partition.verdict for partition in partitions]
     return {verdict: found.count(verdict) for verdict in Verdict if verdict in found}

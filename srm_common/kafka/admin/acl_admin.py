@@ -45,9 +45,9 @@ B = TypeVar("B", bound=ConfluentBinding)
 _BATCH = 500
 _REACH_SECONDS = 20.0
 _PAUSE_SECONDS = 0.1
-_OPERATIONS = {ACLOperation[one.value]: one for one in Operation}
-_PATTERNS = {ACLResourcePatternType[one.value]: one for one in Pattern}
-_PERMISSIONS = {ACLPermissionType[one.value]: one for one in Permission}
+_OPERATIONS = {ACLOperation[operation.value]: operation for operation in Operation}
+_PATTERNS = {ACLResourcePatternType[pattern.value]: pattern for pattern in Pattern}
+_PERMISSIONS = {ACLPermissionType[permission.value]: permission for permission in Permission}
 
 
 class AclAdmin:
@@ -89,15 +89,15 @@ class AclAdmin:
         return frozenset(
             AclBinding(
                 TopicPattern(_PATTERNS[resource.pattern_type], resource.resource_name),
-                one.principal,
-                one.host,
-                _OPERATIONS.get(one.operation, Operation.UNKNOWN),
-                _PERMISSIONS[one.permission_type],
+                acl.principal,
+                acl.host,
+                _OPERATIONS.get(acl.operation, Operation.UNKNOWN),
+                _PERMISSIONS[acl.permission_type],
             )
             for resource in answer.resources
-            for one in resource.acls
+            for acl in resource.acls
             # Nothing can be said of kinds that this version does not know.
-            if resource.pattern_type in _PATTERNS and one.permission_type in _PERMISSIONS
+            if resource.pattern_type in _PATTERNS and acl.permission_type in _PERMISSIONS
         )
 
     async def _described(self, link: ClusterLink) -> Any:
@@ -130,12 +130,12 @@ class AclAdmin:
 
     def create(self, bindings: Sequence[AclBinding]) -> list[SrmError | None]:
         """One result per binding, None when it is there."""
-        asked = [_confluent(one, ConfluentBinding) for one in bindings]
+        asked = [_confluent(binding, ConfluentBinding) for binding in bindings]
         return self._each("create ACLs", asked, self._client().create_acls)
 
     def delete(self, bindings: Sequence[AclBinding]) -> list[SrmError | None]:
         """One result per binding, None when it is gone. Nothing else goes, however alike."""
-        asked = [_confluent(one, AclBindingFilter) for one in bindings]
+        asked = [_confluent(binding, AclBindingFilter) for binding in bindings]
         return self._each("delete ACLs", asked, self._client().delete_acls)
 
     def _each(self, doing: str, asked: list[B], send: Callable[..., Mapping[B, Future[Any]]]) -> list[SrmError | None]:

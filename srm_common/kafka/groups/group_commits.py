@@ -113,7 +113,11 @@ class GroupCommitter:
         """All requests go out before the first answer is read."""
         requests = [
             ConsumerGroupTopicPartitions(
-                group, [TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
+                group,
+                [
+                    TopicPartition(checkpoint.topic, checkpoint.partition, checkpoint.downstream, checkpoint.metadata)
+                    for checkpoint in checkpoints
+                ],
             )
             for group, checkpoints in wanted.items()
         ]

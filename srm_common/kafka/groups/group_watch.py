@@ -114,7 +114,7 @@ class GroupWatch(Closing):
             if answer.error_code not in (codes.NONE, *codes.COORDINATOR_MOVES):
                 problem = codes.name(answer.error_code)
                 faults.append(f"cluster '{link.alias}' could not list the groups of broker {node}: {problem}")
-            names |= {one.group_id for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES}
+            names |= {group.group_id for group in answer.groups if group.protocol_type in _PROTOCOL_TYPES}
         return sorted(names), faults
 
     async def _find_coordinators(self, link: ClusterLink, groups: list[str]) -> None:
@@ -124,7 +124,11 @@ class GroupWatch(Closing):
                     version=_FIND_COORDINATOR_VERSION, key_type=_GROUP_COORDINATOR, coordinator_keys=keys
                 )
             )
-            self._coordinators |= {one.key: one.node_id for one in answer.coordinators if not one.error_code}
+            self._coordinators |= {
+                coordinator.key: coordinator.node_id
+                for coordinator in answer.coordinators
+                if not coordinator.error_code
+            }
 
     async def _fetch(
         self, link: ClusterLink, groups: list[str], faults: list[str]
@@ -173,12 +177,12 @@ def _request(groups: list[str]) -> Any:
 def _offsets(answer: Any) -> dict[TopicPartition, CommittedOffset]:
     return {
         # librdkafka, where it sets offsets of others, ends metadata with a zero byte.
-        TopicPartition(topic.name, one.partition_index): CommittedOffset(
-            one.committed_offset, (one.metadata or "").split("\0")[0]
+        TopicPartition(topic.name, partition.partition_index): CommittedOffset(
+            partition.committed_offset, (partition.metadata or "").split("\0")[0]
         )
         for topic in answer.topics
-        for one in topic.partitions
-        if not one.error_code and one.committed_offset >= 0
+        for partition in topic.partitions
+        if not partition.error_code and partition.committed_offset >= 0
     }
 
 

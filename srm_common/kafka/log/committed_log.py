@@ -320,7 +320,14 @@ class _Reading:
                 if seen.fault is not None:
                     raise seen.fault
             else:
-                following = next((one.header for one in split(part.records) if one.header.next_offset > at), None)
+                following = next(
+                    (
+                        source_batch.header
+                        for source_batch in split(part.records)
+                        if source_batch.header.next_offset > at
+                    ),
+                    None,
+                )
                 if following is not None and following.base_offset >= end:
                     at = end
         except CorruptBatch as error:

@@ -112,12 +112,12 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
         )
     )
     found: dict[str, bool | None] = dict.fromkeys(wanted)
-    for one in answer.results:
-        if one.error_code and codes.retriable(one.error_code):
-            raise RetriableFault(f"the settings of topic {one.resource_name}: {codes.name(one.error_code)}")
-        for setting in one.configs or ():
-            if not one.error_code and setting.name == "cleanup.policy" and setting.value is not None:
-                found[one.resource_name] = "compact" in str(setting.value)
+    for result in answer.results:
+        if result.error_code and codes.retriable(result.error_code):
+            raise RetriableFault(f"the settings of topic {result.resource_name}: {codes.name(result.error_code)}")
+        for setting in result.configs or ():
+            if not result.error_code and setting.name == "cleanup.policy" and setting.value is not None:
+                found[result.resource_name] = "compact" in str(setting.value)
     return found
 
 

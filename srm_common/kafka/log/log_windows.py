@@ -148,15 +148,17 @@ class LogWindows(Closing):
         faults: dict[Window, str] = {}
 
         async def work() -> None:
-            await self._open({one.window.topic for one in readings})
-            starts, _ = await self._link.offsets({one.window.place for one in readings}, EARLIEST)
-            for one in readings:
-                one.at = max(one.at, starts.get(one.window.place, 0))
-            await self._read_all([one for one in readings if one.at < one.window.end], faults, first_only)
+            await self._open({reading.window.topic for reading in readings})
+            starts, _ = await self._link.offsets({reading.window.place for reading in readings}, EARLIEST)
+            for reading in readings:
+                reading.at = max(reading.at, starts.get(reading.window.place, 0))
+            await self._read_all(
+                [reading for reading in readings if reading.at < reading.window.end], faults, first_only
+            )
 
         if readings:
             self._link.run(work)
-        return {one.window: one.sight for one in readings if one.window not in faults}, faults
+        return {reading.window: reading.sight for reading in readings if reading.window not in faults}, faults
 
     async def _open(self, topics: set[str]) -> None:
         await self._link.open(timeout_seconds=min(self._timeout, 15.0))
@@ -168,14 +170,16 @@ class LogWindows(Closing):
         while waiting:
             reason = await self._round(waiting, faults)
             waiting = [
-                one
-                for one in waiting
-                if one.at < one.window.end and one.window not in faults and not (first_only and one.sight.offsets)
+                reading
+                for reading in waiting
+                if reading.at < reading.window.end
+                and reading.window not in faults
+                and not (first_only and reading.sight.offsets)
             ]
-            if reason is None or sum(one.at for one in readings) != position:
-                moved, position = time.monotonic(), sum(one.at for one in readings)
+            if reason is None or sum(reading.at for reading in readings) != position:
+                moved, position = time.monotonic(), sum(reading.at for reading in readings)
             elif time.monotonic() - moved > self._timeout:
-                faults.update({one.window: reason for one in waiting})
+                faults.update({reading.window: reason for reading in waiting})
                 return
             if reason is not None:
                 await self._link.loop.sleep(_PAUSE_SECONDS)
@@ -185,12 +189,12 @@ class LogWindows(Closing):
         """One fetch from every broker, of one window a partition; returns what is to be tried again, in words."""
         by_node: dict[int, dict[TopicPartition, _Reading]] = defaultdict(dict)
         reason = None
-        for one in waiting:
-            node = self._replicas.node(one.window.place)
+        for reading in waiting:
+            node = self._replicas.node(reading.window.place)
             if node is None:
-                reason = str(self._link.leaderless(*one.window.place))
+                reason = str(self._link.leaderless(*reading.window.place))
             else:
-                by_node[node].setdefault(one.window.place, one)
+                by_node[node].setdefault(reading.window.place, reading)
         sent = []
         for node, ones in by_node.items():
             lease = self._leases.setdefault(node, Lease(_ANSWER_BYTES + (1 << 16)))

@@ -117,15 +117,15 @@ async def find_markers(
     size = _FIRST_BYTES
     lease = Lease(_MOST_BYTES + _FIRST_BYTES)
     moved, position = time.monotonic(), -1
-    while waiting := [one for one in searches if not one.over]:
+    while waiting := [search for search in searches if not search.over]:
         reason = await _round(link, waiting, size, lease, heard)
         size = min(2 * size, _MOST_BYTES)
-        if sum(one.at for one in searches) != position:
-            moved, position = time.monotonic(), sum(one.at for one in searches)
+        if sum(search.at for search in searches) != position:
+            moved, position = time.monotonic(), sum(search.at for search in searches)
         elif time.monotonic() - moved > patience_seconds:
-            for one in waiting:
-                if not one.over:
-                    one.fault = PartitionError(_missing_marker(link, one, reason))
+            for search in waiting:
+                if not search.over:
+                    search.fault = PartitionError(_missing_marker(link, search, reason))
         if reason:
             await link.loop.sleep(_PAUSE_SECONDS)
             await link.refresh()
@@ -218,8 +218,8 @@ async def _round(
 def _request(link: ClusterLink, searches: Iterable[MarkerSearch], size: int) -> Any:
     return fetch_request(
         (
-            FetchFrom(*one.place, one.at, leader_epoch(link, one.place))
-            for one in sorted(searches, key=lambda one: -one.empty)
+            FetchFrom(*search.place, search.at, leader_epoch(link, search.place))
+            for search in sorted(searches, key=lambda one: -one.empty)
         ),
         partition_bytes=size,
         max_bytes=_MOST_BYTES,

@@ -158,10 +158,10 @@ def _standing(flow: _Flow, run: RunRecord) -> Standing:
     nothing was committed, and of what was passed over without a commit."""
     positions: dict[TopicPartition, int | None] = {}
     newest = {}
-    for one in run.partitions:
-        place = TopicPartition(one.upstream_topic, one.partition)
+    for partition in run.partitions:
+        place = TopicPartition(partition.upstream_topic, partition.partition)
         written_ms, committed = flow.committed.get(place, (0, None))
-        positions[place] = committed if written_ms > flow.run_ms else one.position
-        if one.last_record_timestamp_ms is not None:
-            newest[place] = one.last_record_timestamp_ms
+        positions[place] = committed if written_ms > flow.run_ms else partition.position
+        if partition.last_record_timestamp_ms is not None:
+            newest[place] = partition.last_record_timestamp_ms
     return Standing(positions, newest)

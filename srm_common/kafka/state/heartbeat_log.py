@@ -48,7 +48,7 @@ def find_heartbeat(reader: StateReader, topic: str, beat: Heartbeat) -> LoggedHe
     if start is None:
         return None
     heartbeats = _heartbeats(reader.read(topic, {0: start}, reader.offsets(topic, [0], LATEST)))
-    return next((one for one in heartbeats if one.beat == beat), None)
+    return next((heartbeat for heartbeat in heartbeats if heartbeat.beat == beat), None)
 
 
 def arrival_ms(

@@ -238,7 +238,7 @@ async def _stable_ends(
         # In this order: what is written in between makes the marks differ, never agree by chance.
         stable = await log_ends(link, topic, partitions, patience_seconds=patience)
         ends = await log_ends(link, topic, partitions, committed=False, patience_seconds=patience)
-        held = next((one for one in partitions if stable[one] != ends[one]), None)
+        held = next((partition for partition in partitions if stable[partition] != ends[partition]), None)
         if held is None:
             return stable
         if time.monotonic() > deadline:

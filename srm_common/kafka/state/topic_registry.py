@@ -79,8 +79,8 @@ class TopicRegistry(Closing):
             StateTopicInvalid: the topic exists with settings that would lose records.
         """
         records = [
-            *(self._record([_TOPIC, one.flow, one.upstream_topic], one.to_json()) for one in topics),
-            *(self._record([_CLUSTER, one.alias], one.to_json()) for one in bindings),
+            *(self._record([_TOPIC, record.flow, record.upstream_topic], record.to_json()) for record in topics),
+            *(self._record([_CLUSTER, binding.alias], binding.to_json()) for binding in bindings),
             *(self._record([_TOPIC, flow, topic], None) for flow, topic in forget),
             *(self._record([_CLUSTER, alias], None) for alias in forget_bindings),
         ]

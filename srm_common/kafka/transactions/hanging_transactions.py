@@ -43,9 +43,9 @@ async def left_open(
         found, unanswered = await _open(link, suspects, producer_id)
         waited = time.monotonic() - began
         silent = {
-            one
-            for one in silent | unanswered
-            if waited < (_MARKERS_SECONDS if link.leader(*one) is not None else _LEADERLESS_SECONDS)
+            partition
+            for partition in silent | unanswered
+            if waited < (_MARKERS_SECONDS if link.leader(*partition) is not None else _LEADERLESS_SECONDS)
         }
         if not silent and (not found or waited > limit):
             return found
@@ -69,7 +69,7 @@ async def _lagging(
     stable, _ = await link.offsets(partitions, LATEST, committed=True, timeout_seconds=0)
     ends, _ = await link.offsets(partitions, LATEST, committed=False, timeout_seconds=0)
     listed = stable.keys() & ends.keys()
-    return {one for one in listed if stable[one] < ends[one]}, partitions - listed
+    return {partition for partition in listed if stable[partition] < ends[partition]}, partitions - listed
 
 
 async def _open(
@@ -82,7 +82,7 @@ async def _open(
         if leader is not None:
             by_leader[leader][topic].append(partition)
     found: dict[TopicPartition, int] = {}
-    silent = {one for one in partitions if link.leader(*one) is None}
+    silent = {topic_partition for topic_partition in partitions if link.leader(*topic_partition) is None}
     kind = DescribeProducersRequest.TopicRequest
     for leader, topics in by_leader.items():
         request = DescribeProducersRequest(

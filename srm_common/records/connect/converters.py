@@ -169,7 +169,7 @@ class Converter:
             parts["fields"] = [(field["field"], self._part(field, None)) for field in fields]
         name, version, doc = member(node, "name"), member(node, "version"), member(node, "doc")
         parameters = member(node, "parameters")
-        if isinstance(parameters, dict) and not all(isinstance(one, str) for one in parameters.values()):
+        if isinstance(parameters, dict) and not all(isinstance(parameter, str) for parameter in parameters.values()):
             raise DataFault("has a schema with parameters that are not text")
         schema = Schema(
             of,

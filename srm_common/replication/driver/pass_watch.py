@@ -51,7 +51,9 @@ class PassWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        places = {TopicPartition(one.downstream_topic, one.partition): one for one in self._ranges}
+        places = {
+            TopicPartition(copy_range.downstream_topic, copy_range.partition): copy_range for copy_range in self._ranges
+        }
         try:
             with ClusterLink(self._target, part="progress") as link:
                 before: dict[TopicPartition, int] = {}

@@ -163,7 +163,7 @@ class Passes:
             SlotTask(number, identity, ranges, self._expected_bytes(ranges))
             for number, (identity, ranges) in enumerate(zip(self._identities_for(len(slots)), slots, strict=True))
         )
-        self.watch(self, [one for ranges in slots for one in ranges])
+        self.watch(self, [copy_range for ranges in slots for copy_range in ranges])
         self.count += 1
         try:
             results = self.runner(self._job_of_pass(), tasks)
@@ -317,9 +317,9 @@ class Passes:
             self.retries += result.retries
             if result.slot < len(self._identities):
                 self._identities[result.slot] = result.identity
-            for one in result.ranges:
-                track = self.tracks[TopicPartition(one.upstream_topic, one.partition)]
-                if track.absorb(one, result, now):
+            for range_result in result.ranges:
+                track = self.tracks[TopicPartition(range_result.upstream_topic, range_result.partition)]
+                if track.absorb(range_result, result, now):
                     moved.append(track)
                 if track.record_bytes is not None:
                     self.record_bytes[track.upstream_topic] = track.record_bytes
@@ -367,9 +367,9 @@ class Passes:
         self._uncertain = None
 
     def _expected_bytes(self, ranges: Iterable[CopyRange]) -> int | None:
-        if any(one.upstream_topic not in self.record_bytes for one in ranges):
+        if any(copy_range.upstream_topic not in self.record_bytes for copy_range in ranges):
             return None
-        return sum(estimated_bytes(one, self.record_bytes) for one in ranges)
+        return sum(estimated_bytes(copy_range, self.record_bytes) for copy_range in ranges)
 
     def _range(self, track: PartitionTrack) -> CopyRange:
         if track.position is None or track.end is None:

@@ -115,7 +115,7 @@ class Chunk:
             for turn in turns:
                 share = turn.state.share
                 if share is not None and share.dead_letters:
-                    self._dead_letters[turn.state.upstream] = sum(one.size for one in share.dead_letters)
+                    self._dead_letters[turn.state.upstream] = sum(letter.size for letter in share.dead_letters)
         finally:
             if taken:
                 block.finish_taking()

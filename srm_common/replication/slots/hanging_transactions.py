@@ -147,8 +147,8 @@ async def _commit(
     job: CopyJob, target: ClusterLink, producer: Producer, copies: dict[TopicPartition, _Progress], deadline: float
 ) -> None:
     """Both transactions, for all copies together."""
-    without = _together(one.without for one in copies.values())
-    with_them = _together(one.with_them for one in copies.values())
+    without = _together(copy.without for copy in copies.values())
+    with_them = _together(copy.with_them for copy in copies.values())
 
     async def write(entries: _Entries) -> None:
         for home, some in entries.items():

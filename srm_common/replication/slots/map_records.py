@@ -34,4 +34,4 @@ def map_records(state: RangeState, share: Share) -> list[Entry]:
 
 
 def _records(segments: Iterable[Segment]) -> list[Entry]:
-    return [(*encode_segment(one), segment_headers(one)) for one in segments]
+    return [(*encode_segment(segment), segment_headers(segment)) for segment in segments]

@@ -173,7 +173,7 @@ class RangeState:
         totals.reencoded_records += share.reencoded_records
         totals.dropped_records += share.dropped_records
         totals.skipped_records += share.skipped_records
-        self._dead_letters += sum(one.record_count for one in share.dead_letters)
+        self._dead_letters += sum(letter.record_count for letter in share.dead_letters)
         if share.times:
             lowest, highest = now_ms - share.newest_ms, now_ms - share.oldest_ms
             if totals.times:

@@ -215,7 +215,9 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
         )
 
     addresses = sum(
-        len(one.schema_registry.urls) for one in (job.source, job.target) if one.schema_registry is not None
+        len(settings.schema_registry.urls)
+        for settings in (job.source, job.target)
+        if settings.schema_registry is not None
     )
     # Each address once, and what else a busy registry takes; but the slot's watch must not end it before.
     limit = min(max(job.retry_timeout_seconds, 2 * seconds * addresses), quiet_seconds(job) * _SHARE_OF_QUIET)

@@ -104,16 +104,16 @@ def not_copied(task: SlotTask, error: str | None = None) -> SlotResult:
         slot=task.slot,
         ranges=tuple(
             RangeResult(
-                upstream_topic=one.upstream_topic,
-                downstream_topic=one.downstream_topic,
-                partition=one.partition,
-                start=one.start,
-                position=one.start,
-                end=one.end,
+                upstream_topic=copy_range.upstream_topic,
+                downstream_topic=copy_range.downstream_topic,
+                partition=copy_range.partition,
+                start=copy_range.start,
+                position=copy_range.start,
+                end=copy_range.end,
                 error=error,
                 error_kind=None if error is None else "SrmError",
             )
-            for one in task.ranges
+            for copy_range in task.ranges
         ),
         needs_new_epoch=True,
     )

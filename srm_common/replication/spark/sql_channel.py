@@ -69,7 +69,7 @@ class SqlPipe:
     @property
     def read(self) -> tuple[str, ...]:
         """The columns that some statement reads, in the order in which they go to Spark."""
-        return tuple(sorted({name for one in self.columns for name in one.reads}))
+        return tuple(sorted({name for column in self.columns for name in column.reads}))
 
     def folder(self, task: int) -> Path:
         """Where the socket of a task (Spark's id of its attempt) is."""

@@ -98,7 +98,7 @@ class SqlPasses:
         sent = self._session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
             Relay(pipe), ", ".join(f"{name} {types[name]}" for name in ("statement", *pipe.read, "filling"))
         )
-        if any(one.parsed for one in pipe.columns):
+        if any(column.parsed for column in pipe.columns):
             sent = with_json(sent)
         work = SqlSlotWork(job, tuple(tasks), copy, pipe)
         results = sent.select(self._evaluated(job, pipe, sent)).mapInArrow(work, "result binary")
@@ -108,7 +108,7 @@ class SqlPasses:
         if statements not in self._checked:
             records = _records(self._session.range(0), ())
             self._checked[statements] = tuple(
-                compile_statement(self._session, records, one).columns for one in statements
+                compile_statement(self._session, records, statement).columns for statement in statements
             )
         return self._checked[statements]
 
@@ -117,7 +117,7 @@ class SqlPasses:
         from pyspark.sql import functions as F
 
         records = _records(sent, pipe.read)
-        changed = tuple(sorted({name for one in pipe.columns for name in one.changes}))
+        changed = tuple(sorted({name for columns in pipe.columns for name in columns.changes}))
         out: Any = F.when(F.col("statement") == FILLING, result_of_filling(changed))
         for number, statement in enumerate(job.statements):
             column = compile_statement(self._session, records, statement, changed).column

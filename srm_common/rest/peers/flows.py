@@ -86,14 +86,15 @@ def _reported(
         if answer.total > len(answer.flows):
             text = f"service '{peer.name}' has {answer.total} flows; the first {len(answer.flows)} are shown"
             faults.append(fault_of(PeerError(text), service=peer.name))
-        for one in answer.flows:
-            if one.flow != str(FlowName(one.source, one.target)):
-                text = f"service '{peer.name}' reports a flow '{one.flow}' from '{one.source}' to '{one.target}'"
+        for summary in answer.flows:
+            if summary.flow != str(FlowName(summary.source, summary.target)):
+                ends = f"from '{summary.source}' to '{summary.target}'"
+                text = f"service '{peer.name}' reports a flow '{summary.flow}' {ends}"
                 faults.append(fault_of(PeerError(text), service=peer.name))
                 continue
-            known = found.get(one.flow)
-            if known is None or (known[1].reported_ms or 0) < (one.reported_ms or 0):
-                found[one.flow] = (peer, one)
+            known = found.get(summary.flow)
+            if known is None or (known[1].reported_ms or 0) < (summary.reported_ms or 0):
+                found[summary.flow] = (peer, summary)
     peers.remember({flow: peer.url for flow, (peer, _) in found.items()})
     return found, faults
 

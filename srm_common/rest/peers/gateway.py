@@ -153,7 +153,7 @@ class Peers:
         if setting is None or url is None:
             return None
         advertisements, _ = self._find(*setting)
-        return next((one for one in advertisements if one.url == url), None)
+        return next((advertisement for advertisement in advertisements if advertisement.url == url), None)
 
     def forget(self, flow: str) -> None:
         with self._lock:
@@ -223,9 +223,9 @@ class Peers:
                 listing = _Listing(fault=fault_of(PeerError(text)))
             if listing.fault is not None:
                 faults.append(listing.fault)
-            for one in listing.services:
-                if one.url != own and not one.stale(moment):
-                    advertisements[one.url] = _newer(advertisements.get(one.url), one)
+            for service in listing.services:
+                if service.url != own and not service.stale(moment):
+                    advertisements[service.url] = _newer(advertisements.get(service.url), service)
         return sorted(advertisements.values(), key=lambda one: (one.name, one.url)), faults
 
     def _read(self, cluster: ClusterSettings, limit: float) -> None:

@@ -83,7 +83,7 @@ def render(
             only with that detail.
     """
     lines = list(_service(service))
-    named = [(labels({"source": one.name.source, "target": one.name.target}), one) for one in flows]
+    named = [(labels({"source": flow.name.source, "target": flow.name.target}), flow) for flow in flows]
     for flow_series in FLOW_SERIES:
         lines += family(flow_series, named)
     lines += family(HEALTH, _each_state(named))
@@ -97,7 +97,7 @@ def render(
         topics = [(f'{prefix},topic="{escaped(row.topic)}"', row) for prefix, one in named for row in one.topics]
         for topic_series in TOPIC_SERIES:
             lines += family(topic_series, topics)
-    partitions = {one.name: Sources(one.partitions) for one in flows}
+    partitions = {flow.name: Sources(flow.partitions) for flow in flows}
     if detail is Detail.PARTITION:
         lines += _partitions(named, partitions, PARTITION_SERIES, lambda row: row.topic)
     for names_format, series in MIRROR_MAKER.items() if mirror_maker else ():
@@ -211,7 +211,7 @@ class MirrorMakerSeries:
     @classmethod
     def of(cls, source: str, checkpoint: str, source_labels: str = "", checkpoint_labels: str = "") -> Self:
         """``source`` and ``checkpoint`` are what the names of the connectors' series begin with."""
-        texts = {one.attribute: one.text for one in MIRROR_MAKER_METRICS}
+        texts = {metric.attribute: metric.text for metric in MIRROR_MAKER_METRICS}
 
         def named(prefix: str, attribute: str, value: Callable[[T], float | None]) -> Series[T]:
             # Only a counter whose name ends in _total may say that it is one.

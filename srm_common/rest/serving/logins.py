@@ -62,7 +62,7 @@ class Logins:
     """Checks names and passwords. A wrong name takes as long as a wrong password, plain or hashed."""
 
     def __init__(self, logins: Collection[Login]) -> None:
-        self._logins = {one.name: one for one in logins}
+        self._logins = {login.name: login for login in logins}
         self._nobody = hashed(secrets.token_hex(8))
         # What was right is known again by a digest that means nothing outside this process.
         self._key = secrets.token_bytes(32)

@@ -37,7 +37,7 @@ class RemoteScheduler:
                 running = {run["dag_id"]: run for run in self._airflow.running_runs()}
                 dags = sorted(self._airflow.dags(FLOW_TAG), key=lambda dag: str(dag["dag_id"]))
                 flows = [self._flow(dag, running.get(dag["dag_id"])) for dag in dags]
-                self._flows = (time.monotonic(), [one for one in flows if one is not None])
+                self._flows = (time.monotonic(), [flow for flow in flows if flow is not None])
             return list(self._flows[1])
 
     def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
@@ -63,7 +63,7 @@ class RemoteScheduler:
             _ms(found["start_date"]),
             _ms(found["end_date"]),
             found["conf"] or {},
-            tuple((one["task_id"], one["state"]) for one in tasks),
+            tuple((task["task_id"], task["state"]) for task in tasks),
             self.run_url(dag_id, run_id),
         )
 

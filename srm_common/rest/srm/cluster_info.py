@@ -61,8 +61,8 @@ def cluster_info(context: AppContextDep, caller: ReaderDep, cluster_id: _Cluster
     return ClusterInfo(
         kafka_cluster_id=found_id,
         name=alias,
-        sources=[one for one in infos.values() if one.target == alias],
-        targets=[one for one in infos.values() if one.source == alias],
+        sources=[info for info in infos.values() if info.target == alias],
+        targets=[info for info in infos.values() if info.source == alias],
         errors=faults,
         range=shown_range(span),
     )

@@ -202,7 +202,7 @@ def _series(
     stats = context.figures.series(str(flow), metric, span, topic=topic, points=samples)
     topics = [] if topic is None else [topic]
     return schemas.TimeSeriesResponse(
-        metrics=[_stats(metric, one, one.span, topics=topics) for one in stats],
+        metrics=[_stats(metric, stat, stat.span, topics=topics) for stat in stats],
         errors=errors,
         range=shown_range(span),
     )

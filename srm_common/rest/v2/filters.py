@@ -42,9 +42,9 @@ def filters(flow: ReadableFlow, caller: CallerDep, context: AppContextDep) -> Fi
     history = []
     try:
         effective = CALLS.ask(f"the filters of {flow}", place.effective, _SHOWING_SECONDS)
-        faults += [Fault(code="filters_unusable", message=one, flow=str(flow)) for one in effective.faults]
+        faults += [Fault(code="filters_unusable", message=fault, flow=str(flow)) for fault in effective.faults]
         records, unreadable = CALLS.ask(f"the history of {flow}", lambda: filter_history(settings), _SHOWING_SECONDS)
-        history = [one.to_json() for one in records[: -_EDITS - 1 : -1]]
+        history = [record.to_json() for record in records[: -_EDITS - 1 : -1]]
         faults += [Fault(code="state_unusable", message=one, flow=str(flow)) for one in unreadable]
     except SrmError as error:
         faults.append(fault_of(error, flow=str(flow)))
@@ -93,9 +93,9 @@ def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, c
         before, after = effective.flow, result.lists.over(settings, place.place).applied_to(settings)
         filter_preview = FilterPreview(starts=[], stops=[], unchanged=0, warnings=list(result.notes), now_ms=now_ms())
         topics = topics_effect(before, after)
-        filter_preview.starts = [decision_shown(one) for one in topics.starts]
-        filter_preview.stops = [decision_shown(one) for one in topics.stops]
-        filter_preview.unchanged = sum(one.accepted for one in topics.before) - len(filter_preview.stops)
+        filter_preview.starts = [decision_shown(start) for start in topics.starts]
+        filter_preview.stops = [decision_shown(stop) for stop in topics.stops]
+        filter_preview.unchanged = sum(decision.accepted for decision in topics.before) - len(filter_preview.stops)
         filter_preview.warnings += topics.notes
         if any(getattr(before, FIELDS[key]) != getattr(after, FIELDS[key]) for key in _GROUPS):
             groups = groups_effect(before, after)

@@ -59,8 +59,8 @@ def flows(
         and (not status or seen.verdict(flow).health.state in status)
     }
     others, missing = ([], []) if local else flows_of_peers(peers, span, source, status, search)
-    known, allowed = set(seen.names), caller.readable([FlowName(one.source, one.target) for one in others])
-    of_peers = {one.flow: one for one in others if FlowName(one.source, one.target) in allowed - known}
+    known, allowed = set(seen.names), caller.readable([FlowName(other.source, other.target) for other in others])
+    of_peers = {other.flow: other for other in others if FlowName(other.source, other.target) in allowed - known}
     page = sorted([*own, *of_peers])[offset : offset + limit]
     figures = Figures.read(context, [own[flow] for flow in page if flow in own], span)
     return FlowList(
@@ -105,7 +105,9 @@ class Figures:
             figures.stats = context.figures.flow_stats(span, [str(flow) for flow in flows])
             if len(flows) == 1:
                 (flow,) = map(str, flows)
-                figures.lines = {flow: {one: context.figures.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
+                figures.lines = {
+                    flow: {metric: context.figures.series(flow, metric, span, points=_POINTS) for metric in _DRAWN}
+                }
             else:
                 figures.lines = context.store.sparklines(_DRAWN, span, points=_POINTS)
         except StoreError as error:
@@ -193,7 +195,7 @@ def _settings(context: AppContext, seen: Overview, flow: FlowName) -> dict[str, 
         return {}
     explanations = Explainer(context.configuration(), flow).everything()
     return {
-        f"{one.place}.{one.name}" if one.place else one.name: one.value
-        for one in explanations
-        if one.origin is not None and one.value is not None
+        f"{explanation.place}.{explanation.name}" if explanation.place else explanation.name: explanation.value
+        for explanation in explanations
+        if explanation.origin is not None and explanation.value is not None
     }

@@ -36,18 +36,18 @@ def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: App
     now = now_ms()
     offsets = [
         schemas.GroupOffset(
-            topic=one.topic,
-            remote_topic=one.remote_topic or "",
-            partition=one.partition,
-            source_offset=one.upstream,
-            translated=one.translated,
-            applied=one.applied,
-            age_ms=None if one.written_ms is None else max(0, now - one.written_ms),
-            reason=one.reason or None,
+            topic=row.topic,
+            remote_topic=row.remote_topic or "",
+            partition=row.partition,
+            source_offset=row.upstream,
+            translated=row.translated,
+            applied=row.applied,
+            age_ms=None if row.written_ms is None else max(0, now - row.written_ms),
+            reason=row.reason or None,
         )
-        for one in positions.rows
+        for row in positions.rows
     ]
-    notes = [schemas.Fault(code="group_note", message=one, flow=str(flow)) for one in positions.notes]
+    notes = [schemas.Fault(code="group_note", message=note, flow=str(flow)) for note in positions.notes]
     return schemas.GroupOffsets(group=group, offsets=offsets, errors=notes, now_ms=now)
 
 
@@ -66,8 +66,8 @@ def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContext
             rewind=request.rewind,
         ),
     )
-    problems = [one for one in applied if one.problem is not None]
-    if problems and not request.dry_run and all(one.after is None for one in applied):
+    problems = [offset for offset in applied if offset.problem is not None]
+    if problems and not request.dry_run and all(offset.after is None for offset in applied):
         raise ApiError(
             409,
             "offsets_refused",
@@ -75,9 +75,11 @@ def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContext
             f"{_sentence(problems[0])}",
             flow=str(flow),
         )
-    errors = [schemas.Fault(code="offset_refused", message=_sentence(one), flow=str(flow)) for one in problems[:_TOLD]]
+    errors = [
+        schemas.Fault(code="offset_refused", message=_sentence(problem), flow=str(flow)) for problem in problems[:_TOLD]
+    ]
     return OffsetsApplied(
-        applied=[one.to_json() for one in applied], dry_run=request.dry_run, errors=errors, now_ms=now_ms()
+        applied=[offset.to_json() for offset in applied], dry_run=request.dry_run, errors=errors, now_ms=now_ms()
     )
 
 
@@ -99,8 +101,8 @@ def _sent(request: OffsetsRequest) -> list[GroupOffset] | None:
 
 
 def _of_checkpoints(flow: FlowSettings, groups: Sequence[str]) -> list[GroupOffset]:
-    checkpoints = [one.checkpoint for one in export_offsets(flow, groups).offsets]
-    known = {one.group for one in checkpoints}
+    checkpoints = [offset.checkpoint for offset in export_offsets(flow, groups).offsets]
+    known = {checkpoint.group for checkpoint in checkpoints}
     for group in groups:
         if group not in known:
             raise ApiError(
@@ -110,7 +112,12 @@ def _of_checkpoints(flow: FlowSettings, groups: Sequence[str]) -> list[GroupOffs
                 f"set; its group-offsets say why",
                 flow=str(flow.name),
             )
-    return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
+    return [
+        GroupOffset(
+            checkpoint.group, checkpoint.topic, checkpoint.partition, checkpoint.downstream, checkpoint.metadata
+        )
+        for checkpoint in checkpoints
+    ]
 
 
 def _sentence(one: AppliedOffset) -> str:

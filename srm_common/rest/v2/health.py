@@ -60,7 +60,7 @@ def health(context: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Lo
     states = {flow: seen.verdict(flow).health for flow in seen.names}
     others, asked = ({}, Answers()) if local else health_of_peers(peers)
     faults = [*seen.faults, *asked.faults]
-    bad = sum(one.state not in _GOOD for one in states.values())
+    bad = sum(state.state not in _GOOD for state in states.values())
     if (states and bad == len(states)) or (seen.faults and not states):
         status = "down"
     else:

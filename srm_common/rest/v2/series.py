@@ -96,7 +96,7 @@ def _series(
         unit=BY_METRIC[metric].unit,
         topic=topic,
         partition=partition,
-        points=[presenters.point(one) for one in stats],
+        points=[presenters.point(stat) for stat in stats],
         range=shown(span),
         now_ms=now_ms(),
     )

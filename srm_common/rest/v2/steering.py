@@ -27,9 +27,9 @@ def plan(flow: ReadableFlow, note: Note, caller: CallerDep, context: AppContextD
 
 def plan_answer(plan: Plan) -> PlanAnswer:
     now = now_ms()
-    refused = [f"{one.topic} is not copied: {one.reason}" for one in plan.lost]
+    refused = [f"{decision.topic} is not copied: {decision.reason}" for decision in plan.lost]
     return PlanAnswer(
-        actions=[PlannedAction(topic=one.topic, kind=one.kind, sentence=str(one)) for one in plan.actions],
+        actions=[PlannedAction(topic=action.topic, kind=action.kind, sentence=str(action)) for action in plan.actions],
         notes=[*refused, *plan.notices],
         computed_ms=now,
         now_ms=now,
@@ -74,7 +74,7 @@ def run(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContex
     known(context, flow)
     scheduler = scheduler_of(context, f'run it with srm-control run --flow "{flow}"')
     started = scheduler.trigger(flow.dag_id, {}, note.note or f"started by {caller.name}", caller)
-    at_hand = next((one for one in scheduler.flows() if one.flow == flow), None)
+    at_hand = next((scheduled_flow for scheduled_flow in scheduler.flows() if scheduled_flow.flow == flow), None)
     waits = ""
     if at_hand is not None and at_hand.paused:
         waits = "; the flow is paused, so it waits until it is resumed"

@@ -156,15 +156,15 @@ def transform_preview(
         examples = _examples(preview.records, compared is not None, request.examples)
         texts = RecordTexts(preview.schemas, values=now.preview_values_enabled, most_bytes=_SHOWN_BYTES)
         return TransformPreview(
-            counts=_counts(one.after.fate(one.before) for one in preview.records),
+            counts=_counts(record.after.fate(record.before) for record in preview.records),
             other_counts=None
             if compared is None
-            else _counts(one.other.fate(one.before) for one in preview.records if one.other is not None),
-            differences=dict(Counter(one.difference for one in preview.records if one.difference)),
+            else _counts(record.other.fate(record.before) for record in preview.records if record.other is not None),
+            differences=dict(Counter(record.difference for record in preview.records if record.difference)),
             compared=len(preview.records),
             ended_early=preview.ended_early or None,
             values_shown=now.preview_values_enabled,
-            records=[PreviewedRecord.model_validate(texts.to_json(one)) for one in examples],
+            records=[PreviewedRecord.model_validate(texts.to_json(example)) for example in examples],
             topics_left_out=preview.topics_left_out,
             now_ms=now_ms(),
         )
@@ -195,8 +195,8 @@ def _examples(records: Sequence[Previewed], compared: bool, most: int) -> list[P
     """Some of every kind: those that differ first, or without a comparison those to which something happens."""
     seen: Counter[str] = Counter()
     ranked = []
-    for one in records:
-        kind = one.difference if compared else one.after.fate(one.before).removeprefix("unchanged")
+    for record in records:
+        kind = record.difference if compared else record.after.fate(record.before).removeprefix("unchanged")
         ranked.append((not kind, seen[kind]))
         seen[kind] += 1
     order = sorted(range(len(records)), key=ranked.__getitem__)

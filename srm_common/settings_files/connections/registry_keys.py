@@ -34,7 +34,9 @@ def registry_settings(client: Connection) -> RegistrySettings | None:
     if not written:
         return None
     addresses = [_address(client, url) for url in written]
-    user, password = next(((one.user, one.password) for one in addresses if one.user is not None), (None, ""))
+    user, password = next(
+        ((address.user, address.password) for address in addresses if address.user is not None), (None, "")
+    )
     key, source = _either(client, _BASIC_SOURCE)
     if source is not None and source.upper() not in ("URL", "USER_INFO"):
         raise client.fault(key, f"must be URL or USER_INFO, but is '{source}'")
@@ -59,7 +61,7 @@ def registry_settings(client: Connection) -> RegistrySettings | None:
         if not token or not all("!" <= one <= "~" for one in token):
             raise client.fault(key, "must be letters, digits and signs of ASCII, without blanks")
     return RegistrySettings(
-        tuple(one.url for one in addresses), user, password if user is not None else None, token, *_tls(client)
+        tuple(address.url for address in addresses), user, password if user is not None else None, token, *_tls(client)
     )
 
 

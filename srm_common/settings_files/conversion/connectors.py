@@ -131,16 +131,16 @@ def connectors_draft(path: Path) -> Draft:
     if not connectors:
         raise ConfigError("contains no connector of MirrorMaker 2", file=str(path))
     draft = Draft(str(path))
-    aliases = dict.fromkeys(alias for one in connectors for alias in (one.source, one.target))
+    aliases = dict.fromkeys(alias for connector in connectors for alias in (connector.source, connector.target))
     draft.add("clusters", ", ".join(aliases), str(path))
     made = _Made(draft)
     flows: dict[tuple[str, str], dict[str, Connector]] = {}
-    for one in connectors:
-        flows.setdefault((one.source, one.target), {})[one.kind] = one
+    for connector in connectors:
+        flows.setdefault((connector.source, connector.target), {})[connector.kind] = connector
     addresses = {
-        one.source: one.config[f"source.cluster.{ADDRESS}"]
-        for one in connectors
-        if f"source.cluster.{ADDRESS}" in one.config
+        connector.source: connector.config[f"source.cluster.{ADDRESS}"]
+        for connector in connectors
+        if f"source.cluster.{ADDRESS}" in connector.config
     }
     for (source, target), parts in flows.items():
         made.flow(f"{source}->{target}", parts, addresses.get(source))

@@ -81,7 +81,7 @@ def made_on_demand(logs: Iterable[str]) -> set[str]:
             _note_first(asked, found.group(1).split(", "), line)
         elif _RESULTS in line:
             results = line.partition(_RESULTS)[2].split("CreatableTopic(name='")[1:]
-            _note_first(created, [one.partition("'")[0] for one in results if "): SUCCESS" in one], line)
+            _note_first(created, [result.partition("'")[0] for result in results if "): SUCCESS" in result], line)
     return {topic for topic, time_ in asked.items() if not created or time_ <= created.get(topic, "")}
 
 

@@ -47,8 +47,8 @@ class Acls:
         except Refused as refused:
             return {"error_code": refused.code, "error_message": refused.message, "resources": []}
         resources: dict[tuple[int, str, int], list[Answer]] = {}
-        for one in self._matching(call.body):
-            resources.setdefault(one[:3], []).append(_entry(one))
+        for acl in self._matching(call.body):
+            resources.setdefault(acl[:3], []).append(_entry(acl))
         return {
             "error_code": 0,
             "error_message": None,
@@ -60,15 +60,15 @@ class Acls:
 
     def _create(self, call: Call) -> Answer:
         results = []
-        for one in call.body.creations:
+        for creation in call.body.creations:
             code, message = 0, None
             try:
                 self._check(call)
-                if one.resource_pattern_type not in (_LITERAL, _PREFIXED) or ":" not in one.principal:
-                    raise Refused(_INVALID_REQUEST, f"invalid ACL of {one.principal}")
+                if creation.resource_pattern_type not in (_LITERAL, _PREFIXED) or ":" not in creation.principal:
+                    raise Refused(_INVALID_REQUEST, f"invalid ACL of {creation.principal}")
                 acl = Acl(
-                    *(one.resource_type, one.resource_name, one.resource_pattern_type),
-                    *(one.principal, one.host, one.operation, one.permission_type),
+                    *(creation.resource_type, creation.resource_name, creation.resource_pattern_type),
+                    *(creation.principal, creation.host, creation.operation, creation.permission_type),
                 )
                 if acl not in self.bindings:
                     self.bindings.append(acl)
@@ -102,14 +102,14 @@ class Acls:
 
     def _matching(self, wanted: Any) -> list[Acl]:
         return [
-            one
-            for one in self.bindings
-            if wanted.resource_type_filter in (_ANY, one.resource_type)
-            and _names(wanted, one)
-            and wanted.principal_filter in (None, one.principal)
-            and wanted.host_filter in (None, one.host)
-            and wanted.operation in (_ANY, one.operation)
-            and wanted.permission_type in (_ANY, one.permission_type)
+            binding
+            for binding in self.bindings
+            if wanted.resource_type_filter in (_ANY, binding.resource_type)
+            and _names(wanted, binding)
+            and wanted.principal_filter in (None, binding.principal)
+            and wanted.host_filter in (None, binding.host)
+            and wanted.operation in (_ANY, binding.operation)
+            and wanted.permission_type in (_ANY, binding.permission_type)
         ]
 
 

@@ -360,7 +360,7 @@ class FakeCluster:
     def transactions(self) -> dict[str, str]:
         """The states of transactional ids (``Ongoing``, ``CompleteCommit``, ...)."""
         with self._lock:
-            return {one.name: one.state for one in self._transactions.known.values()}
+            return {transaction.name: transaction.state for transaction in self._transactions.known.values()}
 
     # ---- inside
 

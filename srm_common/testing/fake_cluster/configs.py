@@ -165,7 +165,7 @@ class Configs:
     # ---- requests
 
     def _describe(self, call: Call) -> Answer:
-        return {"results": [self._describe_one(call, one) for one in call.body.resources]}
+        return {"results": [self._describe_one(call, resource) for resource in call.body.resources]}
 
     def _describe_one(self, call: Call, resource: Any) -> Answer:
         out: Answer = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
@@ -210,7 +210,9 @@ class Configs:
         if not name:
             return {key: Found(value, _DYNAMIC_DEFAULT) for key, value in self._dynamic.get("", {}).items()}
         found = {key: Found(value, _DEFAULT) for key, value in BROKER_DEFAULTS.items()}
-        found |= {one.synonym: Found(one.default, _DEFAULT) for one in TOPIC_SETTINGS.values() if one.synonym}
+        found |= {
+            setting.synonym: Found(setting.default, _DEFAULT) for setting in TOPIC_SETTINGS.values() if setting.synonym
+        }
         found |= {key: Found(value, _STATIC) for key, value in self._static.items()}
         found |= {key: Found(value, _DYNAMIC_DEFAULT) for key, value in self._dynamic.get("", {}).items()}
         return found | {key: Found(value, _DYNAMIC_BROKER) for key, value in self._dynamic.get(name, {}).items()}
@@ -248,16 +250,20 @@ class Configs:
         else:
             raise Refused(INVALID_REQUEST, f"resource type {resource.resource_type}")
         changed = dict(current)
-        for one in resource.configs:
-            if one.config_operation == _SET:
-                changed[one.name] = one.value
-            elif one.config_operation == _DELETE:
-                changed.pop(one.name, None)
+        for config in resource.configs:
+            if config.config_operation == _SET:
+                changed[config.name] = config.value
+            elif config.config_operation == _DELETE:
+                changed.pop(config.name, None)
             else:
-                changed[one.name] = self._list_change(changed, one)
+                changed[config.name] = self._list_change(changed, config)
         if resource.resource_type == TOPIC:
             self.check(
-                {one.name: changed.get(one.name, "") for one in resource.configs if one.name not in TOPIC_SETTINGS}
+                {
+                    config.name: changed.get(config.name, "")
+                    for config in resource.configs
+                    if config.name not in TOPIC_SETTINGS
+                }
             )
             self.check(changed)
         if not validate_only:

@@ -100,17 +100,17 @@ class Groups:
         topics = []
         for topic in call.body.topics:
             parts = []
-            for one in topic.partitions:
+            for partition in topic.partitions:
                 answer = code
                 if not code:
                     try:
                         call.check(topic.name)
-                        if len((one.committed_metadata or "").encode()) > _LONGEST_METADATA:
+                        if len((partition.committed_metadata or "").encode()) > _LONGEST_METADATA:
                             raise Refused(_METADATA_TOO_LARGE)
-                        put(topic.name, one)
+                        put(topic.name, partition)
                     except Refused as refused:
                         answer = refused.code
-                parts.append({"partition_index": one.partition_index, "error_code": answer})
+                parts.append({"partition_index": partition.partition_index, "error_code": answer})
             topics.append({"name": topic.name, "partitions": parts})
         self._changed()
         return {"topics": topics}
@@ -165,7 +165,8 @@ class Groups:
         if call.version >= 8:
             return {
                 "groups": [
-                    {"group_id": one.group_id, **self._fetched(call, one.group_id, one.topics)} for one in body.groups
+                    {"group_id": group.group_id, **self._fetched(call, group.group_id, group.topics)}
+                    for group in body.groups
                 ]
             }
         found = self._fetched(call, body.group_id, body.topics)
@@ -218,10 +219,12 @@ class Groups:
         topics = []
         for topic in body.topics:
             code = call.refused(topic.name) or (_SUBSCRIBED if topic.name in group.membership.topics else 0)
-            for one in topic.partitions:
+            for partition in topic.partitions:
                 if not code:
-                    group.offsets.pop((topic.name, one.partition_index), None)
-            parts = [{"partition_index": one.partition_index, "error_code": code} for one in topic.partitions]
+                    group.offsets.pop((topic.name, partition.partition_index), None)
+            parts = [
+                {"partition_index": partition.partition_index, "error_code": code} for partition in topic.partitions
+            ]
             topics.append({"name": topic.name, "partitions": parts})
         self._changed()
         return {"error_code": 0, "topics": topics}
@@ -234,14 +237,14 @@ class Groups:
             "error_code": call.refused(),
             "groups": [
                 {
-                    "group_id": one.name,
-                    "protocol_type": one.protocol_type,
-                    "group_state": one.state,
+                    "group_id": group.name,
+                    "protocol_type": group.protocol_type,
+                    "group_state": group.state,
                     "group_type": "classic",
                 }
-                for one in sorted(self.known.values(), key=lambda one: one.name)
-                if self._topics.coordinator(one.name, OFFSETS_TOPIC) == call.node
-                and (not states or one.state.lower() in states)
+                for group in sorted(self.known.values(), key=lambda one: one.name)
+                if self._topics.coordinator(group.name, OFFSETS_TOPIC) == call.node
+                and (not states or group.state.lower() in states)
                 and (not types or "classic" in types)
             ],
         }
@@ -265,7 +268,7 @@ class Groups:
             "group_state": group.state,
             "protocol_type": group.protocol_type,
             "protocol_data": group.membership.protocol,
-            "members": [_member(one) for one in group.membership.members.values()],
+            "members": [_member(member) for member in group.membership.members.values()],
         }
 
     def _delete(self, call: Call) -> Answer:

@@ -85,7 +85,9 @@ class PartitionLog:
     @property
     def stable(self) -> int:
         """The last stable offset."""
-        return min((one.open_since for one in self.producers.values() if one.open_since >= 0), default=self.end)
+        return min(
+            (producer.open_since for producer in self.producers.values() if producer.open_since >= 0), default=self.end
+        )
 
     def records(self, *, committed: bool = True) -> list[Record]:
         """What a consumer of the log sees; without ``committed`` also records of open and aborted transactions."""
@@ -120,7 +122,7 @@ class PartitionLog:
 
     def aborted_between(self, first: int, end: int) -> list[Aborted]:
         """Aborted transactions that reach into these offsets."""
-        return [one for one in self.aborted if one.last >= first and one.first < end]
+        return [aborted for aborted in self.aborted if aborted.last >= first and aborted.first < end]
 
     def at_time(self, timestamp_ms: int, end: int) -> Record | None:
         """The first record at or after a time, before the offset ``end``."""
@@ -143,7 +145,7 @@ class PartitionLog:
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch under which an offset was written."""
-        return max((one.epoch for one in self.epochs if one.offset <= offset), default=self.epoch)
+        return max((epoch.epoch for epoch in self.epochs if epoch.offset <= offset), default=self.epoch)
 
     def epoch_end(self, epoch: int) -> tuple[int, int]:
         """The newest epoch up to this one, and where it ends; (-1, -1) if unknown."""
@@ -151,8 +153,8 @@ class PartitionLog:
             return epoch, self.end
         if not self.epochs or epoch > self.epochs[-1].epoch:
             return -1, -1
-        older = [one for one in self.epochs if one.epoch <= epoch]
-        newer = [one for one in self.epochs if one.epoch > epoch]
+        older = [start for start in self.epochs if start.epoch <= epoch]
+        newer = [start for start in self.epochs if start.epoch > epoch]
         if not older:
             return epoch, newer[0].offset
         return older[-1].epoch, newer[0].offset if newer else self.end
@@ -193,8 +195,8 @@ class PartitionLog:
             raise Refused(OFFSET_OUT_OF_RANGE)
         self.start = max(self.start, offset)
         self.local_start = max(self.local_start, self.start)
-        self.batches = [one for one in self.batches if one.header.next_offset > self.start]
-        self.aborted = [one for one in self.aborted if one.last >= self.start]
+        self.batches = [batch for batch in self.batches if batch.header.next_offset > self.start]
+        self.aborted = [aborted for aborted in self.aborted if aborted.last >= self.start]
         while len(self.epochs) > 1 and self.epochs[1].offset <= self.start:
             del self.epochs[0]
         if self.epochs and self.epochs[0].offset < self.start:
@@ -205,9 +207,9 @@ class PartitionLog:
         self.epoch += 1
         if keep is not None:
             self.end = keep
-            self.batches = [one for one in self.batches if one.header.next_offset <= keep]
-            self.aborted = [one for one in self.aborted if one.last < keep]
-            self.epochs = [one for one in self.epochs if one.offset < keep]
+            self.batches = [batch for batch in self.batches if batch.header.next_offset <= keep]
+            self.aborted = [aborted for aborted in self.aborted if aborted.last < keep]
+            self.epochs = [epoch for epoch in self.epochs if epoch.offset < keep]
             for state in self.producers.values():
                 if state.open_since >= keep:
                     state.open_since = -1
@@ -216,7 +218,7 @@ class PartitionLog:
         """What the cleaner does to closed segments: of each key the last committed record stays, aborted records go.
         The last batch is the open segment and stays as it is, like everything from the last stable offset on."""
         stable = self.stable
-        closed = [one for one in self.batches[:-1] if one.header.next_offset <= stable]
+        closed = [stored_batch for stored_batch in self.batches[:-1] if stored_batch.header.next_offset <= stable]
         last = {
             record.key: record.offset
             for batch in self.batches
@@ -248,8 +250,8 @@ class PartitionLog:
     def _aborted(self, batch: StoredBatch) -> bool:
         header = batch.header
         return batch.transactional and any(
-            one.producer_id == header.producer_id and one.first <= header.base_offset <= one.last
-            for one in self.aborted
+            aborted.producer_id == header.producer_id and aborted.first <= header.base_offset <= aborted.last
+            for aborted in self.aborted
         )
 
     @staticmethod

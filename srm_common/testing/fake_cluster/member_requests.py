@@ -58,7 +58,7 @@ class MemberRequests:
         )
         name = body.member_id or (static.member_id if static else f"{call.client_id}-{uuid.uuid4()}")
         member = membership.members.setdefault(name, Member(name, call.client_id, body.group_instance_id))
-        member.protocols = [(one.name, bytes(one.metadata)) for one in body.protocols]
+        member.protocols = [(protocol.name, bytes(protocol.metadata)) for protocol in body.protocols]
         member.session_seconds = body.session_timeout_ms / 1000
         member.rebalance_seconds = max(body.rebalance_timeout_ms, body.session_timeout_ms) / 1000
         member.heard_at = time.monotonic()
@@ -123,8 +123,8 @@ class MemberRequests:
         except Refused as refused:
             return {"error_code": refused.code, "assignment": b""}
         if membership.state == SYNCING and membership.leader == body.member_id:
-            for one in body.assignments:
-                membership.members[one.member_id].assignment = bytes(one.assignment)
+            for assignment in body.assignments:
+                membership.members[assignment.member_id].assignment = bytes(assignment.assignment)
             membership.state = STABLE
             self._changed()
         generation = membership.generation
@@ -155,7 +155,7 @@ class MemberRequests:
 
     def _leave(self, call: Call) -> Answer:
         body = call.body
-        names = [one.member_id for one in body.members] if call.version >= 3 else [body.member_id]
+        names = [member.member_id for member in body.members] if call.version >= 3 else [body.member_id]
         code, members = 0, []
         try:
             self._groups.checked(call, body.group_id)

@@ -48,7 +48,7 @@ class Membership:
     @property
     def topics(self) -> set[str]:
         """What the members are subscribed to."""
-        return {topic for one in self.members.values() for topic in one.topics}
+        return {topic for member in self.members.values() for topic in member.topics}
 
     def place(self, member: Member) -> None:
         """A member that a test puts there, without a rebalance."""
@@ -72,8 +72,8 @@ class Membership:
         """All members have to join again."""
         if self.state != JOINING:
             self.state, self._began = JOINING, time.monotonic()
-            for one in self.members.values():
-                one.joined = one.placed
+            for member in self.members.values():
+                member.joined = member.placed
 
     def heard(self, member_id: str) -> None:
         self.members[member_id].heard_at = time.monotonic()
@@ -82,15 +82,15 @@ class Membership:
         """Whether members were dropped, or stopped being waited for."""
         now = time.monotonic()
         late = self.state == JOINING and now - self._began > max(
-            (one.rebalance_seconds for one in self.members.values()), default=0.0
+            (member.rebalance_seconds for member in self.members.values()), default=0.0
         )
         gone = [
-            one.member_id
-            for one in self.members.values()
-            if not one.placed
-            and (now - one.heard_at > one.session_seconds or (late and not one.joined))
+            member.member_id
+            for member in self.members.values()
+            if not member.placed
+            and (now - member.heard_at > member.session_seconds or (late and not member.joined))
             # Whoever has joined is waiting for its answer.
-            and not (one.joined and self.state == JOINING)
+            and not (member.joined and self.state == JOINING)
         ]
         for member_id in gone:
             self.leave(member_id)
@@ -101,18 +101,18 @@ class Membership:
     def complete(self) -> None:
         """Assign, once all have joined."""
         members = list(self.members.values())
-        if self.state != JOINING or not members or not all(one.joined for one in members):
+        if self.state != JOINING or not members or not all(member.joined for member in members):
             return
-        live = [one for one in members if not one.placed]
+        live = [member for member in members if not member.placed]
         self.generation += 1
-        common = [name for name, _ in live[0].protocols if all(name in dict(one.protocols) for one in live)]
+        common = [name for name, _ in live[0].protocols if all(name in dict(member.protocols) for member in live)]
         self.protocol = common[0] if common else ""
         self.leader = self.leader if self.leader in self.members else live[0].member_id
-        for one in live:
-            one.metadata = dict(one.protocols).get(self.protocol, b"")
-            one.assignment = b""
-            one.topics = tuple(subscribed(one.metadata))
-            one.heard_at = time.monotonic()
+        for member in live:
+            member.metadata = dict(member.protocols).get(self.protocol, b"")
+            member.assignment = b""
+            member.topics = tuple(subscribed(member.metadata))
+            member.heard_at = time.monotonic()
         self.state = SYNCING
 
 

@@ -106,8 +106,8 @@ class RecordRequests:
         responses = []
         for topic in call.body.topics:
             parts = []
-            for one in topic.partitions:
-                found = self._read_one(call, topic.topic, one, left, first=not size)
+            for partition in topic.partitions:
+                found = self._read_one(call, topic.topic, partition, left, first=not size)
                 records = len(found["records"] or b"")
                 left, size = max(left - records, 0), size + records
                 failed = failed or bool(found["error_code"]) or "diverging_epoch" in found
@@ -162,12 +162,14 @@ class RecordRequests:
         for topic in call.body.topics:
             name = getattr(topic, key)
             parts = []
-            for one in topic.partitions:
+            for partition in topic.partitions:
                 try:
                     call.check(name)
-                    parts.append({number: getattr(one, number), "error_code": 0, **work(name, one)})
+                    parts.append({number: getattr(partition, number), "error_code": 0, **work(name, partition)})
                 except Refused as refused:
-                    parts.append({number: getattr(one, number), "error_code": refused.code, **failed(one, refused)})
+                    parts.append(
+                        {number: getattr(partition, number), "error_code": refused.code, **failed(partition, refused)}
+                    )
             out.append({key: name, "partitions": parts})
         return out
 

@@ -42,7 +42,7 @@ class TopicRequests:
         if body.topics is None or (call.version == 0 and not body.topics):
             wanted = [(name, _NO_ID) for name in self._topics.topics]
         else:
-            wanted = [(one.name, one.topic_id or _NO_ID) for one in body.topics]
+            wanted = [(topic.name, topic.topic_id or _NO_ID) for topic in body.topics]
         allowed = call.version < 4 or body.allow_auto_topic_creation
         found = [
             self._metadata_of(call, name, topic_id, create=allowed and body.topics is not None)
@@ -158,22 +158,24 @@ class TopicRequests:
         return {"topics": topics, "next_cursor": None}
 
     def _create_topics(self, call: Call) -> Answer:
-        names = [one.name for one in call.body.topics]
-        return {"topics": [self._create_one(call, one, twice=names.count(one.name) > 1) for one in call.body.topics]}
+        names = [topic.name for topic in call.body.topics]
+        return {
+            "topics": [self._create_one(call, topic, twice=names.count(topic.name) > 1) for topic in call.body.topics]
+        }
 
     def _create_one(self, call: Call, wanted: Any, *, twice: bool) -> Answer:
         try:
             call.check(wanted.name)
             if twice:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            assigned = {one.partition_index: list(one.broker_ids) for one in wanted.assignments}
+            assigned = {assignment.partition_index: list(assignment.broker_ids) for assignment in wanted.assignments}
             if assigned and sorted(assigned) != list(range(len(assigned))):
                 raise Refused(INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")
             topic = self._topics.create(
                 wanted.name,
                 wanted.num_partitions,
                 wanted.replication_factor,
-                {one.name: one.value for one in wanted.configs},
+                {config.name: config.value for config in wanted.configs},
                 [assigned[number] for number in sorted(assigned)] if assigned else None,
                 validate_only=call.body.validate_only,
             )
@@ -198,10 +200,10 @@ class TopicRequests:
         for name, topic_id in (
             [(one.name, one.topic_id) for one in wanted]
             if wanted is not None
-            else [(one, None) for one in call.body.topic_names]
+            else [(topic_name, None) for topic_name in call.body.topic_names]
         ):
             if name is None:
-                name = next((one.name for one in self._topics.topics.values() if one.topic_id == topic_id), None)
+                name = next((topic.name for topic in self._topics.topics.values() if topic.topic_id == topic_id), None)
             missing = _UNKNOWN_TOPIC_ID if name is None else UNKNOWN_TOPIC if name not in self._topics.topics else 0
             code = missing or call.refused(name or "")
             if not code and name is not None:
@@ -211,12 +213,12 @@ class TopicRequests:
 
     def _create_partitions(self, call: Call) -> Answer:
         results = []
-        for one in call.body.topics:
+        for topic in call.body.topics:
             code, message = 0, None
             try:
-                call.check(one.name)
-                self._topics.grow(one.name, one.count, validate_only=call.body.validate_only)
+                call.check(topic.name)
+                self._topics.grow(topic.name, topic.count, validate_only=call.body.validate_only)
             except Refused as refused:
                 code, message = refused.code, refused.message
-            results.append({"name": one.name, "error_code": code, "error_message": message})
+            results.append({"name": topic.name, "error_code": code, "error_message": message})
         return {"results": results}

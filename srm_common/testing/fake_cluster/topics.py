@@ -151,9 +151,13 @@ class Topics:
                 raise Refused(
                     INVALID_REQUEST, "replica assignment and numbers of partitions or replicas are both given"
                 )
-            for one in assignments:
-                if not one or len(set(one)) != len(one) or not set(one) <= self.nodes.keys():
-                    raise Refused(INVALID_REPLICA_ASSIGNMENT, f"replicas {one}")
+            for assignment in assignments:
+                if (
+                    not assignment
+                    or len(set(assignment)) != len(assignment)
+                    or not set(assignment) <= self.nodes.keys()
+                ):
+                    raise Refused(INVALID_REPLICA_ASSIGNMENT, f"replicas {assignment}")
             replicas = assignments
         else:
             if partitions == -1:
@@ -164,7 +168,9 @@ class Topics:
             replicas = [self._replicas(number, copies) for number in range(partitions)]
         self.configs.check(settings)
         topic = Topic(
-            name, [PartitionState(one, self._first_alive(one), PartitionLog()) for one in replicas], dict(settings)
+            name,
+            [PartitionState(replica, self._first_alive(replica), PartitionLog()) for replica in replicas],
+            dict(settings),
         )
         if not validate_only:
             self.topics[name] = topic
@@ -181,7 +187,9 @@ class Topics:
         """Another leader: ``node``, or the next replica that lives; ``keep``: it has the log up to there only."""
         partition = self.partition(name, number)
         if node is None:
-            others = [one for one in partition.replicas if one != partition.leader and one in self.alive]
+            others = [
+                replica for replica in partition.replicas if replica != partition.leader and replica in self.alive
+            ]
             node = others[0] if others else partition.leader
         partition.leader = node
         partition.log.elect(keep)
@@ -216,7 +224,9 @@ class Topics:
             return
         for place, partition in self.logs():
             if partition.leader == node:
-                partition.leader = next((one for one in partition.replicas if one != node and one in self.alive), -1)
+                partition.leader = next(
+                    (replica for replica in partition.replicas if replica != node and replica in self.alive), -1
+                )
                 partition.log.elect()
                 self._elected(*place)
         self._changed()
@@ -266,7 +276,7 @@ class Topics:
 
     def _first_alive(self, replicas: list[int]) -> int:
         alive = self.alive
-        return next((one for one in replicas if one in alive), -1)
+        return next((replica for replica in replicas if replica in alive), -1)
 
     def _check_name(self, name: str) -> None:
         if not name or name in (".", "..") or len(name) > _LONGEST or not _LEGAL.fullmatch(name):

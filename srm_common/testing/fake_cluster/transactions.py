@@ -79,13 +79,18 @@ class Transactions:
     def expire(self) -> None:
         """Abort transactions that are open for longer than they may be."""
         now = self._now_ms()
-        for one in self.known.values():
-            if one.state == ONGOING and now - one.started_ms > one.timeout_ms:
-                self._fence(one)
+        for transaction in self.known.values():
+            if transaction.state == ONGOING and now - transaction.started_ms > transaction.timeout_ms:
+                self._fence(transaction)
 
     def pending(self, group: str) -> set[Partition]:
         """Partitions whose offsets a group commits with a transaction that is open."""
-        return {place for one in self.known.values() if one.state == ONGOING for place in one.offsets.get(group, ())}
+        return {
+            place
+            for transaction in self.known.values()
+            if transaction.state == ONGOING
+            for place in transaction.offsets.get(group, ())
+        }
 
     def check_produce(self, transactional_id: str | None, data: bytes, place: Partition, *, joins: bool) -> None:
         """Whether a batch belongs to an open transaction; with ``joins`` its partition becomes part of it.
@@ -117,9 +122,9 @@ class Transactions:
         """A new coordinator knows only what is in the log, which lacks the previous epoch (KIP-360)."""
         if topic != TRANSACTIONS_TOPIC:
             return
-        for one in self.known.values():
-            if self._topics.coordinating(one.name, topic) == partition:
-                one.last_producer_id, one.last_epoch = -1, -1
+        for transaction in self.known.values():
+            if self._topics.coordinating(transaction.name, topic) == partition:
+                transaction.last_producer_id, transaction.last_epoch = -1, -1
 
     # ---- requests
 
@@ -383,11 +388,15 @@ class Transactions:
             "error_code": call.refused(),
             "unknown_state_filters": [],
             "transaction_states": [
-                {"transactional_id": one.name, "producer_id": one.producer_id, "transaction_state": one.state}
-                for one in self.known.values()
-                if self._topics.coordinator(one.name, TRANSACTIONS_TOPIC) == call.node
-                and (not body.state_filters or one.state in body.state_filters)
-                and (not body.producer_id_filters or one.producer_id in body.producer_id_filters)
+                {
+                    "transactional_id": transaction.name,
+                    "producer_id": transaction.producer_id,
+                    "transaction_state": transaction.state,
+                }
+                for transaction in self.known.values()
+                if self._topics.coordinator(transaction.name, TRANSACTIONS_TOPIC) == call.node
+                and (not body.state_filters or transaction.state in body.state_filters)
+                and (not body.producer_id_filters or transaction.producer_id in body.producer_id_filters)
             ],
         }
 

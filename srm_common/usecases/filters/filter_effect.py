@@ -26,13 +26,13 @@ class TopicsEffect:
 
     @property
     def starts(self) -> tuple[TopicDecision, ...]:
-        was = {one.topic for one in self.before if one.accepted}
-        return tuple(one for one in self.after if one.accepted and one.topic not in was)
+        was = {decision.topic for decision in self.before if decision.accepted}
+        return tuple(decision for decision in self.after if decision.accepted and decision.topic not in was)
 
     @property
     def stops(self) -> tuple[TopicDecision, ...]:
-        was = {one.topic for one in self.before if one.accepted}
-        return tuple(one for one in self.after if not one.accepted and one.topic in was)
+        was = {decision.topic for decision in self.before if decision.accepted}
+        return tuple(decision for decision in self.after if not decision.accepted and decision.topic in was)
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,11 @@ def topics_effect(before: FlowSettings, after: FlowSettings) -> TopicsEffect:
     added = PatternList(expression for expression in after.topics if expression not in before.topics)
     chosen = topic_filter(after)
     kept_out = [
-        f"{one.topic} is matched and still not copied: {one.reason}"
-        for one in decisions
-        if not one.accepted and added.matching(one.topic) is not None and chosen.decide(one.topic).accepted
+        f"{decision.topic} is matched and still not copied: {decision.reason}"
+        for decision in decisions
+        if not decision.accepted
+        and added.matching(decision.topic) is not None
+        and chosen.decide(decision.topic).accepted
     ]
     if len(kept_out) > _NOTES:
         kept_out[_NOTES:] = [f"... and {len(kept_out) - _NOTES} more; srm-control topics --explain lists all of them"]
@@ -65,10 +67,10 @@ def topics_effect(before: FlowSettings, after: FlowSettings) -> TopicsEffect:
 def groups_effect(before: FlowSettings, after: FlowSettings) -> GroupsEffect:
     """Raises as :func:`~srm_common.usecases.groups.decide_groups.decide_groups`."""
     decisions, faults = decide_groups(before)
-    decisions = [one for one in decisions if one.kind == "consumer"]
-    becomes = decide_group_names(after, [one.group for one in decisions])
+    decisions = [decision for decision in decisions if decision.kind == "consumer"]
+    becomes = decide_group_names(after, [decision.group for decision in decisions])
     return GroupsEffect(
-        frozenset(one.group for one in decisions if one.accepted),
-        frozenset(one.group for one in becomes if one.accepted),
+        frozenset(decision.group for decision in decisions if decision.accepted),
+        frozenset(become.group for become in becomes if become.accepted),
         tuple(fault.reason for fault in faults),
     )

@@ -81,9 +81,11 @@ class FlowTopics:
         """The ids of topics that are accepted or recorded, and of their copies, as far as these exist."""
         records = self.copied(clusters.flow).records
         accepted = {
-            one.topic: one.remote_topic for one in self.decisions if one.accepted and one.remote_topic is not None
+            decision.topic: decision.remote_topic
+            for decision in self.decisions
+            if decision.accepted and decision.remote_topic is not None
         }
-        copies = {*accepted.values(), *(one.downstream_topic for one in records.values())}
+        copies = {*accepted.values(), *(record.downstream_topic for record in records.values())}
         # Only what is there: of a name without a topic a broker may say that it must not be seen.
         upstream = pool.submit(
             clusters.source.admin.describe_topics, sorted({*accepted, *records} & self.source.partitions.keys())
@@ -106,7 +108,7 @@ def decide(flow: FlowSettings, topics: Collection[str], knowledge: Knowledge) ->
 
 def with_clusters(flow: FlowSettings, knowledge: Knowledge, aliases: Iterable[str]) -> Knowledge:
     """The same, with the records of further clusters of the file; one that cannot be read is noted with its reason."""
-    clusters = {one.alias: one for flows in flow.graph for one in (flows.source, flows.target)}
+    clusters = {settings.alias: settings for flows in flow.graph for settings in (flows.source, flows.target)}
     wanted = sorted(set(aliases) - knowledge.records.keys() - knowledge.unreadable.keys())
     with ThreadPoolExecutor(max_workers=8, thread_name_prefix="srm-records") as pool:
         records = dict(zip(wanted, pool.map(_others, [clusters.get(alias) for alias in wanted]), strict=True))
@@ -187,23 +189,31 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
             and copied.copied_in_runs(decision.topic, decision.remote_topic)
         ]
         upstream = pool.submit(source.describe_topics, [pair[0] for pair in pairs])
-        remotes = {one.remote_topic for one in recorded if one.remote_topic is not None}
+        remotes = {
+            topic_decision.remote_topic for topic_decision in recorded if topic_decision.remote_topic is not None
+        }
         downstream = pool.submit(target.describe_topics, sorted(remotes & there.partitions.keys()))
         settings = pool.submit(target.topic_settings, [pair[1] for pair in pairs])
         ours, theirs, limits = upstream.result(), downstream.result(), settings.result()
     ids = TopicIds(target={name: facts.topic_id for name, facts in theirs.items()})
     missing = [
         settled.decision
-        for settled in settle(flow, recorded, {one.topic: records[one.topic] for one in recorded}, ids)
+        for settled in settle(
+            flow, recorded, {topic_decision.topic: records[topic_decision.topic] for topic_decision in recorded}, ids
+        )
         if settled.decision.code in LOSSES
     ]
-    if any(one.code == TARGET_DELETED for one in missing):
+    if any(topic_decision.code == TARGET_DELETED for topic_decision in missing):
         # A broker may not know yet of a topic that another one has made.
         time.sleep(_SETTLING_SECONDS)
         there_now = target.topics().partitions
-        missing = [one for one in missing if one.code != TARGET_DELETED or one.remote_topic not in there_now]
-    for one in missing:
-        lost(one)
+        missing = [
+            topic_decision
+            for topic_decision in missing
+            if topic_decision.code != TARGET_DELETED or topic_decision.remote_topic not in there_now
+        ]
+    for topic_decision in missing:
+        lost(topic_decision)
     mappings = []
     for topic, remote in pairs:
         # A topic that was deleted between the requests is gone from the answer, and looked at again next time.

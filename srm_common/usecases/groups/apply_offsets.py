@@ -39,21 +39,28 @@ def apply_offsets(
 
 
 def _apply(cluster: OpenCluster, wanted: Sequence[GroupOffset], *, dry_run: bool, rewind: bool) -> list[AppliedOffset]:
-    names = sorted({one.group for one in wanted})
+    names = sorted({group_offset.group for group_offset in wanted})
     judged = judge_application(wanted, _groups(cluster, names), _logs(cluster, wanted), rewind=rewind)
     changing: dict[str, list[Checkpoint]] = {}
-    for one in judged:
-        if one.changes:
+    for applied_offset in judged:
+        if applied_offset.changes:
             # Upstream is not known here, and not committed.
-            place = one.wanted
+            place = applied_offset.wanted
             offset = Checkpoint(place.group, place.topic, place.partition, 0, place.offset, place.metadata)
             changing.setdefault(place.group, []).append(offset)
-    if dry_run or not changing or any(one.problem is not None for one in judged):
+    if dry_run or not changing or any(applied_offset.problem is not None for applied_offset in judged):
         return judged
     outcomes = cluster.group_offsets.commit_all(changing)
     faults = {group: fault for group, outcome in outcomes.items() if (fault := _fault(outcome)) is not None}
     after = _groups_after(cluster, names)
-    return [compared(one, after.get(one.wanted.group, TargetGroup()), faults.get(one.wanted.group)) for one in judged]
+    return [
+        compared(
+            applied_offset,
+            after.get(applied_offset.wanted.group, TargetGroup()),
+            faults.get(applied_offset.wanted.group),
+        )
+        for applied_offset in judged
+    ]
 
 
 def _fault(outcome: Committed) -> str | None:
@@ -79,11 +86,11 @@ def _groups(cluster: OpenCluster, names: Sequence[str]) -> dict[str, TargetGroup
     # Also those that are not listed: without the right to see a group it is left out of the list, and refused here.
     offsets, unread = reader.offsets(name for name in names if name not in kinds)
     out: dict[str, TargetGroup | str] = {
-        one.group: TargetGroup(
-            states.get(one.group, EMPTY if one.offsets else ABSENT),
-            {place: at.offset for place, at in one.offsets.items()},
+        offset.group: TargetGroup(
+            states.get(offset.group, EMPTY if offset.offsets else ABSENT),
+            {place: at.offset for place, at in offset.offsets.items()},
         )
-        for one in offsets
+        for offset in offsets
     }
     for name in names:
         if unlisted and name not in states:
@@ -97,7 +104,11 @@ def _logs(cluster: OpenCluster, wanted: Iterable[GroupOffset]) -> dict[TopicPart
     admin = cluster.admin
     partitions = admin.topics().partitions
     places = sorted(
-        {TopicPartition(one.topic, one.partition) for one in wanted if one.partition < partitions.get(one.topic, 0)}
+        {
+            TopicPartition(offset.topic, offset.partition)
+            for offset in wanted
+            if offset.partition < partitions.get(offset.topic, 0)
+        }
     )
     starts = admin.offsets(places, EARLIEST)
     ends = admin.offsets(places, LATEST, committed=False)

@@ -44,9 +44,9 @@ class ExportedOffsets:
     def written_ms(self) -> dict[str, tuple[int, int]]:
         """By group: when the newest and the oldest of its checkpoints were written."""
         out: dict[str, tuple[int, int]] = {}
-        for one in self.offsets:
-            newest, oldest = out.get(one.checkpoint.group, (one.written_ms, one.written_ms))
-            out[one.checkpoint.group] = (max(newest, one.written_ms), min(oldest, one.written_ms))
+        for offset in self.offsets:
+            newest, oldest = out.get(offset.checkpoint.group, (offset.written_ms, offset.written_ms))
+            out[offset.checkpoint.group] = (max(newest, offset.written_ms), min(oldest, offset.written_ms))
         return out
 
 
@@ -140,7 +140,10 @@ def _explained(
     except SrmError as error:
         return _as_the_last_round_found(clusters, rows, groups, error)
     copies = clusters.target.registry.read().of_flow(flow.name)
-    decisions = {one.topic: one for one in select_topics(flow, {topic for one in offsets for topic, _ in one.offsets})}
+    decisions = {
+        select_topic.topic: select_topic
+        for select_topic in select_topics(flow, {topic for offset in offsets for topic, _ in offset.offsets})
+    }
     missing: dict[tuple[str, str, int], Position] = {}
     more: list[ExplainedOffset] = []
     for group_offsets in offsets:
@@ -174,7 +177,7 @@ def _explained(
 
 
 def _of_checkpoints(exported: Iterable[ExportedOffset]) -> dict[tuple[str, str, int], ExplainedOffset]:
-    checkpoints = ((one.checkpoint, one.written_ms) for one in exported)
+    checkpoints = ((offset.checkpoint, offset.written_ms) for offset in exported)
     return {
         (one.group, one.topic, one.partition): ExplainedOffset(
             one.group, one.topic, one.partition, one.upstream, one.downstream, written_ms
@@ -191,11 +194,11 @@ def _as_the_last_round_found(
 ) -> ExplainedOffsets:
     untranslateds, left_out = untranslated_from(clusters.state.read(StateKey.UNTRANSLATED))
     copies = clusters.target.registry.read().of_flow(clusters.flow.name)
-    for one in untranslateds:
-        remote = copies[one.topic].downstream_topic if one.topic in copies else one.topic
-        place = one.group, remote, one.partition
-        if place not in rows and (groups is None or one.group in groups):
-            rows[place] = ExplainedOffset(*place, upstream=one.upstream, remark=one.reason)
+    for untranslated in untranslateds:
+        remote = copies[untranslated.topic].downstream_topic if untranslated.topic in copies else untranslated.topic
+        place = untranslated.group, remote, untranslated.partition
+        if place not in rows and (groups is None or untranslated.group in groups):
+            rows[place] = ExplainedOffset(*place, upstream=untranslated.upstream, remark=untranslated.reason)
     notes = [f"reasons are those of the flow's last round, because {fault}"]
     if left_out:
         notes.append(f"{left_out} more positions had no translation then")
@@ -294,7 +297,7 @@ def _positions(clusters: FlowClusters, group: str) -> GroupPositions:
     upstream = {record.downstream_topic: topic for topic, record in records.items()}
     offsets, unread = clusters.target.groups().offsets([group])
     notes += [*explained.notes, *map(str, unread)]
-    applied = {place: at.offset for one in offsets for place, at in one.offsets.items()}
+    applied = {place: at.offset for offset in offsets for place, at in offset.offsets.items()}
     rows = []
     for row in explained.rows:
         if row.topic is None or row.partition is None:

@@ -80,15 +80,19 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
     chosen = _chosen(memory, committed)
     topics = handover_topics(clusters, plan_topics(clusters), [*committed, *chosen])
     positions = [
-        _of_choice(one, chosen[one.place]) if one.place in chosen else _as_committed(one) if flow.exactly_once else one
-        for one in handover_positions(clusters, topics, committed, compared=request.compared)
-        if one.place not in committed.faults
+        _of_choice(position, chosen[position.place])
+        if position.place in chosen
+        else _as_committed(position)
+        if flow.exactly_once
+        else position
+        for position in handover_positions(clusters, topics, committed, compared=request.compared)
+        if position.place not in committed.faults
     ]
     if request.accept_unproved:
-        positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
+        positions = [accepted(position) if position.verdict is Verdict.UNPROVED else position for position in positions]
     state = state_of(clusters, ours)
-    moved = [one for one in positions if _moves(one, committed)] if state.offsets_partitions else []
-    wanted = [offset_record(flow.name, state, one.place, one.position) for one in moved]
+    moved = [position for position in positions if _moves(position, committed)] if state.offsets_partitions else []
+    wanted = [offset_record(flow.name, state, position.place, position.position) for position in moved]
     stable_within = STABLE_WITHIN_SECONDS if fenced else None
     again = rewritten_offsets(flow, state, stable_within) if state.offsets_partitions else []
     keys = {record.key for record in wanted}
@@ -96,9 +100,9 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
     if request.mirror_maker != ours:
         theirs, connector = state_of(clusters, request.mirror_maker), request.mirror_maker.connector
         wanted += [
-            offset_record(flow.name, theirs, one.place, one.position, connector=connector)
-            for one in positions
-            if one.position is not None
+            offset_record(flow.name, theirs, position.place, position.position, connector=connector)
+            for position in positions
+            if position.position is not None
         ]
     handback = Handback(
         flow=str(flow.name),
@@ -153,6 +157,6 @@ def _write(
         clusters.target.writer().write(f"hand back flow {flow.name}", records)
     elif records:
         write_transaction(flow, owner, records, clusters.target.links)
-    changed = [one for one in found.positions if one.position != one.stored]
+    changed = [position for position in found.positions if position.position != position.stored]
     how = f"to MirrorMaker 2 in group {request.mirror_maker.group}"
     record_handover(clusters, "handback", how, found.positions, changed)

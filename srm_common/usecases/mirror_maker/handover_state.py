@@ -65,9 +65,11 @@ def handover_topics(clusters: FlowClusters, plan: Plan, stored: Iterable[TopicPa
     here, there = clusters.source.admin.topics().partitions, clusters.target.admin.topics().partitions
     known = {topic for topic, _ in stored}
     return [
-        CopiedTopic(one.topic, one.remote_topic, here[one.topic])
-        for one in plan.accepted
-        if one.remote_topic is not None and one.topic in here and (one.topic in known or one.remote_topic in there)
+        CopiedTopic(decision.topic, decision.remote_topic, here[decision.topic])
+        for decision in plan.accepted
+        if decision.remote_topic is not None
+        and decision.topic in here
+        and (decision.topic in known or decision.remote_topic in there)
     ]
 
 
@@ -122,8 +124,8 @@ def record_handover(
     with clusters.control_log() as log:
         log.append(
             HANDOVER,
-            before=[[one.topic, one.partition, one.stored] for one in changed],
-            after=[[one.topic, one.partition, one.position] for one in changed],
+            before=[[position.topic, position.partition, position.stored] for position in changed],
+            after=[[position.topic, position.partition, position.position] for position in changed],
             who=whoami(),
             origin=f"srm-control {command}",
             note=f"{how}: {counted_verdicts(positions)}",
@@ -134,7 +136,7 @@ def blocked_copies(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> lis
     """One sentence for each copy whose readers an open transaction holds back, after some time for its end."""
     there = clusters.target.admin.topics().partitions
     places = [
-        TopicPartition(one.downstream, number) for one in topics for number in range(there.get(one.downstream, 0))
+        TopicPartition(topic.downstream, number) for topic in topics for number in range(there.get(topic.downstream, 0))
     ]
     sentences: list[str] = []
     with clusters.target.link("control") as link:

@@ -103,12 +103,12 @@ def _found(clusters: FlowClusters, request: TakeoverRequest, *, fenced: bool) ->
     stored = stored_offsets(clusters, request.mirror_maker, fenced=fenced)
     topics = handover_topics(clusters, plan, stored)
     positions = [
-        _of_reset(one) if one.place in stored.resets else one
-        for one in handover_positions(clusters, topics, stored, compared=request.compared)
-        if one.place not in stored.faults
+        _of_reset(position) if position.place in stored.resets else position
+        for position in handover_positions(clusters, topics, stored, compared=request.compared)
+        if position.place not in stored.faults
     ]
     if request.accept_unproved:
-        positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
+        positions = [accepted(position) if position.verdict is Verdict.UNPROVED else position for position in positions]
     wanted = {topic.upstream for topic in topics}
     return (
         Takeover(
@@ -128,7 +128,7 @@ def _of_reset(found: HandoverPosition) -> HandoverPosition:
 
 
 def _left_out(plan: Plan, topics: Iterable[str]) -> Iterable[tuple[str, str]]:
-    decisions = {one.topic: one for one in plan.decisions}
+    decisions = {topic_decision.topic: topic_decision for topic_decision in plan.decisions}
     for topic in sorted(topics):
         decision = decisions.get(topic)
         yield topic, "it does not exist at the source any more" if decision is None else decision.reason
@@ -144,8 +144,12 @@ def _write(
     flow, store = clusters.flow, clusters.state
     state = clusters.state_topics()
     ours = stored_offsets(clusters, ConnectNames.dedicated(flow.name), fenced=True)
-    changed = [one for one in found.positions if one.position is not None and one.position != ours.get(one.place)]
-    records = [offset_record(flow.name, state, one.place, one.position) for one in changed]
+    changed = [
+        position
+        for position in found.positions
+        if position.position is not None and position.position != ours.get(position.place)
+    ]
+    records = [offset_record(flow.name, state, position.place, position.position) for position in changed]
     records += _segments(clusters, state, found.positions)
     memory = SourceTopics.from_json(store.read(StateKey.TOPICS))
     records.append(store.record(StateKey.TOPICS, _remembered(clusters, memory, found.positions, topics).to_json()))
@@ -159,14 +163,14 @@ def _write(
 
 def _segments(clusters: FlowClusters, state: StateTopics, positions: Iterable[HandoverPosition]) -> list[NewRecord]:
     positions = list(positions)
-    wanted = {one.place for one in positions}
+    wanted = {position.place for position in positions}
     log = clusters.target.segment_log(state.segments_topic, state.segments_partitions)
     newest = {place: known[-1] for place, known in log.maps() if place in wanted}
     records = []
-    for one in positions:
-        segment = segment_of(one, newest.get(one.place))
+    for position in positions:
+        segment = segment_of(position, newest.get(position.place))
         if segment is not None:
-            home = segment_partition(one.topic, one.partition, state.segments_partitions)
+            home = segment_partition(position.topic, position.partition, state.segments_partitions)
             records.append(NewRecord(state.segments_topic, home, *encode_segment(segment)))
     return records
 
@@ -176,7 +180,7 @@ def _remembered(
 ) -> SourceTopics:
     """Ids as they are now, and that partitions without a position start at their beginning: what is in them came while
     MirrorMaker 2 copied the topic."""
-    taken = {one.place for one in positions if one.position is not None}
+    taken = {position.place for position in positions if position.position is not None}
     names = {topic for topic, _ in taken}
     with clusters.source_view() as source:
         ids = source.topic_ids(sorted(names))

@@ -119,6 +119,6 @@ def _arrival(
 def _clusters(flow: FlowSettings) -> dict[str, ClusterSettings]:
     """Every cluster that the configuration's flows lead from or to."""
     known: dict[str, ClusterSettings] = {}
-    for one in flow.graph:
-        known |= {one.name.source: one.source, one.name.target: one.target}
+    for graph_flow in flow.graph:
+        known |= {graph_flow.name.source: graph_flow.source, graph_flow.name.target: graph_flow.target}
     return known | {flow.name.source: flow.source, flow.name.target: flow.target}

@@ -230,9 +230,11 @@ class LagWatch:
                     del self._threads[side, cluster]
                     return {}
                 due = asked + self._every
-                if side == "target" and any(one.standing is None and not one.answered for one in mine.values()):
+                if side == "target" and any(
+                    wanted.standing is None and not wanted.answered for wanted in mine.values()
+                ):
                     due = now
-                ready = side == "target" or any(one.stale for one in mine.values())
+                ready = side == "target" or any(wanted.stale for wanted in mine.values())
                 if ready and now >= due:
                     return mine
                 self._changed.wait(due - now if ready else self._every)

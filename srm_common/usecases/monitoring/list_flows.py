@@ -83,7 +83,7 @@ def as_report(flow: FlowSettings, found: StatusReport) -> RunReport | None:
     if run is None:
         return None
     now = {(row.upstream_topic, row.partition): row for row in found.partitions}
-    rows = [(one, now[one.upstream_topic, one.partition]) for one in run.partitions]
+    rows = [(partition, now[partition.upstream_topic, partition.partition]) for partition in run.partitions]
     run = replace(run, partitions=tuple(replace(one, position=row.position, end=row.end) for one, row in rows))
     return RunReport(
         str(flow.name),

@@ -92,7 +92,7 @@ def _made(
             notes.append(f"the lag is unknown, or as of the run: {unknown}")
     decisions = known.get(StateKey.DECISIONS)
     summary = summary_in(known)
-    results = {one.place: one for topic in results_in(known).values() for one in topic.values()}
+    results = {verified.place: verified for topic in results_in(known).values() for verified in topic.values()}
     return RunReport(
         flow=str(flow.name),
         run_id=run_id,
@@ -123,7 +123,10 @@ def _with_uncompared(
     """The results of verifications, with the copied partitions of the run that were never compared."""
     if record is None:
         return summary
-    copied = {TopicPartition(one.upstream_topic, one.partition): _copied_to(one) for one in record.partitions}
+    copied = {
+        TopicPartition(partition.upstream_topic, partition.partition): _copied_to(partition)
+        for partition in record.partitions
+    }
     return replace(summary, uncompared=len(uncompared(results, copied)))
 
 
@@ -135,14 +138,14 @@ def _copied_to(one: PartitionRecord) -> int | None:
 def certificates_of(flow: FlowSettings) -> tuple[CertificateEnd, ...]:
     """Of each cluster that could be asked, which certificate ends first."""
     found = (certificate_end(flow.source), certificate_end(flow.target))
-    return tuple(one for one in found if one is not None)
+    return tuple(end for end in found if end is not None)
 
 
 def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
     """How many topics the flow copies that are not heartbeats; None where no run could look."""
     if record is None or (record.error is not None and not record.partitions):
         return None
-    topics = {one.upstream_topic for one in record.partitions}
+    topics = {partition.upstream_topic for partition in record.partitions}
     return sum(not flow.policy.is_heartbeats_topic(topic) for topic in topics)
 
 
@@ -209,7 +212,7 @@ def measure_clocks(clusters: FlowClusters) -> ClockSkew:
         asked = pool.submit(clock_offset, clusters.source.settings, clusters.source.links)
         target = clock_offset(clusters.target.settings, clusters.target.links)
         source = asked.result()
-    errors = [one.uncertainty_ms for one in (source, target) if one is not None]
+    errors = [offset.uncertainty_ms for offset in (source, target) if offset is not None]
     return ClockSkew(
         source_ms=None if source is None else round(source.ahead_ms, 1),
         target_ms=None if target is None else round(target.ahead_ms, 1),
@@ -227,7 +230,7 @@ def _standing(last: RunRecord, run_id: str, fault: str, now_ms: int) -> RunRecor
         passes=0,
         state=RunState.FAILED,
         error=fault,
-        partitions=tuple(one.carried() for one in last.partitions),
+        partitions=tuple(partition.carried() for partition in last.partitions),
     )
 
 

@@ -57,7 +57,7 @@ class SourceEnds(Closing):
 
     async def _look(self, flows: Mapping[FlowName, Reader]) -> dict[FlowName, FlowLag]:
         await self._link.open(timeout_seconds=self._patience)
-        await self._learn({topic for one in flows.values() for topic, _ in one.standing.positions})
+        await self._learn({topic for flow in flows.values() for topic, _ in flow.standing.positions})
         lags: dict[FlowName, FlowLag] = {}
         for committed in (True, False):
             alike = {name: one for name, one in flows.items() if one.read_committed is committed}

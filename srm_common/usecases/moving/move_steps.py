@@ -92,7 +92,7 @@ class MoveSteps:
                 for group in positions.unknown
             )
             return failed(StepName.CHECK, *nowhere, exit_code=2)
-        groups = sorted({one.group for one in positions.reports})
+        groups = sorted({report.group for report in positions.reports})
         if not groups:
             return failed(
                 StepName.CHECK,
@@ -181,9 +181,10 @@ class MoveSteps:
         positions = move_positions(self.clusters, self.request.groups, source_answers=True)
         left = uncopied(self.clusters)
         behind = [
-            one
-            for one in positions.reports
-            if left.copied_to.get(TopicPartition(one.from_topic, one.partition), one.upstream) < one.upstream
+            report
+            for report in positions.reports
+            if left.copied_to.get(TopicPartition(report.from_topic, report.partition), report.upstream)
+            < report.upstream
         ]
         if not behind:
             return ""
@@ -197,22 +198,22 @@ class MoveSteps:
         if away is not None and self.request.mode is not MoveMode.DISASTER:
             return failed(StepName.TRANSLATE, f"{away}; start again with mode {MoveMode.DISASTER}", exit_code=3)
         found = self._positions(away)
-        busy = self._busy(sorted({one.group for one in found.reports}), away)
+        busy = self._busy(sorted({report.group for report in found.reports}), away)
         positions = tuple(
-            replace(one, applied=None, read_again=Amount.not_known(), reason=busy[one.group])
-            if one.group in busy
-            else one
-            for one in found.reports
+            replace(report, applied=None, read_again=Amount.not_known(), reason=busy[report.group])
+            if report.group in busy
+            else report
+            for report in found.reports
         )
         if found.live and self.request.mode is MoveMode.DISASTER:
             positions = self._with_readers_left(positions)
         self.report = self.report.with_positions(positions)
-        placed = [one for one in positions if one.translated]
+        placed = [position for position in positions if position.translated]
         said = [
-            f"{counted(len(placed), 'position')} of {counted(len({one.group for one in placed}), 'group')} translated; "
-            f"{self.report.bound}"
+            f"{counted(len(placed), 'position')} of {counted(len({report.group for report in placed}), 'group')} "
+            f"translated; {self.report.bound}"
         ]
-        nowhere = [one for one in positions if not one.translated and one.group not in busy]
+        nowhere = [position for position in positions if not position.translated and position.group not in busy]
         if nowhere:
             said.append(f"{counted(len(nowhere), 'position')} without a place, the first: {nowhere[0].reason}")
         said += [*busy.values()][:_NAMED]
@@ -221,12 +222,12 @@ class MoveSteps:
 
     def apply(self) -> StepResult:
         todo: dict[str, list[Checkpoint]] = {}
-        wanted = [one for one in self.report.positions if one.changes]
+        wanted = [position for position in self.report.positions if position.changes]
         # The step may be repeated when its consumers have long begun to read here.
-        now = own_offsets(self.clusters.target, sorted({one.group for one in wanted}))
-        for one in wanted:
-            if not _gone_on(one, now.get(one.group, {}).get(TopicPartition(one.topic, one.partition))):
-                todo.setdefault(one.group, []).append(_as_checkpoint(one))
+        now = own_offsets(self.clusters.target, sorted({report.group for report in wanted}))
+        for report in wanted:
+            if not _gone_on(report, now.get(report.group, {}).get(TopicPartition(report.topic, report.partition))):
+                todo.setdefault(report.group, []).append(_as_checkpoint(report))
         busy = self._busy(todo, None) if todo else {}
         free = {group: places for group, places in todo.items() if group not in busy}
         faults = list(busy.values())
@@ -242,21 +243,27 @@ class MoveSteps:
             return failed(
                 StepName.APPLY, f"{said}, which stay; repeat this step once the others are fixed", *_first(faults)
             )
-        kept = sum(one.translated for one in self.report.positions) - committed
+        kept = sum(position.translated for position in self.report.positions) - committed
         return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} needed no change"] if kept else []))
 
     def verify(self) -> StepResult:
-        wanted = [one for one in self.report.positions if one.translated]
-        offsets, faults = self.clusters.target.groups().offsets(sorted({one.group for one in wanted}))
-        at = {(one.group, *place): offset.offset for one in offsets for place, offset in one.offsets.items()}
+        wanted = [position for position in self.report.positions if position.translated]
+        offsets, faults = self.clusters.target.groups().offsets(sorted({report.group for report in wanted}))
+        at = {
+            (group_offsets.group, *place): offset.offset
+            for group_offsets in offsets
+            for place, offset in group_offsets.offsets.items()
+        }
         wrong = [fault.reason for fault in faults]
         gone_on = 0
-        for one in wanted:
-            now = at.get((one.group, one.topic, one.partition))
-            assert one.applied is not None
-            if now is None or now < one.applied:
-                wrong.append(f"group {one.group} is at {now} in {one.topic}-{one.partition}, not at {one.applied}")
-            gone_on += now is not None and now > one.applied
+        for report in wanted:
+            now = at.get((report.group, report.topic, report.partition))
+            assert report.applied is not None
+            if now is None or now < report.applied:
+                wrong.append(
+                    f"group {report.group} is at {now} in {report.topic}-{report.partition}, not at {report.applied}"
+                )
+            gone_on += now is not None and now > report.applied
         if self.request.mode is not MoveMode.DISASTER and self._source_away() is None:
             wrong += self._moved_since()
         if wrong:
@@ -268,22 +275,24 @@ class MoveSteps:
 
     def conclude(self) -> StepResult:
         report = self.report
-        placed = [one for one in report.positions if one.translated]
-        groups = sorted({one.group for one in placed})
+        placed = [position for position in report.positions if position.translated]
+        groups = sorted({position_report.group for position_report in placed})
         said = [
             f"{counted(len(groups), 'group')} moved to '{self._here}': {_listed(groups)}",
             f"{report.bound}; none is skipped",
         ]
-        oldest = max((one.age_ms for one in placed), default=0)
+        oldest = max((position_report.age_ms for position_report in placed), default=0)
         if oldest:
             said.append(f"positions are as they were known up to {duration(oldest)} ago")
-        topics = sorted({one.topic for one in placed})
+        topics = sorted({position_report.topic for position_report in placed})
         said.append(f"start the consumers on '{self._here}'; their topics there: {_listed(topics)}")
-        nowhere = [one for one in report.positions if not one.translated]
+        nowhere = [position for position in report.positions if not position.translated]
         said += _first(
-            f"group {one.group} has no offset in {one.topic}-{one.partition}: {one.reason}" for one in nowhere
+            f"group {position_report.group} has no offset in {position_report.topic}-{position_report.partition}: "
+            f"{position_report.reason}"
+            for position_report in nowhere
         )
-        broken = [one.step for one in report.steps if one.failed]
+        broken = [step.step for step in report.steps if step.failed]
         if broken:
             return failed(StepName.REPORT, f"step {broken[0]} failed: repeat it once that is fixed", *said)
         return _done(StepName.REPORT, *said)
@@ -307,14 +316,18 @@ class MoveSteps:
 
     def _with_readers_left(self, positions: tuple[PositionReport, ...]) -> tuple[PositionReport, ...]:
         """Consumers that are left at the source keep reading an unknown number of records."""
-        states = group_states(self.clusters.source, {one.group for one in positions})
+        states = group_states(self.clusters.source, {position.group for position in positions})
         left = {group for group, state in states.items() if state not in _IDLE}
         why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
         return tuple(
-            replace(one, read_again=one.read_again.and_more(), reason="; ".join(filter(None, [one.reason, why])))
-            if one.group in left and one.translated
-            else one
-            for one in positions
+            replace(
+                position,
+                read_again=position.read_again.and_more(),
+                reason="; ".join(filter(None, [position.reason, why])),
+            )
+            if position.group in left and position.translated
+            else position
+            for position in positions
         )
 
     def _busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
@@ -351,12 +364,15 @@ class MoveSteps:
     def _moved_since(self) -> list[str]:
         """What has changed at the source since positions were translated."""
         positions = move_positions(self.clusters, self.request.groups, source_answers=True)
-        before = {(one.group, one.from_topic, one.partition): one.upstream for one in self.report.positions}
+        before = {
+            (position.group, position.from_topic, position.partition): position.upstream
+            for position in self.report.positions
+        }
         moved = [
-            f"group {one.group} has read on from {before[key]} to {one.upstream} in {one.from_topic}-{one.partition} "
-            f"on '{self._there}': stop its consumers there and do this again"
-            for one in positions.reports
-            if (key := (one.group, one.from_topic, one.partition)) in before and before[key] < one.upstream
+            f"group {report.group} has read on from {before[key]} to {report.upstream} in "
+            f"{report.from_topic}-{report.partition} on '{self._there}': stop its consumers there and do this again"
+            for report in positions.reports
+            if (key := (report.group, report.from_topic, report.partition)) in before and before[key] < report.upstream
         ]
         if self.request.mode is MoveMode.CONTROLLED:
             left = str(uncopied(self.clusters))

@@ -137,7 +137,7 @@ def _ends(flow: FlowSettings, clusters: FlowClusters) -> Mapping[TopicPartition,
 
 def _beginnings(clusters: FlowClusters, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Start offsets of partitions that would start before the end; records that are gone need not be copied."""
-    now = {(one.topic, one.partition): one.offset for one in list_source_offsets(clusters)}
+    now = {(offset.topic, offset.partition): offset.offset for offset in list_source_offsets(clusters)}
     logs = logs_of(clusters, ends)
     wanted = {}
     for place, end in ends.items():

@@ -95,7 +95,7 @@ class ExactTranslation:
 
         Give all at once: positions in the same stretch of a log share one read.
         """
-        answers = {one: self._by_map(*one) for one in sorted(positions)}
+        answers = {position: self._by_map(*position) for position in sorted(positions)}
         self._look_behind(answers)
         self._count(answers)
         self._look_between(answers)
@@ -105,7 +105,7 @@ class ExactTranslation:
 
     def by_map(self, positions: Iterable[Position]) -> dict[Position, Translation]:
         """The translation of each position by the map alone; no log is read."""
-        return {one: self._by_map(*one) for one in positions}
+        return {position: self._by_map(*position) for position in positions}
 
     def _look_behind(self, answers: dict[Position, Translation]) -> None:
         """Positions after the end of the map may be replicated: there was nothing to copy, or MirrorMaker 2 copied

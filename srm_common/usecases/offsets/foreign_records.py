@@ -35,7 +35,7 @@ class CopiesChecked:
         """One sentence where there are such records, None otherwise."""
         if not self.found:
             return None
-        affected = len({(one.topic, one.partition) for one in self.found})
+        affected = len({(records.topic, records.partition) for records in self.found})
         return (
             f"{affected} of {self.copies} partitions contain records that the flow did not write, the first: "
             f"{self.found[0]}; srm-control check-copies --flow '{self.flow}' lists them"
@@ -46,7 +46,7 @@ class CopiesChecked:
             "flow": self.flow,
             "copies": self.copies,
             "unmapped": self.unmapped,
-            "found": [one.to_json() for one in self.found],
+            "found": [records.to_json() for records in self.found],
             "gaps_left": self.left,
             "faults": list(self.faults),
         }

@@ -152,7 +152,9 @@ def _translate_back(
         made.keep(last)
     made.untranslated += back.untranslated
     asked = {found.group: found.asked for found in offsets}
-    groups = [one.group for one in (*back.written, *back.kept)] + [one.group for one in back.untranslated]
+    groups = [checkpoint.group for checkpoint in (*back.written, *back.kept)] + [
+        untranslated.group for untranslated in back.untranslated
+    ]
     for group in groups:
         made.positions[group] = made.positions.get(group, 0) + 1
         made.asked[group] = asked[group]
@@ -175,7 +177,7 @@ class _Additions:
 
 def _start_over(before: NewestCheckpoints, recreated: Collection[str], made: CheckpointsMade) -> None:
     """Checkpoints of groups that could not be asked, or are gone, must not point into the middle of another copy."""
-    done = {(one.group, one.topic, one.partition) for one in made.written}
+    done = {(checkpoint.group, checkpoint.topic, checkpoint.partition) for checkpoint in made.written}
     for place, last in before.by_place.items():
         if last.topic in recreated and place not in done and last.downstream:
             made.written.append(replace(last, downstream=0))
@@ -186,12 +188,16 @@ def _translate(clusters: FlowClusters, log: SegmentLog, moved: list[_Position], 
     if not moved:
         return
     with ExactTranslation(clusters, log) as exact:
-        translations = exact.translate({(one.topic, one.partition, one.committed.offset) for one in moved})
+        translations = exact.translate(
+            {(position.topic, position.partition, position.committed.offset) for position in moved}
+        )
         made.notes += exact.away.values()
-    ends = _ends(log, {TopicPartition(one.topic, one.partition) for one in moved if one.before is not None})
-    for one in moved:
-        translation = translations[one.topic, one.partition, one.committed.offset]
-        _judge(one, translation, ends.get(TopicPartition(one.topic, one.partition)), made)
+    ends = _ends(
+        log, {TopicPartition(position.topic, position.partition) for position in moved if position.before is not None}
+    )
+    for position in moved:
+        translation = translations[position.topic, position.partition, position.committed.offset]
+        _judge(position, translation, ends.get(TopicPartition(position.topic, position.partition)), made)
 
 
 def _ends(log: SegmentLog, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -244,7 +250,7 @@ def _group_offsets(clusters: FlowClusters, made: CheckpointsMade) -> list[GroupO
     listed, faults = groups.groups()
     others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds, pool=clusters.source.links)
     chosen = group_filter(flow)
-    made.unsupported = [(one.name, one.protocol) for one in others if chosen.decide(one.name).accepted]
+    made.unsupported = [(other.name, other.protocol) for other in others if chosen.decide(other.name).accepted]
     offsets, unread = groups.offsets(group.name for group in listed if chosen.decide(group.name).accepted)
     sentences = (str(fault) for fault in (*faults, *unlisted, *unread))
     made.faults += dict.fromkeys(sentences)

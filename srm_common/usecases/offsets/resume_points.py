@@ -131,7 +131,7 @@ def standings(clusters: FlowClusters, groups: Iterable[str] | None) -> list[Stan
     offsets, more = reader.offsets(wanted)
     for fault in (*faults, *more):
         raise ClusterError(fault.reason)
-    return [Standing(one.group, {place: Stand(at) for place, at in one.offsets.items()}) for one in offsets]
+    return [Standing(offset.group, {place: Stand(at) for place, at in offset.offsets.items()}) for offset in offsets]
 
 
 def last_known_standings(clusters: FlowClusters, copied: CopyMaps, groups: Iterable[str] | None) -> list[Standing]:
@@ -171,7 +171,7 @@ def groups_left_out(
             listed, unlisted = other_groups(
                 flow.source, timeout_seconds=min(_LIST_SECONDS, flow.request_seconds), pool=clusters.source.links
             )
-            found, faults = [(one.name, one.protocol) for one in listed], [str(fault) for fault in unlisted]
+            found, faults = [(group.name, group.protocol) for group in listed], [str(fault) for fault in unlisted]
         except ClusterError as error:
             found, faults = [], [f"cannot tell whether there are share groups: {error}"]
     chosen = set(_chosen(flow, groups, (name for name, _ in found)))
@@ -250,9 +250,9 @@ class _Mover:
 
     def exact(self, places: Iterable[_Place]) -> dict[tuple[str, int, int], Translation]:
         wanted = {
-            (one.from_topic, one.partition, one.stand.committed.offset)
-            for one in places
-            if one.along and one.back is None
+            (place.from_topic, place.partition, place.stand.committed.offset)
+            for place in places
+            if place.along and place.back is None
         }
         with ExactTranslation(self._clusters, self._along.log) as exact:
             return exact.translate(sorted(wanted))
@@ -373,4 +373,4 @@ def own_offsets(target: OpenCluster, groups: list[str]) -> dict[str, dict[TopicP
     offsets, faults = target.groups().offsets(groups)
     if faults:
         raise ClusterError(faults[0].reason)
-    return {one.group: {place: at.offset for place, at in one.offsets.items()} for one in offsets}
+    return {offset.group: {place: at.offset for place, at in offset.offsets.items()} for offset in offsets}

@@ -203,7 +203,7 @@ class CheckpointRounds:
         if not self._samples or self._ended():
             return
         state = self._clusters.state
-        known = {one.group: one for one in groups_from(state.read(StateKey.GROUPS))}
+        known = {sample.group: sample for sample in groups_from(state.read(StateKey.GROUPS))}
         for group, new in self._samples.items():
             known[group] = replace(
                 known.get(group, new),
@@ -259,11 +259,11 @@ class CheckpointRounds:
             return
         write_checkpoints(self._flow, written, self._clusters.target.writer())
         latency, at_ms = (time.monotonic() - self._asked) * 1000, self._clusters.now_ms()
-        for group, count in Counter(one.group for one in written).items():
+        for group, count in Counter(checkpoint.group for checkpoint in written).items():
             self._samples[group] = GroupSample(
                 group, count, count, checkpoint_latency_ms=round(latency, 1), checkpoint_ms=at_ms
             )
-        self._before |= {_place(one): one for one in written}
+        self._before |= {_place(checkpoint): checkpoint for checkpoint in written}
         self._settled |= settled
 
     def _checkpoint(self, one: _Moved, remote: str, answer: Translation) -> Checkpoint | None:

@@ -188,7 +188,9 @@ def _keep_groups(
         untranslated=made.untranslated,
         # Checkpoints that start over may be of groups that are gone.
         latencies_ms={
-            one.group: (acknowledged - made.asked[one.group]) * 1000 for one in made.written if one.group in made.asked
+            checkpoint.group: (acknowledged - made.asked[checkpoint.group]) * 1000
+            for checkpoint in made.written
+            if checkpoint.group in made.asked
         },
         synced=synced,
         topics=made.topics,
@@ -204,7 +206,7 @@ def _keep_groups(
 
 def _checkpointed(made: CheckpointsMade) -> set[tuple[str, str]]:
     """(group, upstream topic) of checkpoints that were written for positions at the source."""
-    written = {(one.group, one.topic) for one in made.written if one.group in made.asked}
+    written = {(checkpoint.group, checkpoint.topic) for checkpoint in made.written if checkpoint.group in made.asked}
     return {
         (group, topic)
         for topic, groups in made.topics.items()
@@ -220,7 +222,7 @@ def _write_offset_syncs(clusters: FlowClusters, news: SegmentBatch) -> int:
     cluster = clusters.target
     if flow.offset_syncs_topic_location == "source":
         cluster = clusters.source
-        cluster.ensure([one for one in state_topics(flow) if one.location == "source"])
+        cluster.ensure([state_topic for state_topic in state_topics(flow) if state_topic.location == "source"])
     if not len(news):
         return 0
 
@@ -320,7 +322,10 @@ def sync_groups(
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    chosen = {group: [one for one in wanted if one.topic not in shared] for group, wanted in checkpoints.items()}
+    chosen = {
+        group: [checkpoint for checkpoint in wanted if checkpoint.topic not in shared]
+        for group, wanted in checkpoints.items()
+    }
     checkpoints = {group: wanted for group, wanted in chosen.items() if wanted}
     if not checkpoints:
         return GroupsSynced()
@@ -328,7 +333,7 @@ def sync_groups(
     listed, unlisted = reader.groups()
     states = {group.name: group.state for group in listed if group.name in checkpoints}
     offsets, unread = reader.offsets(states)
-    committed = {one.group: {place: at.offset for place, at in one.offsets.items()} for one in offsets}
+    committed = {offset.group: {place: at.offset for place, at in offset.offsets.items()} for offset in offsets}
     faults = [*unlisted, *unread]
     unknown = {fault.group for fault in unread}
     in_use: list[tuple[str, str]] = []

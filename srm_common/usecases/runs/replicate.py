@@ -159,8 +159,8 @@ class _Run:
             passes.run()
             # Heartbeats alone move no group, and come with each run.
             if any(
-                one.records and not flow.policy.is_heartbeats_topic(one.upstream_topic)
-                for one in passes.tracks.values()
+                track.records and not flow.policy.is_heartbeats_topic(track.upstream_topic)
+                for track in passes.tracks.values()
             ):
                 checkpoints.copied()
 
@@ -233,7 +233,9 @@ class _Run:
                 owner.refence()
                 tracks = passes.tracks.values()
                 self._free(
-                    owner, job, [Copy(one.place, TopicPartition(one.downstream_topic, one.partition)) for one in tracks]
+                    owner,
+                    job,
+                    [Copy(track.place, TopicPartition(track.downstream_topic, track.partition)) for track in tracks],
                 )
         finally:
             owner.release()
@@ -264,9 +266,9 @@ class _Run:
             opposite_ends=lambda places: opposite_ends(self._clusters, places),
             note=self._journal.note,
             last_ends={
-                TopicPartition(one.upstream_topic, one.partition): one.end
-                for one in (last.partitions if last else ())
-                if one.end is not None
+                TopicPartition(partition.upstream_topic, partition.partition): partition.end
+                for partition in (last.partitions if last else ())
+                if partition.end is not None
             },
         )
 

@@ -69,7 +69,9 @@ class RunJournal:
         """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
         self.last = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
         partitions = self.last.partitions if self.last else ()
-        self.copies_before = {TopicPartition(one.upstream_topic, one.partition): one for one in partitions}
+        self.copies_before = {
+            TopicPartition(partition.upstream_topic, partition.partition): partition for partition in partitions
+        }
         for note in plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
         self.sizes = dict(known.get(StateKey.SIZES, {}))
@@ -107,8 +109,8 @@ class RunJournal:
         if not tracks:
             return
         skipped, letters = (
-            sum(one.copied.skipped_records for one in tracks),
-            sum(one.copied.dead_letters for one in tracks),
+            sum(track.copied.skipped_records for track in tracks),
+            sum(track.copied.dead_letters for track in tracks),
         )
         where = f"{letters} of them are in {self._flow.dead_letter_topic}" if letters else "they were dropped"
         self.note(
@@ -144,10 +146,10 @@ class RunJournal:
             for track in tracks
         ]
         kept = [
-            one.carried()
-            for one in (self.last.partitions if self.last else ())
-            if (one.upstream_topic, one.partition) not in copied
-            and (passes is None or not self._run.wants(one.upstream_topic))
+            partition.carried()
+            for partition in (self.last.partitions if self.last else ())
+            if (partition.upstream_topic, partition.partition) not in copied
+            and (passes is None or not self._run.wants(partition.upstream_topic))
         ]
         return RunRecord(
             flow=str(self._flow.name),

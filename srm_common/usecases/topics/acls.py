@@ -63,7 +63,7 @@ def write_acl_record(clusters: FlowClusters, bindings: Iterable[AclBinding]) -> 
         StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     clusters.target.ensure([flow_state_topic(clusters.flow)])
-    clusters.state.write(StateKey.ACLS, {"bindings": [one.to_json() for one in sorted(bindings)]})
+    clusters.state.write(StateKey.ACLS, {"bindings": [binding.to_json() for binding in sorted(bindings)]})
 
 
 @dataclass(frozen=True)
@@ -109,11 +109,11 @@ def copies_of(
 ) -> Copies:
     """What the flow copies, and what it copied and is still there: its readers stay while the source has them."""
     former = {
-        one.upstream_topic: one.downstream_topic
-        for one in records
-        if one.state is not TopicState.CUT and one.downstream_topic in on_target
+        record.upstream_topic: record.downstream_topic
+        for record in records
+        if record.state is not TopicState.CUT and record.downstream_topic in on_target
     }
-    topics = {one.topic: one.remote_topic for one in accepted if one.remote_topic is not None}
+    topics = {decision.topic: decision.remote_topic for decision in accepted if decision.remote_topic is not None}
     return Copies.of(flow, {**former, **topics}, on_target)
 
 
@@ -132,7 +132,7 @@ def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings
         return AclPlan(notices=(f"no ACLs are synced: {who} no authorizer",))
     replicators = replicator_principals(flow)
     downstream = set(copies.topics.values())
-    suspects = frozenset() if replicators else {one.principal for one in writers(there, downstream)}
+    suspects = frozenset() if replicators else {writer.principal for writer in writers(there, downstream)}
     wanted = wanted_acls(here, copies, replicators, source=flow.name.source, suspects=suspects)
     notices = [*wanted.notices, *other_writers(there, downstream, replicators, flow.name.target)]
     difference = reconcile(wanted.bindings, there, view.ours)
@@ -211,7 +211,9 @@ def delete_acls(
     faults: dict[AclBinding, SrmError | str] = {}
     gone: set[AclBinding] = set()
     for permission in (Permission.ALLOW, Permission.DENY):
-        batch = [one for action in actions for one in action.bindings if one.permission is permission]
+        batch = [
+            acl_binding for action in actions for acl_binding in action.bindings if acl_binding.permission is permission
+        ]
         if permission is Permission.DENY and keep_denies:
             faults |= dict.fromkeys(batch, _NO_DENY)
             break

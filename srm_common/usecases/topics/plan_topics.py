@@ -107,7 +107,9 @@ def _planned(
         plan = _recorded(flow, plan, settled, topics.knowledge, ids)
         plan = replace(_started_over(flow, plan, settled), restore=restored)
         # A new copy gets its bindings at once, whatever the interval says.
-        if acls is not None or (flow.sync_topic_acls and any(isinstance(one, CreateTopic) for one in plan.actions)):
+        if acls is not None or (
+            flow.sync_topic_acls and any(isinstance(action, CreateTopic) for action in plan.actions)
+        ):
             view = read_acls(clusters) if acls is None else acls.result()
             found = copies_of(flow, plan.accepted, records.values(), there.partitions)
             changes = plan_acls(flow, view, found, broker.result())
@@ -169,7 +171,8 @@ def decide_topics(flow: FlowSettings | FlowClusters) -> list[TopicDecision]:
         topics = FlowTopics.decided(clusters, pool)
         ids = topics.ids(clusters, pool)
         return [
-            one.decision for one in settle(clusters.flow, topics.decisions, topics.copied(clusters.flow).records, ids)
+            settled.decision
+            for settled in settle(clusters.flow, topics.decisions, topics.copied(clusters.flow).records, ids)
         ]
 
 

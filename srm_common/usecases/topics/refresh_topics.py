@@ -98,7 +98,9 @@ def _refreshed(
 def _heartbeats_to_copy(clusters: FlowClusters) -> None:
     """Make the source's heartbeats topic, so that the plan has its copy from the first run on."""
     try:
-        clusters.source.ensure([one for one in written_heartbeats(clusters.flow) if one.location == "source"])
+        clusters.source.ensure(
+            [heartbeat for heartbeat in written_heartbeats(clusters.flow) if heartbeat.location == "source"]
+        )
     except (AccessDenied, StateTopicInvalid) as error:
         # The task that writes heartbeats fails with it; topics are made ready all the same.
         _LOG.warning("%s: no heartbeats on its source: %s", clusters.flow.name, error)

@@ -92,7 +92,7 @@ class Previewed:
 
 FATES = ("unchanged", "changed", "dropped", "failed")
 _ENDS = ("dropped", "failed")
-DIFFERENCES = (*(f"newly {one}" for one in _ENDS), *(f"no longer {one}" for one in _ENDS), "written differently")
+DIFFERENCES = (*(f"newly {end}" for end in _ENDS), *(f"no longer {end}" for end in _ENDS), "written differently")
 """How a record may fare otherwise by other transforms. One that fails for another reason does not."""
 
 
@@ -146,14 +146,18 @@ def preview_transforms(
     """
     compared = [_Compared(flow, sql) for flow in (clusters.flow, other) if flow is not None]
     allowance = Allowance(limits, clock)
-    decisions = {one.topic: one for one in decide_topics(clusters)}
+    decisions = {decide_topic.topic: decide_topic for decide_topic in decide_topics(clusters)}
     for topic in topics:
         decision = decisions.get(topic)
         if decision is None or not decision.accepted:
             why = "there is no such topic" if decision is None else decision.reason
             raise ConfigError(f"{topic} is not copied by {clusters.flow.name}: {why}")
     policy = clusters.flow.policy
-    copied = [one.topic for one in decisions.values() if one.accepted and not policy.is_heartbeats_topic(one.topic)]
+    copied = [
+        topic_decision.topic
+        for topic_decision in decisions.values()
+        if topic_decision.accepted and not policy.is_heartbeats_topic(topic_decision.topic)
+    ]
     chosen = list(dict.fromkeys(topics)) or sorted(copied)[:MOST_TOPICS]
     schemas = _schemas(clusters, compared, allowance)
     out: list[Previewed] = []
@@ -196,7 +200,9 @@ def _of_topic(
             piece = records.slice(start, _PIECE_ROWS)
             after, *others = (one.outcomes(decision, partition, piece, schemas) for one in compared)
             out += [
-                Previewed(decision.topic, partition, offset, before, after[offset], *(one[offset] for one in others))
+                Previewed(
+                    decision.topic, partition, offset, before, after[offset], *(other[offset] for other in others)
+                )
                 for offset, before in _shown(piece).items()
             ]
     return out

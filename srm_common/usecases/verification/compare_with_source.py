@@ -307,14 +307,17 @@ def _in_a_row(found: Iterable[Stretch], *, apart: bool) -> Iterator[list[Stretch
     """Stretches that follow one another, so that both logs are read on; ``apart``: what others wrote may lie between
     them."""
     group: list[Stretch] = []
-    for one in found:
+    for stretch in found:
         if group and not (
-            one.upstream == group[-1].upstream_end
-            and (one.downstream == group[-1].downstream_end or (apart and one.downstream > group[-1].downstream_end))
+            stretch.upstream == group[-1].upstream_end
+            and (
+                stretch.downstream == group[-1].downstream_end
+                or (apart and stretch.downstream > group[-1].downstream_end)
+            )
         ):
             yield group
             group = []
-        group.append(one)
+        group.append(stretch)
     if group:
         yield group
 

@@ -41,7 +41,9 @@ def existing_copies(clusters: FlowClusters, known: TopicRecords, records: Mappin
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     flow, admin = clusters.flow, clusters.target.admin
-    wanted = sorted({one.downstream_topic for one in records.values()} & admin.topics().partitions.keys())
+    wanted = sorted(
+        {topic_record.downstream_topic for topic_record in records.values()} & admin.topics().partitions.keys()
+    )
     facts, settings = admin.describe_topics(wanted), admin.topic_settings(wanted)
     rules = StartRules(flow.start_positions, flow.auto_offset_reset)
     copies: dict[str, ExistingCopy] = {}

@@ -98,10 +98,10 @@ def kept_results(
         if summary is None or summary.started_ms < since_ms:
             return []
         verifieds = [
-            one
+            result
             for topic, results in results_in(known).items()
-            for one in results.values()
-            if chosen(topic) and one.checked_ms >= summary.started_ms
+            for result in results.values()
+            if chosen(topic) and result.checked_ms >= summary.started_ms
         ]
         return sorted(verifieds, key=lambda one: one.place)
 
@@ -115,7 +115,9 @@ def planned_repair(flow: FlowSettings | FlowClusters) -> list[RepairStep]:
     """
     with clusters_of(flow) as clusters:
         results = results_in(clusters.state.read_all(prefix=StateKey.VERIFIED))
-        return repair_plan(str(clusters.flow.name), (one for topic in results.values() for one in topic.values()))
+        return repair_plan(
+            str(clusters.flow.name), (verified for topic in results.values() for verified in topic.values())
+        )
 
 
 class _Kept:
@@ -181,12 +183,12 @@ class _Kept:
 
     def with_earlier(self, found: Verification, chosen: Callable[[str], bool]) -> Verification:
         """The whole verification: with the results of the one that was resumed."""
-        of_now = {one.place for one in found.partitions}
+        of_now = {partition.place for partition in found.partitions}
         earlier = [
-            one
+            result
             for topic, results in self._results.items()
-            for one in results.values()
-            if chosen(topic) and one.place not in of_now and self._is_earlier(one)
+            for result in results.values()
+            if chosen(topic) and result.place not in of_now and self._is_earlier(result)
         ]
         together = sorted((*found.partitions, *earlier), key=lambda one: one.place)
         return replace(found, started_ms=self.started_ms, partitions=tuple(together))
@@ -201,7 +203,7 @@ class _Kept:
             self._write_summary(found.ended_ms, found.evidence.configuration)
 
     def _write_summary(self, ended_ms: int | None, configuration: str = "") -> None:
-        results = [one for topic in self._results.values() for one in topic.values()]
+        results = [verified for topic in self._results.values() for verified in topic.values()]
         flow = str(self._clusters.flow.name)
         summary = summarized(flow, self._against, self.started_ms, ended_ms, results)
         summary = replace(summary, software=__version__, configuration=configuration)

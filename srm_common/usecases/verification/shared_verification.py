@@ -93,7 +93,7 @@ class SharedVerification:
                 elif part.stretch == WHOLE:
                     copies.report(replace(part.failed(_GONE), checked_ms=copies.clusters.now_ms()))
                 else:
-                    size = sum(one.bytes for one in wanted[part.place])
+                    size = sum(verification_part.bytes for verification_part in wanted[part.place])
                     again.append(replace(part, bytes=size, stretch=WHOLE))
         return again
 
@@ -130,8 +130,8 @@ def verify_task(job: VerificationJob, task: VerificationTask) -> TaskResult:
 
 
 def _whole(stretches: Mapping[MapStretch, PartitionVerified | None]) -> PartitionVerified | None:
-    ordered = [stretches[one] for one in sorted(stretches, key=lambda one: one.begin or 0)]
-    present = [one for one in ordered if one is not None]
+    ordered = [stretches[stretch] for stretch in sorted(stretches, key=lambda one: one.begin or 0)]
+    present = [verified for verified in ordered if verified is not None]
     return joined_results(present) if len(present) == len(ordered) else None
 
 

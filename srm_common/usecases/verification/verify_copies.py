@@ -147,9 +147,9 @@ class _Verifying:
             self._gone(topic, name, kind)
         copies = existing.copies
         places = {
-            TopicPartition(one.name, number): TopicPartition(one.upstream, number)
-            for one in copies.values()
-            for number in range(one.partitions)
+            TopicPartition(copy.name, number): TopicPartition(copy.upstream, number)
+            for copy in copies.values()
+            for number in range(copy.partitions)
         }
         places = {place: upstream for place, upstream in places.items() if not self._skip(upstream)}
         shared = CopiesToShare(clusters, self._scope, self._against, places, self._done, self._faults.append)
@@ -162,7 +162,7 @@ class _Verifying:
         evidence = Evidence(
             __version__,
             flow.digest,
-            next((one.upstream_cluster_id for one in records.values()), ""),
+            next((topic_record.upstream_cluster_id for topic_record in records.values()), ""),
             clusters.target.admin.cluster_id(),
             existing.topic_ids,
             {topic: one.upstream_topic_id for topic, one in records.items() if one.upstream_topic_id != NO_TOPIC_ID},

@@ -25,7 +25,7 @@ def compared_batch(batch: SourceBatch) -> ComparedBatch:
     def records() -> list[LogRecord]:
         verify(batch)
         loose = legacy_records(batch) if header.magic < 2 else loose_records(batch)
-        return [LogRecord(one.offset, one.timestamp, one.tail) for one in loose]
+        return [LogRecord(record.offset, record.timestamp, record.tail) for record in loose]
 
     return ComparedBatch(header.base_offset, header.next_offset, header.record_count, header.size, term, records)
 

@@ -215,12 +215,12 @@ def _legacy_entry(entry: memoryview, append_time: int | None = None, *, inside: 
     stamp = timestamp if magic == 1 and attributes & _LEGACY_LOG_APPEND else None
     records: list[LooseRecord] = []
     left = len(inner)
-    for one in split(inner):
-        verify(one)
-        if one.header.magic > 1:
+    for batch in split(inner):
+        verify(batch)
+        if batch.header.magic > 1:
             raise CorruptBatch(f"compressed message set at offset {offset} has a batch of magic 2 in it")
-        records.extend(_legacy_entry(one.data, stamp, inside=True))
-        left -= len(one.data)
+        records.extend(_legacy_entry(batch.data, stamp, inside=True))
+        left -= len(batch.data)
     if left:
         raise CorruptBatch(f"compressed message set at offset {offset} ends inside a message")
     if not records:

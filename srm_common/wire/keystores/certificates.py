@@ -52,7 +52,7 @@ def of_pem(text: str) -> list[Certificate]:
     if _BEGIN not in text:
         return []
     try:
-        return [_read(one) for one in x509.load_pem_x509_certificates(text.encode())]
+        return [_read(certificate) for certificate in x509.load_pem_x509_certificates(text.encode())]
     except x509.InvalidVersion as error:
         raise ValueError(str(error)) from error
 

@@ -61,7 +61,7 @@ def read_java_store(data: bytes, password: str | None, key_password: str | None 
         certificates = pkcs12.load_pkcs12(data, password.encode() if password else None)
     except ValueError:
         raise ValueError("it is not a JKS or PKCS12 store, or its password is wrong") from None
-    others = [one.certificate for one in certificates.additional_certs]
+    others = [cert.certificate for cert in certificates.additional_certs]
     if certificates.key is None:
         own = [certificates.cert.certificate] if certificates.cert is not None else []
         return JavaStoreTexts(_pem([*own, *others]))
@@ -87,12 +87,12 @@ def with_password(key: str, password: str | None, new: str) -> str:
 
 
 def _pem(certificates: Iterable[x509.Certificate]) -> str:
-    return "".join(one.public_bytes(Encoding.PEM).decode() for one in certificates)
+    return "".join(certificate.public_bytes(Encoding.PEM).decode() for certificate in certificates)
 
 
 def _chain(own: x509.Certificate, others: Iterable[x509.Certificate]) -> list[x509.Certificate]:
     """The certificate, then each issuer of the one before."""
-    by_subject = {one.subject: one for one in others}
+    by_subject = {other.subject: other for other in others}
     chain = [own]
     while chain[-1].issuer != chain[-1].subject and (above := by_subject.pop(chain[-1].issuer, None)) is not None:
         chain.append(above)

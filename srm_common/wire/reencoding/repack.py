@@ -77,8 +77,8 @@ def repack(
             verify(batch)
             packed, taken = rewrite(batch, first_offset, end_offset), 1
         if packed is not None and packed.size > max_message_bytes:
-            for one in row[:taken]:
-                yield from rebatch(one, first_offset, max_message_bytes, end_offset)
+            for source_batch in row[:taken]:
+                yield from rebatch(source_batch, first_offset, max_message_bytes, end_offset)
         elif packed is not None:
             yield packed
         at += taken

@@ -130,9 +130,9 @@ def timed_records(batch: SourceBatch) -> Iterator[tuple[int, bytes | None, bytes
     header = batch.header
     if header.magic < 2:
         verify(batch)
-        for one in legacy_records(batch):
-            key, at = _bytes(one.tail, 0)
-            yield one.offset, key, _bytes(one.tail, at)[0], one.timestamp
+        for legacy_record in legacy_records(batch):
+            key, at = _bytes(legacy_record.tail, 0)
+            yield legacy_record.offset, key, _bytes(legacy_record.tail, at)[0], legacy_record.timestamp
         return
     appended = bool(header.attributes & LOG_APPEND_TIME)
     for record, delta in _decoded(batch):

@@ -265,10 +265,10 @@ def map_changes(
     changes.dropped += [key for key in committed.record_keys() if key not in live]
     changes.replaced = len(changes.dropped)
     for group in groups(_candidates(known, gone, read_up_to, newest), least):
-        segment = joined([one.segment for one in group])
+        segment = joined([candidate.segment for candidate in group])
         key, value = encode_joined(segment, known.place(group[-1].number))
         changes.written.append((key, value, segment_headers(segment)))
-        changes.dropped += [known.key(one.number) for one in group]
+        changes.dropped += [known.key(candidate.number) for candidate in group]
         changes.joined += len(group)
     return changes
 

@@ -79,7 +79,7 @@ def test_marked_failed_while_running_ends_spark(
     write(source, topic, 100, first=100)
     run_id, state = run(airflow)
     assert state == "success", airflow.task_states(DAG_ID, run_id)
-    assert not [one for one in folders if one.exists()], "what the killed one had on the disk"
+    assert not [folder for folder in folders if folder.exists()], "what the killed one had on the disk"
     assert read(target, f"a.{topic}") == read(source, topic)
 
 
@@ -132,7 +132,7 @@ def nothing_open(kafka: LocalKafka, *topics: str) -> bool:
     known = kafka.admin().list_topics(timeout=60).topics
     places = {TopicPartition(topic, number): latest for topic in topics for number in known[topic].partitions}
     stable, ends = (
-        [future.result(60).offset for future in kafka.admin().list_offsets(places, isolation_level=one).values()]
-        for one in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        [future.result(60).offset for future in kafka.admin().list_offsets(places, isolation_level=level).values()]
+        for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
     )
     return stable == ends

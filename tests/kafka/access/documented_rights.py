@@ -85,7 +85,7 @@ def _where_more_is_used(what: str, topic: str = "") -> list[Row]:
     operations = " ".join(f"--operation {word}" for word in re.findall(r"[A-Z]\w+", found[1]))
     name = topic or found[2]
     command = f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm {operations} --topic {name}"
-    return [Row("target", one) for one in bindings_of(command)]
+    return [Row("target", acl_binding) for acl_binding in bindings_of(command)]
 
 
 SYNCS = _where_more_is_used("`offset-syncs.topic.location = target`")
@@ -208,7 +208,7 @@ class Flow:
         """Each record that was written came once, in its place, but for those that a transform fails on."""
         read = [
             {
-                partition: [one.seen for one in records if BAD not in dict(one.seen.headers)]
+                partition: [record.seen for record in records if BAD not in dict(record.seen.headers)]
                 for partition, records in read_all(kafka, topic).items()
             }
             for kafka, topic in ((self.kafkas["source"], self.topic), (self.kafkas["target"], self.copy))

@@ -67,7 +67,7 @@ class Sides:
         bindings = [binding(text) for text in texts]
         assert set((admin.create if change == "+" else admin.delete)(bindings)) <= {None}
         eventually(
-            lambda: all((one in self.bindings(kafka)) == (change == "+") for one in bindings),
+            lambda: all((acl_binding in self.bindings(kafka)) == (change == "+") for acl_binding in bindings),
             120,
             "not seen by the broker",
         )
@@ -80,9 +80,9 @@ class Sides:
     def of_readers(self, *about: str) -> set[AclBinding]:
         """What the target says of other principals than the replicator about topics that begin with these."""
         return {
-            one
-            for one in self.bindings(self.target)
-            if one.principal != "User:srm" and one.topics.name.startswith(about)
+            acl_binding
+            for acl_binding in self.bindings(self.target)
+            if acl_binding.principal != "User:srm" and acl_binding.topics.name.startswith(about)
         }
 
 
@@ -122,7 +122,7 @@ def refresh(flow: FlowSettings) -> Plan:
 
 
 def acl_actions(plan: Plan) -> list[CreateAcls | DeleteAcls | UnknownAcls]:
-    return [one for one in plan.actions if isinstance(one, CreateAcls | DeleteAcls | UnknownAcls)]
+    return [action for action in plan.actions if isinstance(action, CreateAcls | DeleteAcls | UnknownAcls)]
 
 
 def recorded(flow: FlowSettings) -> frozenset[AclBinding]:
@@ -264,7 +264,9 @@ def test_readers_may_read_the_copy_and_nobody_may_write_it(sides: Sides, make_fl
     )
     flow = make_flow()
     plan = plan_topics(flow)
-    created = [one for action in acl_actions(plan) if isinstance(action, CreateAcls) for one in action.bindings]
+    created = [
+        acl_binding for action in acl_actions(plan) if isinstance(action, CreateAcls) for acl_binding in action.bindings
+    ]
     assert sorted(created) == sorted(
         map(
             binding,
@@ -304,17 +306,19 @@ def test_revocation_reaches_the_copy_and_others_bindings_are_left_alone(
     plan = refresh(flow)
     assert f"User:app may write to a.{name} on b by 'ALLOW User:app WRITE on a.{name}'" in plan.notices
     settled(flow)
-    assert f"a.{name}" not in {one.topics.name for one in recorded(flow) if one.principal == "User:eve"}
+    assert f"a.{name}" not in {
+        acl_binding.topics.name for acl_binding in recorded(flow) if acl_binding.principal == "User:eve"
+    }
     sides.change(sides.source, "-", f"ALLOW READ bob {name}", f"ALLOW READ eve {name}", f"DENY READ app {name}*")
     deletions = acl_actions(refresh(flow))
-    assert [(type(one), one.topic) for one in deletions if name in one.topic] == [
+    assert [(type(deletion), deletion.topic) for deletion in deletions if name in deletion.topic] == [
         (DeleteAcls, f"a.{name}"),
         (DeleteAcls, f"a.{name} (prefixed)"),
     ]
     settled(flow)
     assert sides.of_readers(f"a.{name}") == set(map(binding, theirs))
     assert not can_read(login("b", sides.target, "bob"), f"a.{name}")
-    assert not any(one.topics.name == f"a.{name}" for one in recorded(flow))
+    assert not any(acl_binding.topics.name == f"a.{name}" for acl_binding in recorded(flow))
 
 
 def test_readers_stay_when_a_topic_is_no_longer_chosen(sides: Sides, make_flow: MakeFlow, name: str) -> None:
@@ -331,7 +335,7 @@ def test_readers_stay_when_a_topic_is_no_longer_chosen(sides: Sides, make_flow: 
     assert acl_actions(not_due) == []
     sides.source.create_topic(f"{name}-z")
     with_a_new_topic = plan_topics(fewer, due=EVERYTHING - {Job.ACLS})
-    assert [one.topic for one in acl_actions(with_a_new_topic) if name in one.topic] == [f"a.{name}-x"]
+    assert [action.topic for action in acl_actions(with_a_new_topic) if name in action.topic] == [f"a.{name}-x"]
     refresh(fewer)
     settled(fewer)
     assert sides.of_readers(f"a.{name}") == {binding(f"ALLOW READ bob a.{name}-y")}
@@ -396,7 +400,7 @@ def test_without_the_right_to_describe_acls(sides: Sides, make_flow: MakeFlow, n
     sides.change(sides.source, "+", f"ALLOW READ limited {name}*", f"ALLOW DESCRIBE_CONFIGS limited {name}*")
     flow = make_flow(source=login("a", sides.source, "limited"))
     plan = plan_topics(flow)
-    assert [one.kind for one in acl_actions(plan)] == ["sync_acls"]
+    assert [action.kind for action in acl_actions(plan)] == ["sync_acls"]
     (error,) = sentences(apply_plan(flow, plan))
     assert "cluster 'a'" in error
     assert "refused to describe its ACLs: User:limited needs the permission Describe on the cluster" in error
@@ -418,7 +422,7 @@ def test_without_the_right_to_change_acls(sides: Sides, make_flow: MakeFlow, nam
         grant(sides.target, alter)
     error = sentences(results)[0]
     assert "refused to create ACLs: User:srm needs the permission Alter on the cluster" in error
-    assert not any(one.topics.name == f"a.{name}" for one in recorded(flow))
+    assert not any(acl_binding.topics.name == f"a.{name}" for acl_binding in recorded(flow))
     refresh(flow)  # with the right again
     assert binding(f"ALLOW READ bob a.{name}") in recorded(flow)
 

@@ -73,7 +73,7 @@ def fault_of(flow: FlowSettings, here: Callable[..., object] | None = None) -> s
     except SrmError as error:
         return str(error)
     assert record.state is RunState.FAILED
-    return record.error or next(one.error for one in record.partitions if one.error is not None)
+    return record.error or next(partition.error for partition in record.partitions if partition.error is not None)
 
 
 class During(Here):

@@ -140,7 +140,11 @@ def test_names_are_as_java_writes_them() -> None:
 def _some_name(chance: Random) -> bytes:
     """In DER: parts of one or two attributes, of every type of text and some others."""
     kinds = [value for value in vars(NameOID).values() if isinstance(value, x509.ObjectIdentifier)]
-    kinds = [one for one in kinds if one not in (NameOID.COUNTRY_NAME, NameOID.JURISDICTION_COUNTRY_NAME)]
+    kinds = [
+        identifier
+        for identifier in kinds
+        if identifier not in (NameOID.COUNTRY_NAME, NameOID.JURISDICTION_COUNTRY_NAME)
+    ]
     texts = [_ASN1Type.UTF8String, _ASN1Type.PrintableString, _ASN1Type.T61String, _ASN1Type.IA5String]
     texts += [_ASN1Type.BMPString, _ASN1Type.UniversalString]
 

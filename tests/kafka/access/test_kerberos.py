@@ -139,7 +139,7 @@ def test_a_pair_of_clusters_with_kerberos_alone_is_replicated(
         code, printed = command(file, *words.format(topic=name).split())
         assert code == 0, f"{words}: {printed}"
     offsets = target.admin().list_consumer_groups().result().valid
-    assert f"{name}-group" in {one.group_id for one in offsets}
+    assert f"{name}-group" in {offset.group_id for offset in offsets}
 
 
 def test_the_documented_rights_are_enough_for_a_principal_of_kerberos(

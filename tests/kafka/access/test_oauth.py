@@ -32,7 +32,7 @@ def _unsecured(number: int) -> str:
     """A token that a broker without a validator of its own takes (RFC 7515, appendix A.5)."""
     now = int(time.time())
     parts = {"alg": "none"}, {"sub": "copier", "jti": number, "iat": now, "exp": now + TOKEN_SECONDS}
-    return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
 @pytest.fixture(scope="module")

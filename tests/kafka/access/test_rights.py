@@ -74,7 +74,7 @@ class Service:
     def known(self) -> set[str]:
         """Addresses of services on the flow's target."""
         advertisements, _ = read_services(self._flow.target, timeout_seconds=60)
-        return {one.url for one in advertisements}
+        return {advertisement.url for advertisement in advertisements}
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +211,7 @@ def test_one_right_fewer_on_dead_letters_is_one_sentence_and_nothing_is_lost(
         flow.kafkas[row.side].create_topic(lacking.name)
     _one_fewer(row, lacking, flow, full, begin=flow.write_bad)
     (letters,) = read_all(flow.kafkas[row.side], lacking.name).values()
-    assert [one.seen.value for one in letters] == [b"{"]
+    assert [letter.seen.value for letter in letters] == [b"{"]
 
 
 @pytest.mark.parametrize("number", WITH_FURTHER[len(SYNCS) + len(METRICS) : -len(LETTERS)], ids=map(str, SERVICES))

@@ -79,7 +79,7 @@ def _token(user: str, number: int) -> str:
     """One that a broker without a validator of its own takes (RFC 7515, appendix A.5)."""
     now = int(time.time())
     parts = {"alg": "none"}, {"sub": user, "jti": number, "iat": now, "exp": now + _LIFETIME_SECONDS}
-    return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,9 @@ def test_copy_through_tls_and_sasl(
     with Ownership.take(flow, 1, 1) as owner:
         ranges = tuple(CopyRange(name, f"a.{name}", p, 0, ends[TopicPartition(name, p)]) for p in range(2))
         result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
-    assert [(one.position, one.copied.records, one.error) for one in result.ranges] == [(2000, 2000, None)] * 2
+    assert [
+        (range_result.position, range_result.copied.records, range_result.error) for range_result in result.ranges
+    ] == [(2000, 2000, None)] * 2
 
 
 def test_an_address_that_never_answers_in_tls_holds_up_no_connection_to_a_broker(
@@ -171,7 +173,7 @@ def _unsecured(number: int) -> str:
     """A token that a broker without a validator of its own takes (RFC 7515, appendix A.5)."""
     now = int(time.time())
     parts = {"alg": "none"}, {"sub": f"copier-{number}", "iat": now, "exp": now + 3600}
-    return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
 def test_login_by_oauth_outlasts_failures_of_the_token_endpoint() -> None:

@@ -202,12 +202,17 @@ def test_groups_are_read_and_written(broker: LocalKafka, plain: ClusterSettings,
             ]
         )
         of_group = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=30)[group]
-        read.append(sorted((one.topic, one.partition, one.offset) for one in of_group.result().topic_partitions))
+        read.append(
+            sorted(
+                (partition.topic, partition.partition, partition.offset)
+                for partition in of_group.result().topic_partitions
+            )
+        )
         # Both write, and links read what was written.
         target = f"{name}-{number}"
         request = ConsumerGroupTopicPartitions(target, [Place(name, 1, 7, "noted"), Place(f"{name}-none", 0, 1)])
         answer = admin.alter_consumer_group_offsets([request], request_timeout=30)[target].result()
-        errors = {one.topic: one.error and one.error.name() for one in answer.topic_partitions}
+        errors = {partition.topic: partition.error and partition.error.name() for partition in answer.topic_partitions}
         assert errors == {name: None, f"{name}-none": "UNKNOWN_TOPIC_OR_PART"}
         (written,), faults = GroupReader(plain).offsets([target])
         assert not faults
@@ -237,13 +242,17 @@ def test_state_is_written_and_read(broker: LocalKafka, plain: ClusterSettings, n
     with StateReader(plain) as reader:
         assert (reader.partitions(name), reader.partitions(f"{name}-missing")) == (2, 0)
         seen = reader.read(name)
-        assert [(one.offset, one.key, one.value) for one in seen if one.partition == 0] == [
-            (number, one.key, one.value) for number, one in enumerate(one for one in records if one.partition == 0)
+        assert [(record.offset, record.key, record.value) for record in seen if record.partition == 0] == [
+            (number, one.key, one.value)
+            for number, one in enumerate(record for record in records if record.partition == 0)
         ]
-        assert [one.timestamp_ms for one in seen if one.partition == 0][1:3] == [1_600_000_000_000] * 2
-        assert [(one.key, one.value) for one in seen if one.partition == 1] == [(b"k", b"other"), (b"later", b"3")]
+        assert [record.timestamp_ms for record in seen if record.partition == 0][1:3] == [1_600_000_000_000] * 2
+        assert [(record.key, record.value) for record in seen if record.partition == 1] == [
+            (b"k", b"other"),
+            (b"later", b"3"),
+        ]
         middle = reader.read(name, {0: 1, 1: 1}, {0: 3, 1: 2})
-        assert sorted((one.partition, one.offset) for one in middle) == [(0, 1), (0, 2), (1, 1)]
+        assert sorted((record.partition, record.offset) for record in middle) == [(0, 1), (0, 2), (1, 1)]
         assert reader.newest(name, {0: 4, 1: 2}).keys() == {b"k", b"gone", b"large", b"later"}
         # What was asked first was beyond the end when it was asked.
         assert reader.read(name, {0: 4}, {0: 4}) == []
@@ -254,8 +263,8 @@ def test_aborted_records_are_seen_by_who_asks_for_them(broker: LocalKafka, plain
     _aborted(broker, name)
     with StateReader(plain) as committed, StateReader(plain, committed=False) as everything:
         ends = everything.offsets(name, [0], LATEST, committed=False)
-        assert [one.value for one in committed.read(name)] == [b"2"]
-        assert [one.value for one in everything.read(name, ends=ends)] == [b"1", b"2"]
+        assert [record.value for record in committed.read(name)] == [b"2"]
+        assert [record.value for record in everything.read(name, ends=ends)] == [b"1", b"2"]
 
 
 def _aborted(kafka: LocalKafka, topic: str) -> None:

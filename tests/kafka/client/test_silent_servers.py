@@ -268,7 +268,7 @@ def test_a_broker_that_is_stopped_holds_up_no_link_and_goes_on(three_nodes: Loca
     servers = three_nodes.bootstrap_servers.split(",")
     three_nodes.wait_until_ready()
     for node in three_nodes.nodes:
-        cluster = settings_of(servers[node - 1], *(one for one in servers if one != servers[node - 1]))
+        cluster = settings_of(servers[node - 1], *(server for server in servers if server != servers[node - 1]))
         three_nodes.pause(node)
         try:
             with ClusterLink(cluster, request_timeout_ms=PATIENCE_MS) as link:

@@ -72,7 +72,7 @@ def _shortest(found: re.Match[bytes]) -> bytes:
 def test_random_records(judge: TransformJudge, name: str) -> None:
     draws = Draws(len(name) * 31 + ord(name[0]))
     outcomes = [agree(judge, case(draws, name)) for _ in range(800)]
-    assert sum(not one.failed for one in outcomes) > 50
+    assert sum(not outcome.failed for outcome in outcomes) > 50
 
 
 @pytest.mark.parametrize("schemas", [False, True])

@@ -46,7 +46,7 @@ def share_groups_named(flow: FlowSettings, *groups: str) -> list[str]:
     request = MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, groups or None, dry_run=True)
     result = Move(flow, request).run(StepName.CHECK)
     assert result.exit_code == (2 if groups else 0)
-    return [one for one in result.sentences if "share group" in one]
+    return [sentence for sentence in result.sentences if "share group" in sentence]
 
 
 def begin(flow: FlowSettings, source_kafka: LocalKafka, name: str, partitions: int = 1) -> None:
@@ -148,10 +148,10 @@ def test_every_kind_of_group_at_the_source(
         refused = share_groups_named(flow, f"{name}-share")
     # By whoever moves groups, too: also when the source is gone, and where the group is asked for by its name.
     for sentences in (*named, refused):
-        assert [one.split(" is a ")[0] for one in sentences] == [f"{name}-share"]
+        assert [sentence.split(" is a ")[0] for sentence in sentences] == [f"{name}-share"]
         assert "kafka-share-groups.sh --reset-offsets" in sentences[0]
     assert report.faults == ()
-    assert {one.group: one.downstream for one in checkpoints(flow)} == {
+    assert {checkpoint.group: checkpoint.downstream for checkpoint in checkpoints(flow)} == {
         f"{name}-simple": 10, f"{name}-taken": 10, f"{name}-classic": 20, f"{name}-consumer": 30
     }  # fmt: skip
     assert report.unsupported == ((f"{name}-share", "share"),)
@@ -160,7 +160,11 @@ def test_every_kind_of_group_at_the_source(
     for group, place in (("simple", 10), ("classic", 20), ("consumer", 30)):
         assert on_target(flow, f"{name}-{group}") == {0: (place, "")}
     assert not faults
-    told = {one.group: (one.accepted, one.reason) for one in decisions if one.group.startswith(name)}
+    told = {
+        decision.group: (decision.accepted, decision.reason)
+        for decision in decisions
+        if decision.group.startswith(name)
+    }
     assert told.pop(f"{name}-share") == (False, "share groups are not supported: their offsets are not translated")
     assert all(accepted for accepted, _ in told.values())
     assert len(told) == 4

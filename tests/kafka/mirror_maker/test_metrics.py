@@ -74,7 +74,7 @@ def test_names_and_labels_are_those_of_a_real_one(
         "sync.topic.acls.enabled": "false",
         "tasks.max": "1",
         "replication.factor": "1",
-        **{f"{one}.replication.factor": "1" for one in (*topics, *stores)},
+        **{f"{topic}.replication.factor": "1" for topic in (*topics, *stores)},
         "dedicated.mode.enable.internal.rest": "false",
     }
     theirs: dict[Named, dict[str, str]] = {}

@@ -93,5 +93,5 @@ def test_prometheus_scrapes_and_alerts(prometheus: str, tmp_path: Path) -> None:
     name = flow_names(SHAPE.flows)[list(Scenario).index(Scenario.LOST)]
     assert [(one["source"], one["target"]) for one in lost] == [(name.source, name.target)]
     flows = {(one["source"], one["target"]) for one in query(prometheus, "srm_flow_health")}
-    assert flows == {(one.source, one.target) for one in flow_names(SHAPE.flows)}
+    assert flows == {(flow_name.source, flow_name.target) for flow_name in flow_names(SHAPE.flows)}
     assert len(query(prometheus, "srm_partition_position")) == SHAPE.flows * SHAPE.topics * SHAPE.partitions

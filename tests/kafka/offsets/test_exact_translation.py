@@ -61,7 +61,7 @@ def compact_and_leave_alone(kafka: Cluster, topic: str, partitions: int, fewer_t
 
     def counts() -> list[int]:
         return [
-            sum(one.header.record_count for one in log_batches(kafka, topic, partition))
+            sum(batch.header.record_count for batch in log_batches(kafka, topic, partition))
             for partition in range(partitions)
         ]
 
@@ -122,8 +122,8 @@ def test_every_kind_of_batch(engine: Engine, name: str) -> None:
     floors = 0
     for (_, _, position), answer in answers.items():
         assert isinstance(answer, Translated)
-        unread = sum(one.offset >= position for one in upstream[0])
-        would_read = sum(one.offset >= answer.offset for one in downstream[0])
+        unread = sum(placed.offset >= position for placed in upstream[0])
+        would_read = sum(placed.offset >= answer.offset for placed in downstream[0])
         assert would_read == unread if answer.exact else would_read >= unread
         if not answer.exact:
             floors += 1

@@ -48,7 +48,7 @@ def test_a_chunk_of_hundreds_of_thousands_of_runs_is_committed(
             await chunk.commit(states)
 
         link.run(work)
-    assert [one.committed for one in states] == [3 * RUNS] * 4
+    assert [range_state.committed for range_state in states] == [3 * RUNS] * 4
     segments = engine.segments(name)
     assert sorted(segments) == partitions
     for (segment,) in segments.values():

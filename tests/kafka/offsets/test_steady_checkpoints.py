@@ -40,7 +40,7 @@ def _stands_at(flow: FlowSettings, end: int) -> bool:
 
 
 def places(flow: FlowSettings) -> list[tuple[str, int, int]]:
-    return [(one.group, one.upstream, one.downstream) for one in checkpoints(flow)]
+    return [(checkpoint.group, checkpoint.upstream, checkpoint.downstream) for checkpoint in checkpoints(flow)]
 
 
 @pytest.mark.parametrize("batched", [True, False], ids=["batched", "as-before-3.0"])
@@ -56,12 +56,12 @@ def test_many_groups_on_few_requests(
         for _ in range(2):
             offsets, faults = watch.committed(lambda group: group.startswith(name))
             assert not faults
-            assert [one.group for one in offsets] == groups
-            assert [one.offsets[Place(name, 0)].offset for one in offsets] == list(range(60))
+            assert [offset.group for offset in offsets] == groups
+            assert [offset.offsets[Place(name, 0)].offset for offset in offsets] == list(range(60))
             assert offsets[7].offsets[Place(name, 0)].metadata == "n7"
         commit(source_kafka, groups[3], TopicPartition(name, 0, 99))
         offsets, _ = watch.committed(lambda group: group == groups[3])
-        assert [one.offsets[Place(name, 0)].offset for one in offsets] == [99]
+        assert [offset.offsets[Place(name, 0)].offset for offset in offsets] == [99]
 
 
 def test_a_long_run_writes_checkpoints_of_what_it_copies(

@@ -150,7 +150,10 @@ def test_mirror_makers_own_connector_reads_our_syncs(
     theirs = mm2_checkpoints(source_kafka, target_kafka, flow, name, f"{name}-.*", len(groups))
     assert checkpoints(flow) == []
     assert sync_checkpoints(flow).checkpoints == len(groups)
-    ours = {(one.group, one.topic, one.partition): (one.upstream, one.downstream) for one in checkpoints(flow)}
+    ours = {
+        (checkpoint.group, checkpoint.topic, checkpoint.partition): (checkpoint.upstream, checkpoint.downstream)
+        for checkpoint in checkpoints(flow)
+    }
     assert theirs.keys() == ours.keys() == {(group, remote, 0) for group in groups}
     downstream = visible(target_kafka, flow, remote)
     for group, position in groups.items():

@@ -172,7 +172,7 @@ def _scribble(a: Service, b: Service, c: Service) -> None:
     """Write what others might into the topic where services are found: it is told, and harms nothing."""
     cluster = b.flow.target
     known, unreadable = read_services(cluster, timeout_seconds=60)
-    own = next(one for one in known if one.url == b.url)
+    own = next(advertisement for advertisement in known if advertisement.url == b.url)
     assert unreadable == []
 
     def put(key: str, value: bytes | None, written_ms: int | None = None) -> None:

@@ -54,7 +54,7 @@ def sentence(text: str | None) -> str:
 def test_a_batch_that_the_target_refuses(engine: Engine, name: str) -> None:
     # By default a topic takes no records that are more than an hour ahead of its broker's clock.
     engine.create(name, 2, source={"message.timestamp.after.max.ms": str(1 << 62)})
-    ahead = [replace(one, timestamp_ms=one.timestamp_ms + 4 * 3_600_000) for one in mixed_records(50)]
+    ahead = [replace(record, timestamp_ms=record.timestamp_ms + 4 * 3_600_000) for record in mixed_records(50)]
     for partition in range(2):
         produce(engine.source, name, partition, mixed_records(50, 1, 500))
     produce(engine.source, name, 0, ahead)
@@ -193,9 +193,9 @@ def test_no_right_to_write_the_state(guarded_flow: GuardedFlow) -> None:
     guarded_flow.allow_state(AclOperation.DESCRIBE, AclOperation.READ)
     guarded_flow.guarded.allow(ResourceType.TOPIC, guarded_flow.engine.copy_of(guarded_flow.names[1]), *ALL)
     outcome = guarded_flow.copy()
-    for one in outcome.ranges.values():
-        assert (one.position, one.error_kind) == (0, "AccessDenied")
-        text = sentence(one.error)
+    for result in outcome.ranges.values():
+        assert (result.position, result.error_kind) == (0, "AccessDenied")
+        text = sentence(result.error)
         assert "at guarded: writing is not allowed; User:copier needs the permission Write on topic 'mm2-offset" in text
     assert read_all(guarded_flow.guarded.kafka, guarded_flow.engine.copy_of(guarded_flow.names[0]))[0] == []
 
@@ -214,7 +214,7 @@ def test_no_right_to_read_one_of_the_topics(target_kafka: LocalKafka, guarded: G
         result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
     good, *bad = result.ranges
     assert (good.position, good.error) == (50, None)
-    assert [(one.position, one.error_kind) for one in bad] == [(0, "AccessDenied")] * 2
+    assert [(range_result.position, range_result.error_kind) for range_result in bad] == [(0, "AccessDenied")] * 2
     refusals = [
         f"partition {topics[1]}-0: reading is not allowed at guarded; "
         f"User:copier needs the permission Read on topic '{topics[1]}'",
@@ -246,7 +246,7 @@ def test_batches_damaged_on_the_sources_disk(target_kafka: LocalKafka, name: str
             batches = log_batches(breakable, topic)
             assert len(batches) >= 10
             broken[topic] = batches[4].header.base_offset
-            at = sum(len(one.data) for one in batches[:4]) + (HEADER_SIZE + 20 if where == "record" else 22)
+            at = sum(len(batch.data) for batch in batches[:4]) + (HEADER_SIZE + 20 if where == "record" else 22)
             (path,) = breakable.segment_files(topic)
             with path.open("r+b") as file:
                 file.seek(at)
@@ -265,8 +265,8 @@ def test_batches_damaged_on_the_sources_disk(target_kafka: LocalKafka, name: str
     for topic in kinds:
         copied = read_all(target_kafka, engine.copy_of(topic))
         assert len(copied[1]) == 1000
-        assert [one.seen for one in copied[1]] == [one.seen for one in original[topic][1]]
-        assert [one.seen for one in copied[0]] == [one.seen for one in original[topic][0][: broken[topic]]]
+        assert [placed.seen for placed in copied[1]] == [placed.seen for placed in original[topic][1]]
+        assert [placed.seen for placed in copied[0]] == [placed.seen for placed in original[topic][0][: broken[topic]]]
 
 
 # ---- damage in memory

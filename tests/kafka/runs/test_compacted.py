@@ -79,20 +79,22 @@ def test_markers_tell_what_was_aborted_where_a_broker_lists_nothing(
         producer.flush()
         (producer.commit_transaction if keep else producer.abort_transaction)()
     ends = reader.stable_ends(topic, range(3), within_seconds=120)
-    expected = [(one.partition, one.offset, one.key, one.value) for one in reader.read(topic)]
+    expected = [(record.partition, record.offset, record.key, record.value) for record in reader.read(topic)]
     assert len(expected) == 8
     decode = fetch.decode
 
     def listing_nothing(body: memoryview) -> fetch.FetchAnswer:
         answer = decode(body)
-        return answer._replace(partitions=[one._replace(aborted=[]) for one in answer.partitions])
+        return answer._replace(
+            partitions=[fetched_partition._replace(aborted=[]) for fetched_partition in answer.partitions]
+        )
 
     monkeypatch.setattr(fetch, "decode", listing_nothing)
     for starts in ({}, {0: 2, 2: 5}, dict(ends)):
         records: list[LogRecord] = []
         reader.read_by_markers(topic, starts, ends, records.append)
         rest = [one for one in expected if one[1] >= starts.get(one[0], 0)]
-        assert sorted((one.partition, one.offset, one.key, one.value) for one in records) == sorted(rest)
+        assert sorted((record.partition, record.offset, record.key, record.value) for record in records) == sorted(rest)
     newest = reader.newest(topic, {2: ends[2]})
     assert {key: (one.partition, one.value) for key, one in newest.items()} == {b"a": (2, None), b"b": (2, None)}
     reader.read_by_markers(topic, {}, {}, records.append)
@@ -130,7 +132,7 @@ def test_what_retention_takes_while_it_is_read_is_passed_over(
     monkeypatch.setattr(state_reader, "log_offsets", log_offsets)
     records = reader.read(name)
     assert not stale
-    assert sorted((one.partition, one.offset) for one in records) == [
+    assert sorted((record.partition, record.offset) for record in records) == [
         *((0, offset) for offset in range(6, 10)),
         *((1, offset) for offset in range(10)),
     ]

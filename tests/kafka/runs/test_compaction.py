@@ -63,7 +63,9 @@ def test_compacted_topics_with_holes(engine: Engine, name: str, loops: str, monk
     assert copied < 15_000
     assert (merging._compiled is not None) == (loops == "compiled")
     lz4 = read_all(engine.target, engine.copy_of(name), partitions=[1])[1]
-    expected = [(one.offset, one.seen.key, b"null" if one.seen.value is None else one.seen.value) for one in lz4]
+    expected = [
+        (placed.offset, placed.seen.key, b"null" if placed.seen.value is None else placed.seen.value) for placed in lz4
+    ]
     assert seen_by_java(engine.target, engine.copy_of(name), 1, len(lz4)) == expected
     # A start in the midst of holes, and the same map again.
     assert engine.copy(name).records == 0
@@ -81,7 +83,7 @@ def test_a_range_whose_end_was_removed_by_the_cleaner(engine: Engine, name: str,
     produce(engine.source, name, 0, [gone])
     roll(engine.source, name, 0)
     eventually(lambda: _records_in(engine.source, name) <= 22, 300, "the cleaner did not run")
-    assert any(one.header.record_count == 0 for one in log_batches(engine.source, name)) == idempotent
+    assert any(batch.header.record_count == 0 for batch in log_batches(engine.source, name)) == idempotent
     outcome = engine.copy(name, ends={(name, 0): end})
     assert not outcome.errors
     assert outcome.ranges[name, 0].position == end
@@ -96,4 +98,4 @@ def roll(kafka: Cluster, topic: str, partition: int) -> None:
 
 
 def _records_in(kafka: Cluster, topic: str, partition: int = 0) -> int:
-    return sum(one.header.record_count for one in log_batches(kafka, topic, partition))
+    return sum(batch.header.record_count for batch in log_batches(kafka, topic, partition))

@@ -23,7 +23,9 @@ def engine(source_kafka: LocalKafka, target_kafka: LocalKafka) -> Engine:
 def codecs_of_copy(engine: Engine, topic: str) -> set[str]:
     batches = log_batches(engine.target, engine.copy_of(topic))
     return {
-        COMPRESSION_TYPES[one.header.attributes & CODEC_MASK] for one in batches if not one.header.attributes & CONTROL
+        COMPRESSION_TYPES[batch.header.attributes & CODEC_MASK]
+        for batch in batches
+        if not batch.header.attributes & CONTROL
     }
 
 
@@ -66,13 +68,17 @@ def test_a_batch_that_grows_beyond_what_the_target_takes_is_divided(engine: Engi
     assert not engine.copy(name, compression=Compression("none")).errors
     assert engine.check(name) == 600
     batches = log_batches(engine.target, engine.copy_of(name))
-    assert max(len(one.data) for one in batches) <= 20_000
+    assert max(len(batch.data) for batch in batches) <= 20_000
 
 
 def test_what_the_target_takes_only_in_the_wanted_codec_is_copied(engine: Engine, name: str) -> None:
     engine.create(name, target={"max.message.bytes": "20000"})
-    records = [one if one.value is None else type(one)(one.key, b"x" * 100_000, one.headers, one.timestamp_ms)
-               for one in mixed_records(20, 1)]  # fmt: skip
+    records = [
+        record
+        if record.value is None
+        else type(record)(record.key, b"x" * 100_000, record.headers, record.timestamp_ms)
+        for record in mixed_records(20, 1)
+    ]
     produce(engine.source, name, 0, records)
     refused = engine.copy(name)
     assert "max.message.bytes is 20000" in refused.errors[name, 0]

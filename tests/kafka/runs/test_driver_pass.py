@@ -105,7 +105,8 @@ def test_a_run_that_is_told_to_end_in_its_midst_leaves_nothing_open(
         # None of its transactions holds back readers.
         wait_until_readable(target_kafka, copy, (0, 1))
         stable, all_ = (
-            ends(target_kafka, copy, one) for one in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+            ends(target_kafka, copy, level)
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
         )
         assert stable == all_
         with FlowState(flow) as state:

@@ -44,12 +44,14 @@ def test_codecs(engine: Engine, name: str, codec: str) -> None:
     assert engine.check(name) == outcome.records == 4500
     assert outcome.total("reencoded_batches") == 0  # unopened, every one
     for partition in range(3):
-        before = [one for one in log_batches(engine.source, name, partition) if not one.header.attributes & CONTROL]
-        after = [one for one in log_batches(engine.target, engine.copy_of(name), partition)]
-        after = [one for one in after if not one.header.attributes & CONTROL]
-        assert [bytes(one.data[61:]) for one in after] == [bytes(one.data[61:]) for one in before]
+        before = [
+            batch for batch in log_batches(engine.source, name, partition) if not batch.header.attributes & CONTROL
+        ]
+        after = [batch for batch in log_batches(engine.target, engine.copy_of(name), partition)]
+        after = [batch for batch in after if not batch.header.attributes & CONTROL]
+        assert [bytes(batch.data[61:]) for batch in after] == [bytes(batch.data[61:]) for batch in before]
         # A producer that was held up sends batches of a few records, and those as they are when that is shorter.
-        assert codec in {NAMES[one.header.attributes & CODEC_MASK] for one in after} <= {codec, "none"}
+        assert codec in {NAMES[batch.header.attributes & CODEC_MASK] for batch in after} <= {codec, "none"}
 
 
 def test_small_batches_in_compiled_loops(engine: Engine, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,7 +131,10 @@ def test_a_whole_run_with_topics_of_all_kinds(source_kafka: LocalKafka, target_k
         topic = f"{name}-{kind}"
         source_kafka.create_topic(topic, 3, config=config)
         for partition in range(3):
-            records = [one if one.key is not None else replace(one, key=b"x") for one in mixed_records(400, partition)]
+            records = [
+                record if record.key is not None else replace(record, key=b"x")
+                for record in mixed_records(400, partition)
+            ]
             records += noise(1, 5_000_000) if kind == "large" else plain(5)
             produce(source_kafka, topic, partition, records, compression_type="lz4", message_max_bytes=6 << 20)
         counts[topic] = 3 * len(records)

@@ -158,7 +158,7 @@ def scene(source_kafka: LocalKafka, target: LocalKafka, name: str, monkeypatch: 
 
 def _equal(scene: Scene, target: LocalKafka) -> bool:
     there, here = read_all(scene.engine.source, scene.topic), read_all(target, scene.place[0])
-    return all([one.seen for one in there[part]] == [one.seen for one in here[part]] for part in range(2))
+    return all([placed.seen for placed in there[part]] == [placed.seen for placed in here[part]] for part in range(2))
 
 
 def _leave_open(scene: Scene) -> None:
@@ -193,7 +193,7 @@ def test_a_slot_in_doubt_ends_and_commits_nothing(scene: Scene, target: LocalKaf
     proxy.calm()
     assert result.needs_new_epoch
     assert result.identity is None
-    assert [one.position for one in result.ranges] == [0, 0]
+    assert [range_result.position for range_result in result.ranges] == [0, 0]
     assert any(f"{scene.place[0]}-0 from offset 0 on" in note and "cannot tell how" in note for note in result.notes)
     # As the driver goes on: it fences, reads what is committed, and deals out new epochs.
     scene.owner.refence()
@@ -257,7 +257,7 @@ def test_a_slot_may_die_while_it_brings_a_commit(
         assert stands[TopicPartition(scene.topic, 0)] == 0
     scene.owner.abandon()
     record = run_once(scene.engine.flow)
-    assert (record.error, [one.error for one in record.partitions]) == (None, [None, None])
+    assert (record.error, [partition.error for partition in record.partitions]) == (None, [None, None])
     assert record.records == 2 * RECORDS - (not again)
     assert scene.engine.check(scene.topic) == 2 * RECORDS
     scene.wait_held(set())

@@ -93,7 +93,7 @@ def test_heartbeats_over_two_hops(
     run(second)
     origin, middle, end = f"{stem}0", f"{stem}1", f"{stem}2"
     report = heartbeats_by_hop(second)
-    seen = {one.topic: one for one in report.copied}
+    seen = {heartbeat.topic: heartbeat for heartbeat in report.copied}
     near, far = seen[f"{middle}.heartbeats"], seen[f"{middle}.{origin}.heartbeats"]
     assert (near.path, far.path) == ((middle, end), (origin, middle, end))
     assert far.beat is not None

@@ -39,7 +39,7 @@ def _copy(engine: Engine, topic: str, start: int, end: int) -> SlotResult:
             check=True,
         )
     result: SlotResult = pickle.loads(done.stdout)
-    assert [one.error for one in result.ranges] == [None]
+    assert [range_result.error for range_result in result.ranges] == [None]
     return result
 
 
@@ -57,7 +57,7 @@ def test_peak_memory_is_two_fetches_whatever_the_lag(
     (end,) = engine.ends(name).values()
     small = _copy(engine, name, 0, 10)
     large = _copy(engine, name, 10, end)
-    copied = sum(one.copied.bytes for one in large.ranges)
+    copied = sum(result.copied.bytes for result in large.ranges)
     assert copied > 30 * FETCH_BYTES
     # Buffers are touched as they are filled: the small copy shows the process without them.
     assert large.peak_rss_bytes - small.peak_rss_bytes < 2 * FETCH_BYTES + (8 << 20)

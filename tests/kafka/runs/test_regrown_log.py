@@ -67,5 +67,5 @@ def test_a_run_says_where_the_logs_part_and_copies_what_is_new_when_told(
 
     assert run(replace(flow, on_data_loss=OnDataLoss.SKIP), "4").records == 1500
     copied = read_all(target_kafka, f"{flow.name.source}.{name}")[0]
-    assert [one.seen for one in copied[1100:]] == grown
+    assert [placed.seen for placed in copied[1100:]] == grown
     assert run(flow, "5").state is RunState.DONE

@@ -62,9 +62,10 @@ def test_a_run_copies_what_is_there_and_the_next_what_came_since(pair: Pair) -> 
     assert record.state is RunState.DONE
     assert record.records == 1500
     assert record.backlog.most == 0
-    assert {(one.partition, one.position, one.end, one.error) for one in record.partitions} == {
-        (partition, 500, 500, None) for partition in range(3)
-    }
+    assert {
+        (partition_record.partition, partition_record.position, partition_record.end, partition_record.error)
+        for partition_record in record.partitions
+    } == {(partition, 500, 500, None) for partition in range(3)}
     pair.assert_equal()
     write(pair.source, pair.topic, values(500, 510), 1)
     record = run(pair.flow, here)

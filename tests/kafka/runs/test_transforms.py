@@ -118,15 +118,15 @@ def test_the_same_file_gives_the_same_records(
     inserted = [("of", b"7"), ("of", b"12"), ("of", None), ("of", b'{"a":1.5,2:[true]}')]
     for (topic, partition), records in copied.items():
         made = inserted if topic == topics[0] else inserted[:-1]
-        assert all(one.headers[-len(made) :] == tuple(made) for one in records)
-        before = [replace(one, headers=one.headers[: -len(made)]) for one in records]
+        assert all(seen.headers[-len(made) :] == tuple(made) for seen in records)
+        before = [replace(seen, headers=seen.headers[: -len(made)]) for seen in records]
         in_base64 = [
-            replace(one, headers=(*((name, value and base64.b64encode(value)) for name, value in one.headers), *made))
-            for one in before
+            replace(seen, headers=(*((name, value and base64.b64encode(value)) for name, value in seen.headers), *made))
+            for seen in before
         ]
         assert in_base64 == read(target_kafka, f"{theirs}.{topic}", partition), topic
-    assert any(len(one.headers) > len(inserted) for one in copied[topics[0], 0])
-    assert {header for one in copied[topics[1], 0] for header, _ in one.headers} == {"", "of"}
+    assert any(len(seen.headers) > len(inserted) for seen in copied[topics[0], 0])
+    assert {header for seen in copied[topics[1], 0] for header, _ in seen.headers} == {"", "of"}
 
 
 def test_fields_of_json_as_mirror_maker_is_configured(
@@ -169,10 +169,10 @@ def test_fields_of_json_as_mirror_maker_is_configured(
     record = replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
     masked = [b'{"card":"****","at":1.5,"customer":%d}' % number for number in range(300)]
     whole, hurt = (read(target_kafka, f"{alias}.{topic}", partition) for partition in range(2))
-    assert [one.value for one in whole] == [*masked, None]
-    assert {one.headers for one in whole[:-1]} == {(("h", b"\xff"),)}
-    assert [one.key for one in whole] == [*(b"key %d" % number for number in range(300)), b"gone"]
-    assert [one.value for one in hurt] == [one.value for one in whole[:170]]
+    assert [seen.value for seen in whole] == [*masked, None]
+    assert {seen.headers for seen in whole[:-1]} == {(("h", b"\xff"),)}
+    assert [seen.key for seen in whole] == [*(b"key %d" % number for number in range(300)), b"gone"]
+    assert [seen.value for seen in hurt] == [seen.value for seen in whole[:170]]
     (failed,) = record.failed_partitions
     assert (failed.upstream_topic, failed.partition, failed.position, failed.error_kind) == (
         topic,

@@ -79,7 +79,7 @@ def registry(source_registry: Server) -> Iterator[SchemaRegistry]:
 
 
 def order(name: str, *fields: str) -> dict[str, Any]:
-    listed = [{"name": one, "type": "long", "default": 0} for one in fields]
+    listed = [{"name": field, "type": "long", "default": 0} for field in fields]
     return {"type": "record", "name": f"Order_{name.replace('-', '_')}", "fields": listed}
 
 
@@ -122,7 +122,7 @@ def test_records_are_read_by_the_targets_ids(
             there.add(f"{name}-own", "AVRO", json.dumps({"type": "fixed", "name": "F", "size": 100 + number}))
             there.set_level(f"{name}-own", "NONE")
     schemas = [order(name, *fields) for fields in ("a", "ab")]
-    numbers = [registry.add(f"{topic}-value", "AVRO", json.dumps(one)) for one in schemas]
+    numbers = [registry.add(f"{topic}-value", "AVRO", json.dumps(schema)) for schema in schemas]
     key = registry.add(f"{topic}-key", "JSON", json.dumps({"type": "object", "title": name}))
     common = f"{name}-common.proto"
     registry.add(common, "PROTOBUF", f'syntax = "proto3";\nmessage C_{alias} {{ int32 y = 1; }}\n')
@@ -144,8 +144,8 @@ def test_records_are_read_by_the_targets_ids(
 
     with client(guarded_registry, *LOGIN) as there:
         copied = read(target_kafka, f"{alias}.{topic}", 0)
-        assert [one.headers for one in copied] == [one.headers for one in records]
-        assert [one.timestamp_ms for one in copied] == [one.timestamp_ms for one in records]
+        assert [seen.headers for seen in copied] == [seen.headers for seen in records]
+        assert [seen.timestamp_ms for seen in copied] == [seen.timestamp_ms for seen in records]
         assert copied[3].value is None
         found = []
         for one, before in zip(copied[:3], values, strict=False):
@@ -163,13 +163,13 @@ def test_records_are_read_by_the_targets_ids(
             == [{"a": 1}, {"a": 1, "b": 2}]
         )
         assert found[2]["references"] == [{"name": common, "subject": common, "version": 1}]
-        assert {there.by_id(int.from_bytes(one.key[1:5]))["schemaType"] for one in copied} == {"JSON"}  # type: ignore[index]
+        assert {there.by_id(int.from_bytes(seen.key[1:5]))["schemaType"] for seen in copied} == {"JSON"}  # type: ignore[index]
 
         # One that comes while the flow runs: nothing was planned for it.
         third = order(name, "a", "b", "c")
         number = registry.add(f"{topic}-value", "AVRO", json.dumps(third))
         produce(source_kafka, topic, 0, [replace(records[0], value=framed(number, avro(third, a=1, b=2, c=3)))])
-        record = replicate(settings, RunOptions("again"), lambda job, tasks: [copy_slot(job, one) for one in tasks])
+        record = replicate(settings, RunOptions("again"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
         assert record.state is RunState.DONE
         newest = read(target_kafka, f"{alias}.{topic}", 0)[-1].value
         assert newest is not None
@@ -289,9 +289,11 @@ def test_a_version_that_karapace_refuses_stops_its_partition_until_it_is_taken(
     produce(source_kafka, topic, 0, [Seen(None, value, (), NOW_MS) for value in values])
     mapped = {"schemas.ids": "map", "schemas.compatibility": "none"}
     settings = flow(source_karapace, target_karapace, mapped)
-    (refused,) = [str(one.error) for one in refresh_topics(settings, at_once=True).results if one.error is not None]
+    (refused,) = [
+        str(result.error) for result in refresh_topics(settings, at_once=True).results if result.error is not None
+    ]
     assert f"refuses to register a schema for subject {topic}-value (HTTP 409" in refused
-    record = replicate(settings, RunOptions("refused"), lambda job, tasks: [copy_slot(job, one) for one in tasks])
+    record = replicate(settings, RunOptions("refused"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
     (failed,) = record.failed_partitions
     # What comes before it in the same piece waits, too.
     assert failed.position == 0

@@ -74,7 +74,7 @@ def test_three_nodes_keep_three_copies_and_can_be_killed_paused_and_restarted_on
 
         def copies() -> list[int]:
             found = kafka.admin().list_topics("kept", timeout=60).topics["kept"].partitions.values()
-            return [len(one.replicas) for one in found]
+            return [len(metadata.replicas) for metadata in found]
 
         # The node that is asked may not have heard of it yet.
         eventually(lambda: len(copies()) == 2, 300, "the topic has no partitions")

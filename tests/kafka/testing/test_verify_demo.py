@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_the_demo_plants_each_fault_of_the_kit_and_names_it(tmp_path: Path) -> None:
-    assert {one.fault for one in IN_FILES} == FAULTS.keys()
+    assert {file.fault for file in IN_FILES} == FAULTS.keys()
     clone = FreshClone(tmp_path / "clone")
     try:
         told = clone.make("demo-verify")
@@ -26,10 +26,10 @@ def test_the_demo_plants_each_fault_of_the_kit_and_names_it(tmp_path: Path) -> N
     planted = len(IN_FILES) + len(LIVE)
     assert f"{planted} of {planted} planted faults are found and named; 5 of 5 partitions without any" in told.stdout
     assert told.stdout.count("no difference in ") == 3
-    for one in (*IN_FILES, *LIVE):
-        (line,) = (line for line in told.stdout.splitlines() if line.startswith(one.fault) and line.endswith("named"))
-        assert f" east.{one.topic}-{one.partition} " in line
-        assert one.named in line
+    for file in (*IN_FILES, *LIVE):
+        (line,) = (line for line in told.stdout.splitlines() if line.startswith(file.fault) and line.endswith("named"))
+        assert f" east.{file.topic}-{file.partition} " in line
+        assert file.named in line
     assert "srm-control source-offsets set --flow 'east->west' --topic orders --partition 1" in told.stdout
     assert stopped.stdout == "no demo runs\n"
     assert not clone.demo_folder.exists()

@@ -51,7 +51,7 @@ def test_a_topic_that_a_producer_makes_in_the_midst_of_a_run_is_copied_whole(
         write(source, name, [b"y"])
     going.join(300)
     (run,) = runs
-    assert [one.error for one in run.partitions] == [None] * len(run.partitions)
+    assert [record.error for record in run.partitions] == [None] * len(run.partitions)
     wait_for_markers(flow, run_once(flow))
     for topic, partitions in ((name, 1), (new, 3)):
         for partition in range(partitions):

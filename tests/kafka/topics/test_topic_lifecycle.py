@@ -58,7 +58,7 @@ class Scenario:
         assert self.copy().records == 3
 
     def seen(self) -> list[bytes | None]:
-        return [one.value for one in read(self.target, self.remote)]
+        return [seen.value for seen in read(self.target, self.remote)]
 
 
 @pytest.fixture

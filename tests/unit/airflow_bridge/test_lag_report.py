@@ -120,7 +120,7 @@ def test_percentiles_are_sent_of_the_flow_where_they_are_known() -> None:
     told = replace(DONE, partitions=(copied, IDLE))
     (metric,) = by_name(report(told), "srm.latency_ms_p99")
     assert (metric.kind, metric.value, metric.tags) == (MetricKind.GAUGE, 2_100.0, {"flow": "a/b"})
-    assert [one.value for one in by_name(report(told), "srm.latency_ms_p50")] == [104.0]
+    assert [airflow_metric.value for airflow_metric in by_name(report(told), "srm.latency_ms_p50")] == [104.0]
     assert by_name(report(DONE), "srm.latency_ms_p50") == []
 
 
@@ -137,7 +137,7 @@ def test_records_that_transforms_could_not_take_are_counted() -> None:
     (left_out,) = by_name(report(skipped), "srm.skipped_records")
     (letters,) = by_name(report(skipped), "srm.dead_letters")
     assert left_out.tags == letters.tags == {"flow": "a/b", "topic": "orders", "partition": str(COPIED.partition)}
-    assert [(one.kind, one.value) for one in (left_out, letters)] == [
+    assert [(metric.kind, metric.value) for metric in (left_out, letters)] == [
         (MetricKind.COUNTER, 3),
         (MetricKind.COUNTER, 2),
     ]

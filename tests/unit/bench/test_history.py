@@ -39,6 +39,6 @@ def test_the_flows_tell_their_stories() -> None:
     assert runs[Scenario.FAILING][-1].error is not None
     assert runs[Scenario.IDLE][-1].records == 0 < runs[Scenario.IDLE][0].records
     assert len(runs[Scenario.HALF_FAILING][-1].failed_partitions) == 1
-    assert sum(one.lost_records for run in runs[Scenario.LOST] for one in run.partitions) > 0
+    assert sum(partition.lost_records for run in runs[Scenario.LOST] for partition in run.partitions) > 0
     assert len(runs[Scenario.SILENT]) < SHAPE.runs
     assert any(group.reason for group in of_flow(Scenario.UNTRANSLATED)[-1].groups)

@@ -65,5 +65,5 @@ def test_a_forked_process_tells_what_it_did(tmp_path: Path) -> None:
     assert line["packages"]["kafka"] > 0
     marks = line["marks"]
     assert marks["begun"]["imports"] > marks["file"]["imports"]
-    assert [marks[one]["cpu"] for one in MARKS] == sorted(marks[one]["cpu"] for one in MARKS)
+    assert [marks[mark]["cpu"] for mark in MARKS] == sorted(marks[mark]["cpu"] for mark in MARKS)
     assert marks["done"]["cpu"] > marks["begun"]["cpu"]

@@ -15,8 +15,8 @@ def test_the_groups_stand_within_the_map_and_behind_a_hole() -> None:
     assert len(batch.segments) == 12
     maps = {place: SegmentMap(committed) for place, committed in batch.segments.items()}
     found = {
-        one: maps[TopicPartition(one[0], one[1])].translate(one[2])
-        for one in positions(count=500, segments=60, partitions=12, recent=0.5)
+        position: maps[TopicPartition(position[0], position[1])].translate(position[2])
+        for position in positions(count=500, segments=60, partitions=12, recent=0.5)
     }
     assert all(isinstance(answer, Translated) and answer.exact for answer in found.values())
     holes = {one[2] - answer.offset for one, answer in found.items() if isinstance(answer, Translated)}

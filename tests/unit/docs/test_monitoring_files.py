@@ -129,7 +129,7 @@ def series_of_a_row(row: str, there: set[str]) -> set[str]:
     found = {first}
     for name in others:
         beginnings = ["_".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
-        meant = (one + name for one in beginnings if one + name in there)
+        meant = (beginning + name for beginning in beginnings if beginning + name in there)
         found.add(name if not name.startswith("_") else next(meant, f"{first}…{name}"))
     return found
 
@@ -137,7 +137,7 @@ def series_of_a_row(row: str, there: set[str]) -> set[str]:
 def test_every_series_of_our_own_is_explained_and_no_other_is() -> None:
     single = (HEALTH, ALARM, BUILD_INFO, STORE_UP, SCHEDULER_UP, HEARTBEAT_WRITTEN, HEARTBEAT_LATENCY)
     declared: tuple[Series[Any], ...] = (*FLOW_SERIES, *GROUP_SERIES, *TOPIC_SERIES, *PARTITION_SERIES, *single)
-    there = {one.name for one in declared} | {FLOW_LATENCY.name}
+    there = {series.name for series in declared} | {FLOW_LATENCY.name}
     rows = re.findall(
         r"^\| (`srm_[^|]+) \|", (FILES.parent / "monitoring.md").read_text(encoding="utf-8"), re.MULTILINE
     )

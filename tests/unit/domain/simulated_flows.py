@@ -68,7 +68,10 @@ class SimulatedFlows:
             )
         place = {alias: number for number, alias in enumerate(self.aliases)}
         ordered = sorted(self.flows.values(), key=lambda one: (place[one.name.source], place[one.name.target]))
-        graph = tuple(GraphFlow(one.name, one.policy, one.source, one.target) for one in ordered)
+        graph = tuple(
+            GraphFlow(flow_settings.name, flow_settings.policy, flow_settings.source, flow_settings.target)
+            for flow_settings in ordered
+        )
         self.flows = {text: replace(flow, graph=graph) for text, flow in self.flows.items()}
 
     def write(self, alias: str, topic: str, count: int = 1) -> None:
@@ -83,7 +86,7 @@ class SimulatedFlows:
     def decide(self, flow: FlowSettings) -> tuple[list[TopicDecision], Knowledge]:
         knowledge = self._knowledge(flow, (flow.name.source, flow.name.target))
         decisions = select_topics(flow, self.topics[flow.name.source], knowledge)
-        while asked := {alias for one in decisions for alias in one.ask}:
+        while asked := {alias for decision in decisions for alias in decision.ask}:
             knowledge = self._and(knowledge, asked)
             decisions = select_topics(flow, self.topics[flow.name.source], knowledge)
         return decisions, knowledge
@@ -105,9 +108,13 @@ class SimulatedFlows:
             return
         self.now_ms += _TICK_MS
         actions, at = self.plans.pop(text), flow.name.target
-        new = [replace(one.after, state=TopicState.CLAIMED, since_ms=self.now_ms) for one in actions if one.is_new]
-        self.records[at] = with_topics(self.records[at], [*new, *(one.after for one in actions if not one.is_new)])
-        self.claims[text] = [one for one in actions if one.is_new]
+        new = [
+            replace(action.after, state=TopicState.CLAIMED, since_ms=self.now_ms) for action in actions if action.is_new
+        ]
+        self.records[at] = with_topics(
+            self.records[at], [*new, *(action.after for action in actions if not action.is_new)]
+        )
+        self.claims[text] = [action for action in actions if action.is_new]
 
     def settle(self, text: str) -> None:
         """The last one: look again, and record or give up."""
@@ -183,7 +190,7 @@ class SimulatedFlows:
         }
 
     def refusals(self, text: str) -> dict[str, TopicDecision]:
-        return {one.topic: one for one in self.decide(self.flows[text])[0] if not one.accepted}
+        return {decision.topic: decision for decision in self.decide(self.flows[text])[0] if not decision.accepted}
 
     def check(self) -> None:
         """No record came back to a cluster where it was, and none is twice in a topic."""

@@ -144,12 +144,12 @@ def test_batches_come_out_as_their_records_do(
         for packed in come_out(batches, first, end, compression, Transform(chain, "a.orders"), dropped=dropped):
             packs.append(packed)
             reached = sum(first <= record.offset < packed.upstream_end for record in records)
-            missing.append(reached - sum(one.record_count for one in packs) - sum(dropped))
+            missing.append(reached - sum(pack.record_count for pack in packs) - sum(dropped))
     assert not any(missing), "dropped records are told with the batch that passes them"
     read = [record for record in records if first <= record.offset < end]
     wanted = expected(chain, read)
     assert sum(dropped) == len(read) - len(wanted)
-    assert [one for packed in packs for one in without_offsets(written(packed))] == without_offsets(wanted)
+    assert [offset for packed in packs for offset in without_offsets(written(packed))] == without_offsets(wanted)
     runs = [run for packed in packs for run in packed.runs]
     assert [start + n for start, length, _ in runs for n in range(length)] == [record.offset for record in wanted]
     assert all(length == count for _, length, count in runs)
@@ -214,7 +214,7 @@ def test_what_fails_is_left_out_with_the_batch_that_passes_it(
             failed = [one for one in reached if one.offset in bad]
             assert sum(count for count, _ in skipped) == len(failed)
             assert len(kept) == len(reached) - len(failed)
-    letters = [one for _, found in skipped for packed in found for one in without_offsets(written(packed))]
+    letters = [offset for _, found in skipped for packed in found for offset in without_offsets(written(packed))]
     failed = [one for one in records if one.offset in bad]
     assert sum(count for count, _ in skipped) == len(failed)
     assert kept == without_offsets(
@@ -260,7 +260,7 @@ def test_all_batches_before_a_record_that_is_too_large_are_copied() -> None:
     handling = ErrorHandling(tolerate=True)
     with pytest.raises(RecordTooLarge, match="the record at offset 2 needs"):
         take_all(come_out([batch], 0, 3, None, refusing(set()), handling, skipped), taken)
-    assert [one.upstream_end for one in taken] == [1, 2]
+    assert [packed.upstream_end for packed in taken] == [1, 2]
 
 
 @given(rows(), st.data())
@@ -277,7 +277,7 @@ def test_records_that_a_step_cannot_take(row: tuple[list[SourceBatch], list[Reco
     end = records[-1].offset + 1
     with pytest.raises(TransformFailed, match=f"offset {min(bad)}, transforms.picky: not {min(bad)}"):
         take_all(come_out(batches, records[0].offset, end, None, transform), packs)
-    arrived = [one for packed in packs for one in without_offsets(written(packed))]
+    arrived = [without_offset for packed in packs for without_offset in without_offsets(written(packed))]
     assert arrived == without_offsets([one for one in taken if one.offset < min(bad)])
     assert all(packed.upstream_end <= min(bad) for packed in packs)
 

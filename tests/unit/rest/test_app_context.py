@@ -57,8 +57,10 @@ def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> 
     assert flow["metrics"]["replication-lag-ms"]["latest"] == 7000
 
     topics = asked.get(f"{PATH}/topics?order=-lag").json()["topics"]
-    assert [one["lag"] for one in topics] == sorted((one.records.least for one in lag.topics.values()), reverse=True)
-    assert [one["topic"] for one in topics] == sorted(lag.topics), "by the lag that is shown, not by the report's"
+    assert [topic["lag"] for topic in topics] == sorted(
+        (topic.records.least for topic in lag.topics.values()), reverse=True
+    )
+    assert [topic["topic"] for topic in topics] == sorted(lag.topics), "by the lag that is shown, not by the report's"
     page = asked.get(f"{PATH}/topics?order=lag&offset=1&limit=2").json()
     assert [one["topic"] for one in page["topics"]] == sorted(lag.topics, reverse=True)[1:3]
     assert page["total"] == len(lag.topics)
@@ -84,7 +86,7 @@ def test_what_no_cluster_can_tell_is_unknown_everywhere(same_stage: Stage) -> No
     lag = FlowLag(taken, known, f"{silent[0]}-{silent[1]} has no leader", frozenset({silent}))
     asked = TestClient(app_of(replace(same_stage.context, lag=Known(lag))), headers={HEADER: "viewer"})
     (flow,) = [one for one in asked.get("/api/v2/flows").json()["flows"] if one["flow"] == str(FLOW)]
-    least = sum(one.records for one in known.values())
+    least = sum(partition_lag.records for partition_lag in known.values())
     assert (flow["lag"], flow["behind_ms"], flow["lag_ms"]) == (None, None, taken)
     assert (flow["lag_bounds"]["least"], flow["lag_bounds"]["unknown"]) == (least, 1)
     assert flow["lag_bounds"]["text"] == f"at least {least}, unknown in 1 of {len(lag.partitions) + 1} partitions"
@@ -93,7 +95,7 @@ def test_what_no_cluster_can_tell_is_unknown_everywhere(same_stage: Stage) -> No
     topics = {one["topic"]: one for one in asked.get(f"{PATH}/topics").json()["topics"]}
     assert {topic for topic, one in topics.items() if one["lag"] is None} == {silent[0]}
     partitions = asked.get(f"{PATH}/partitions").json()["partitions"]
-    unknown = [one for one in partitions if one["lag"] is None]
+    unknown = [partition for partition in partitions if partition["lag"] is None]
     assert [(one["topic"], one["partition"], one["end"], one["lag_ms"]) for one in unknown] == [(*silent, None, taken)]
     points = asked.get(f"{PATH}/metrics/replication-records-lag").json()["points"]
     assert points[-1]["latest_ms"] < taken, "no point for a sum that nobody knows"
@@ -149,6 +151,7 @@ def test_a_range_of_the_past_is_as_it_was(same_stage: Stage) -> None:
     path = f"{PATH}/metrics/replication-records-lag{query}"
     assert asked.get(path).json()["points"] == plain.get(path).json()["points"]
     before, now = (
-        one.get(f"{PATH}{query}").json()["flow"]["metrics"]["replication-records-lag"] for one in (plain, asked)
+        test_client.get(f"{PATH}{query}").json()["flow"]["metrics"]["replication-records-lag"]
+        for test_client in (plain, asked)
     )
     assert before == now

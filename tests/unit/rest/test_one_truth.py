@@ -54,10 +54,10 @@ def test_all_tell_the_same(story: Sequence[RunReport]) -> None:
         configuration = load_configuration(file, connections=None)
         store = MetricsStore(f"sqlite:///{folder}/metrics.db")
         memory = AlarmMemory()
-        for one in story:
-            store.write(one)
-            memory = AlarmMemory.from_json(json.loads(json.dumps(memory.after(one).to_json())))
-        now_ms = max(one.reported_ms for one in story) + 1_000
+        for report in story:
+            store.write(report)
+            memory = AlarmMemory.from_json(json.loads(json.dumps(memory.after(report).to_json())))
+        now_ms = max(report.reported_ms for report in story) + 1_000
         told = judge(observe(FLOW, memory.history, configuration.flow("a->b"), None, now_ms))
         watched = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
         context = AppContext(HeaderAccess(), store, None, watched, lag=Unasked())
@@ -82,7 +82,7 @@ def _compare(
         service = client.get("/api/v2/health").json()
     assert (page["health"]["state"], page["health"]["cause"]) == (told.health.state, told.health.cause)
     assert page["health"]["since_ms"] == told.health.since_ms
-    assert [(one["kind"], one["text"]) for one in page["alarms"]] == [(one.kind, one.text) for one in told.alarms]
+    assert [(one["kind"], one["text"]) for one in page["alarms"]] == [(alarm.kind, alarm.text) for alarm in told.alarms]
     assert page["lag"] == lag
     assert page["lag_bounds"] == (
         None if known.lag is None else {**known.lag.to_json(), "text": known.lag.text("partition")}
@@ -115,7 +115,7 @@ def _compare(
     states = dict(re.findall(r'^srm_flow_health\{source="a",target="b",state="(\w+)"\} (\d)$', text, re.MULTILINE))
     assert [state for state, value in states.items() if value == "1"] == [told.health.state]
     raised = dict(re.findall(r'^srm_flow_alarm\{source="a",target="b",kind="(\w+)"\} (\d)$', text, re.MULTILINE))
-    assert {kind for kind, level in raised.items() if level != "0"} == {one.kind for one in told.alarms}
+    assert {kind for kind, level in raised.items() if level != "0"} == {alarm.kind for alarm in told.alarms}
 
     (line,), fault = list_flows(configuration, context.store, Schedule(), now_ms)
     assert (line.health, list(line.alarms), line.lag, fault) == (told.health, told.alarms, known.lag, None)

@@ -167,7 +167,9 @@ def test_version_1_speaks_as_its_swagger_file_does(same_stage: Stage) -> None:
 
 def test_a_copy_that_nobody_or_more_than_one_flow_made(stage: Stage) -> None:
     assert isinstance(stage.context.store, MetricsStore)
-    report = [one for one in reports(replace(SHAPE, end_ms=now_ms())) if one.flow == str(FIRST)][-1]
+    report = [run_report for run_report in reports(replace(SHAPE, end_ms=now_ms())) if run_report.flow == str(FIRST)][
+        -1
+    ]
     assert FIRST.target == "west"
     assert report.run is not None
     copy = report.run.partitions[0].downstream_topic
@@ -185,9 +187,11 @@ def test_a_copy_that_nobody_or_more_than_one_flow_made(stage: Stage) -> None:
 def test_a_partition_has_its_newest_verification(stage: Stage) -> None:
     assert isinstance(stage.context.store, MetricsStore)
     assert {one["verified"] for one in get(stage, f"{F}/partitions")["partitions"]} == {None}
-    report = [one for one in reports(replace(SHAPE, end_ms=now_ms())) if one.flow == str(FIRST)][-1]
+    report = [run_report for run_report in reports(replace(SHAPE, end_ms=now_ms())) if run_report.flow == str(FIRST)][
+        -1
+    ]
     assert report.run is not None
-    first, second = sorted((one.upstream_topic, one.partition) for one in report.run.partitions)[:2]
+    first, second = sorted((record.upstream_topic, record.partition) for record in report.run.partitions)[:2]
     proved = Findings(proved=40, proved_from=0, proved_to=50, segments=2)
     different = Findings()
     different.add(Difference(DifferenceKind.LOST, 7, 8, 6, 6))
@@ -198,7 +202,7 @@ def test_a_partition_has_its_newest_verification(stage: Stage) -> None:
     ]
     stage.context.store.write(replace(report, verified=results_table(results)))
     rows = get(stage, f"{F}/partitions")["partitions"]
-    told = {(one["topic"], one["partition"]): one["verified"] for one in rows}
+    told = {(row["topic"], row["partition"]): row["verified"] for row in rows}
     assert told[first] == {
         "verdict": "proved",
         "checked_ms": 5,
@@ -229,8 +233,10 @@ def test_health_is_that_of_the_service_and_of_each_flow(same_stage: Stage) -> No
     assert set(found["flows"]) == set(map(str, NAMES))
     assert (found["store"], found["schedule"]) == (None, None)
     clusters = get(same_stage, "/api/v2/clusters")["clusters"]
-    assert {one["alias"] for one in clusters} == {alias for name in NAMES for alias in (name.source, name.target)}
-    assert all(one["reachable"] and one["checked_ms"] <= found["now_ms"] for one in clusters)
+    assert {cluster["alias"] for cluster in clusters} == {
+        alias for name in NAMES for alias in (name.source, name.target)
+    }
+    assert all(cluster["reachable"] and cluster["checked_ms"] <= found["now_ms"] for cluster in clusters)
 
 
 def test_a_fresh_install_is_up(stage: Stage, tmp_path: Path) -> None:

@@ -49,5 +49,5 @@ def test_every_route_of_version_2_is_listed(stage: Stage) -> None:
 
 def test_every_option_of_serve_is_explained() -> None:
     assert isinstance(serve_command, click.Command)
-    options = {word for one in serve_command.params for word in one.opts if word.startswith("--")}
+    options = {word for param in serve_command.params for word in param.opts if word.startswith("--")}
     assert options - set(re.findall(r"--[a-z-]+", PAGE)) == {"--output"}

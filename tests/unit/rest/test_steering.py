@@ -67,7 +67,7 @@ def desk(
 
 
 def names(decisions: list[dict[str, Any]]) -> list[str]:
-    return [one["topic"] for one in decisions]
+    return [decision["topic"] for decision in decisions]
 
 
 @pytest.mark.parametrize("airflow", [True, False])

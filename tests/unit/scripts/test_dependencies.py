@@ -23,7 +23,7 @@ def test_a_difference_is_named() -> None:
 
 def test_versions_that_are_known_to_be_bad() -> None:
     bad = dependencies.known_bad("# why\nJinja2>=3.0,<3.1.6 a hole\nh11==0.14.0 another\n")
-    assert [(one.name, one.reason) for one in bad] == [("jinja2", "a hole"), ("h11", "another")]
+    assert [(versions.name, versions.reason) for versions in bad] == [("jinja2", "a hole"), ("h11", "another")]
     for version, told in (("2.11", []), ("3.1.5", ["jinja2 3.1.5 must not be used: a hole"]), ("3.1.6", [])):
         assert list(dependencies.used_anyway({"jinja2": version, "h11": "0.16.0"}, bad)) == told
     assert list(dependencies.used_anyway({"h11": "0.14.0"}, bad)) == ["h11 0.14.0 must not be used: another"]
@@ -32,7 +32,7 @@ def test_versions_that_are_known_to_be_bad() -> None:
 def test_the_list_of_bad_versions_can_be_read() -> None:
     versions = dependencies.known_bad((dependencies.ROOT / "scripts/known-bad.txt").read_text())
     assert versions
-    assert all(len(one.versions) and one.reason for one in versions)
+    assert all(len(version.versions) and version.reason for version in versions)
 
 
 class _Told:

@@ -88,5 +88,5 @@ def test_error_handling_has_an_effect_where_schema_ids_are_mapped(check: Check) 
     text = BASE.replace(", C\n", "\n").replace("C.bootstrap.servers = c:1\n", "")
     text += "A.schema.registry.url = http://a:8081\nB.schema.registry.url = http://b:8081\n"
     text += "A->B.enabled = true\nA->B.sync.schemas.enabled = true\nA->B.errors.tolerance = all\n"
-    assert [one.text for one in check(text)] == ["has no effect for A->B, which has no transforms"]
+    assert [finding.text for finding in check(text)] == ["has no effect for A->B, which has no transforms"]
     assert check(text + "A->B.schemas.ids = map\n") == []

@@ -308,13 +308,15 @@ B->A.enabled = true
 """
     )
     flow, back = configuration.flow("A->B"), configuration.flow("B->A")
-    assert [(one.name, one.path) for one in flow.alarm_notifiers] == [
+    assert [(notifier.name, notifier.path) for notifier in flow.alarm_notifiers] == [
         ("chat", "my.Chat"),
         ("mail", "airflow.providers.smtp.notifications.smtp.SmtpNotifier"),
     ]
     assert flow.alarm_notifiers[0].arguments == {"url": "https://chat/secret"}
     assert flow.alarm_notifiers[1].arguments == {"to": ["a@x", "b@x"], "subject": "A is late"}
-    assert [one.arguments for one in back.alarm_notifiers] == [{"to": ["a@x", "b@x"], "subject": "{{ alarm.text }}"}]
+    assert [notifier.arguments for notifier in back.alarm_notifiers] == [
+        {"to": ["a@x", "b@x"], "subject": "{{ alarm.text }}"}
+    ]
     assert (flow.lag_objective_records, flow.stalled_after_seconds) == (500, 90.0)
     assert (back.lag_objective_records, back.stalled_after_seconds) == (None, None)
     assert "secret" not in repr(flow)
@@ -414,5 +416,5 @@ def test_flows_know_all_enabled_flows_in_the_order_of_the_clusters(load: Load) -
     fault = str(configuration.faults[FlowName("c", "b")])
     assert "c->b.replication.policy.class = 'nowhere.Policy' cannot be imported" in fault
     for flow in configuration.flows.values():
-        assert [str(one.name) for one in flow.graph] == ["b->a", "b->c", "a->b"]
+        assert [str(graph_flow.name) for graph_flow in flow.graph] == ["b->a", "b->c", "a->b"]
         assert flow.policy_switch == "force"

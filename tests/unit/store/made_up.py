@@ -31,7 +31,7 @@ def report(
     **more: Any,
 ) -> RunReport:
     """Of a run that took 10 s and ended when it was reported."""
-    failed = error is not None or any(one.error for one in partitions)
+    failed = error is not None or any(partition_record.error for partition_record in partitions)
     state = RunState.FAILED if failed else RunState.DONE
     name = run_id or f"run-{at}"
     record = RunRecord(flow, name, at - 10_000, at, 1, state, error, None, partitions, tuple(notes))

@@ -30,13 +30,13 @@ ALWAYS = TimeRange(T - DAY, T + 400 * DAY)
 
 def expected(told: Sequence[RunReport], metric: Metric, span: TimeRange, topic: str | None = None) -> Stats:
     timed = []
-    for one in told:
-        partitions = one.run.partitions if one.run else ()
-        samples = flow_samples(one)
+    for run_report in told:
+        partitions = run_report.run.partitions if run_report.run else ()
+        samples = flow_samples(run_report)
         if topic is not None:
-            samples = partition_samples(one, by_topic(partitions).get(topic, []))
+            samples = partition_samples(run_report, by_topic(partitions).get(topic, []))
         if metric in samples:
-            timed.append((one.reported_ms, samples[metric]))
+            timed.append((run_report.reported_ms, samples[metric]))
     return over_time(metric, span, timed)
 
 
@@ -109,11 +109,11 @@ class SamplesBehaviour:
         told = list(
             reports(Shape(flows=2, topics=3, partitions=2, groups=2, days=3, interval_seconds=2 * 3600 + 300, end_ms=T))
         )
-        for one in told:
-            store.write(one)
+        for run_report in told:
+            store.write(run_report)
         everything = TimeRange(T - 4 * DAY, T + 1)
         for name, figures in store.flow_stats(everything).items():
-            mine = [one for one in told if one.flow == name]
+            mine = [run_report for run_report in told if run_report.flow == name]
             for metric in (*Metric,):
                 wanted = expected(mine, metric, everything)
                 assert (metric in figures) == (wanted.count > 0)
@@ -188,8 +188,8 @@ class SamplesBehaviour:
 
     def test_the_range_covered_is_told(self, store: MetricsStore) -> None:
         told = list(reports(Shape(flows=1, topics=1, partitions=1, days=2, interval_seconds=1800, end_ms=T)))
-        for one in told:
-            store.write(one)
+        for run_report in told:
+            store.write(run_report)
         asked = TimeRange(T - 30 * HOUR - 7 * MINUTE, T + 1)
         stats = store.flow_stats(asked)[told[0].flow][Metric.BYTE_RATE]
         assert stats.span == TimeRange(T - 31 * HOUR, T + 1)
@@ -198,12 +198,12 @@ class SamplesBehaviour:
     def test_late_and_repeated_reports_are_in_the_buckets(self, store: MetricsStore) -> None:
         told = [report(T + 5 * n * MINUTE, partition(lag=n), run_id=f"run-{n}") for n in range(30)]
         late, again = told.pop(10), told[20]
-        for one in told:
-            store.write(one)
+        for run_report in told:
+            store.write(run_report)
         store.write(late)
         other = report(again.reported_ms + SECOND, partition(lag=1000), run_id=again.run_id)
         store.write(other)
-        told = [*(one for one in told if one is not again), late, other]
+        told = [*(run_report for run_report in told if run_report is not again), late, other]
         wide = TimeRange(T - DAY, T + 3 * HOUR)  # in buckets of an hour
         same(store.flow_stats(wide)[FLOW][Metric.RECORDS_LAG], expected(told, Metric.RECORDS_LAG, wide))
 

@@ -290,22 +290,28 @@ class StandingBehaviour:
         def totals() -> dict[str, tuple[int | None, int | None]]:
             flows, topics = store.flows(), store.topics(FLOW, LAST_HOUR).rows
             return {
-                **{one.flow: (one.skipped_records_total, one.dead_letters_total) for one in flows},
-                **{one.topic: (one.skipped_records_total, one.dead_letters_total) for one in topics},
+                **{row.flow: (row.skipped_records_total, row.dead_letters_total) for row in flows},
+                **{topic.topic: (topic.skipped_records_total, topic.dead_letters_total) for topic in topics},
             }
 
         first = skipped(0, 0, 0, 0, 0, 0)
         store.write(first)
         assert totals() == {FLOW: (0, 0), "orders": (0, 0), "other": (None, None)}
         second = skipped(1, 0, 5, 2, 5, 2)
-        for one in (second, second, skipped(3, 1, 4, 4, 4, 4), skipped(2, 0, 1, 0, 6, 2), skipped(2, 0, 1, 0, 6, 2)):
-            store.write(one)
+        for run_report in (
+            second,
+            second,
+            skipped(3, 1, 4, 4, 4, 4),
+            skipped(2, 0, 1, 0, 6, 2),
+            skipped(2, 0, 1, 0, 6, 2),
+        ):
+            store.write(run_report)
         # The one that came late is in no total yet: the flow's own count, in its next report, has it.
         assert totals() == {FLOW: (9, 6), "orders": (9, 6), "other": (None, None)}
         (flow,) = store.flows()
         assert (flow.history.skipped_records, flow.history.dead_letters) == (10, 6)
         assert flow.history.skipped_text == "3 left out (errors.tolerance = all)"
-        assert [(one.dropped_records, one.skipped_records, one.dead_letters) for one in store.runs(FLOW).rows] == [
+        assert [(row.dropped_records, row.skipped_records, row.dead_letters) for row in store.runs(FLOW).rows] == [
             (40, 4, 4),
             (10, 1, 0),
             (50, 5, 2),
@@ -319,7 +325,7 @@ class StandingBehaviour:
         left_out = (Metric.DROPPED_RECORDS, Metric.SKIPPED_RECORDS, Metric.DEAD_LETTERS)
         by_topic = store.topics(FLOW, LAST_HOUR, metrics=left_out).rows
         sums = {
-            one.topic: {metric: (stats.count, stats.sum) for metric, stats in one.stats.items()} for one in by_topic
+            row.topic: {metric: (stats.count, stats.sum) for metric, stats in row.stats.items()} for row in by_topic
         }
         # Of topics only runs that left out some have a sample.
         counted = zip(left_out, ((4, 120), (4, 12), (2, 6)), strict=True)

@@ -47,7 +47,7 @@ def test_the_code_knows_the_newest_migration() -> None:
     config.set_main_option("script_location", str(Path(str(package.__file__)).with_name("migrations")))
     script = ScriptDirectory.from_config(config)
     assert script.get_current_head() == HEAD
-    versions = [one.revision for one in script.walk_revisions()]
+    versions = [revision.revision for revision in script.walk_revisions()]
     assert versions == sorted(versions, reverse=True), "later versions must compare as larger"
 
 

@@ -27,5 +27,10 @@ def test_a_window_that_slides() -> None:
     samples = [(0, Sample.of(10)), (30, Sample.of(20)), (59, Sample.of(60)), (90, Sample.of(2))]
     stats = [over_time(LAG, TimeRange(at - 59, at + 1), samples) for at, _ in samples]
     # [-59, 0], [-29, 30], [0, 59], [31, 90]
-    assert [one.avg for one in stats] == [10, 15, 30, 31]
-    assert [(one.min, one.max, one.latest) for one in stats] == [(10, 10, 10), (10, 20, 20), (10, 60, 60), (2, 60, 2)]
+    assert [stat.avg for stat in stats] == [10, 15, 30, 31]
+    assert [(stat.min, stat.max, stat.latest) for stat in stats] == [
+        (10, 10, 10),
+        (10, 20, 20),
+        (10, 60, 60),
+        (2, 60, 2),
+    ]

@@ -134,4 +134,4 @@ def test_a_missing_java_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) 
 
 def test_versions_before_3_3_have_a_zookeeper() -> None:
     versions = ("2.8.2", "3.2.3", "3.3.2", "3.9.1", "4.3.1")
-    assert [one for one in versions if not has_kraft(one)] == ["2.8.2", "3.2.3"]
+    assert [version for version in versions if not has_kraft(version)] == ["2.8.2", "3.2.3"]

@@ -101,7 +101,7 @@ def _with_bindings(sides: Sides) -> None:
 
 
 def _refreshed(sides: Sides) -> list[str]:
-    return [str(one.error) for one in sides.refresh().results if one.error is not None]
+    return [str(result.error) for result in sides.refresh().results if result.error is not None]
 
 
 def _readers(sides: Sides) -> object:
@@ -111,7 +111,7 @@ def _readers(sides: Sides) -> object:
 
 def _applied(sides: Sides) -> list[str]:
     applied = apply_offsets(sides.flow.target, [GroupOffset("billing", "a.orders", 0, 7)])
-    return [one.problem for one in applied if one.problem is not None]
+    return [offset.problem for offset in applied if offset.problem is not None]
 
 
 def _edited(sides: Sides) -> list[str]:
@@ -147,7 +147,7 @@ def _bound(sides: Sides) -> object:
 
 def _handed_back(sides: Sides) -> list[str]:
     handback = hand_back(sides.flow, HandbackRequest(ConnectNames.dedicated(sides.flow.name)))
-    return [str(one) for one in handback.obstacles]
+    return [str(obstacle) for obstacle in handback.obstacles]
 
 
 def _mirror_makers_offsets(sides: Sides) -> object:

@@ -203,7 +203,7 @@ def rows(draw: st.DrawFn, *, most_batches: int = 4, most_records: int = 12) -> t
                 attributes=draw(st.sampled_from([0, TRANSACTIONAL])),
             )
         )
-        seen.extend(one if append_time is None else one._replace(timestamp=append_time) for one in records)
+        seen.extend(record if append_time is None else record._replace(timestamp=append_time) for record in records)
         offset += draw(st.integers(0, gaps))
     return batches, seen
 
@@ -226,13 +226,19 @@ def take_all(packs: Iterable[Packed], into: list[Packed]) -> None:
 
 def some(offsets: Sequence[int], size: int = 20) -> list[Record]:
     return [
-        Record(one, 1_700_000_000_000 + (-one if one % 2 else one), b"k%d" % one, b"v" * size, (("h", b"%d" % one),))
-        for one in offsets
+        Record(
+            offset,
+            1_700_000_000_000 + (-offset if offset % 2 else offset),
+            b"k%d" % offset,
+            b"v" * size,
+            (("h", b"%d" % offset),),
+        )
+        for offset in offsets
     ]
 
 
 def wanted(seen: Sequence[Record], first: int, last: int | None) -> list[Record]:
-    return [one for one in seen if one.offset >= first and (last is None or one.offset < last)]
+    return [record for record in seen if record.offset >= first and (last is None or record.offset < last)]
 
 
 def judge(packs: Sequence[Packed], expected: Sequence[Record]) -> None:
@@ -242,8 +248,8 @@ def judge(packs: Sequence[Packed], expected: Sequence[Record]) -> None:
         records = written(packed)
         here, left = left[: len(records)], left[len(records) :]
         assert without_offsets(records) == without_offsets(here)
-        check_runs(packed, [one.offset for one in here])
-        assert packed.max_timestamp >= max(one.timestamp for one in records)
+        check_runs(packed, [record.offset for record in here])
+        assert packed.max_timestamp >= max(record.timestamp for record in records)
         assert packed.runs[0][0] >= end
         end = packed.upstream_end
     assert not left

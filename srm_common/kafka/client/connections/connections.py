@@ -322,7 +322,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
                 await signal.wait(_NEXT_BROKER_SECONDS)
             elif all(one.is_done for one in attempts):
                 faults = [one.exception for one in attempts]
-                raise next((one for one in faults if not isinstance(one, Errors.NodeNotReadyError)), faults[0])
+                raise next((fault for fault in faults if not isinstance(fault, Errors.NodeNotReadyError)), faults[0])
             else:
                 await signal.wait()
             for one in attempts:

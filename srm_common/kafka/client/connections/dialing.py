@@ -172,8 +172,10 @@ class _Dialing(Generic[T]):
                 self._won[0].close()
 
     def _failure(self) -> Exception:
-        texts = [*map(fault_text, self._faults), *(f"{one} does not take a connection" for one in self._open)]
-        if self._taken & self._open.keys() or any(isinstance(one, Errors.KafkaTimeoutError) for one in self._faults):
+        texts = [*map(fault_text, self._faults), *(f"{address} does not take a connection" for address in self._open)]
+        if self._taken & self._open.keys() or any(
+            isinstance(fault, Errors.KafkaTimeoutError) for fault in self._faults
+        ):
             late: Exception = Errors.KafkaTimeoutError("; ".join(texts))
             return late
         if len(self._faults) == 1 and not self._open:

@@ -62,8 +62,11 @@ async def _shown(link: ClusterLink) -> tuple[list[tuple[int, str]], bool]:
             continue
         found.append((own.ends_ms, f"the certificate of broker {server} ({own.subject})"))
         found += [
-            (one.ends_ms, f"the certificate authority {one.subject}, which vouches for broker {server},")
-            for one in above
+            (
+                certificate.ends_ms,
+                f"the certificate authority {certificate.subject}, which vouches for broker {server},",
+            )
+            for certificate in above
         ]
     return found, complete
 
@@ -78,4 +81,7 @@ def _own(settings: ClusterSettings) -> list[tuple[int, str]]:
     except ValueError as error:
         _LOG.warning("the client certificate for cluster '%s' cannot be read: %s", settings.alias, error)
         return []
-    return [(one.ends_ms, f"the client certificate ({one.subject}) for the brokers") for one in certificates]
+    return [
+        (certificate.ends_ms, f"the client certificate ({certificate.subject}) for the brokers")
+        for certificate in certificates
+    ]

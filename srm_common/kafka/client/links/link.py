@@ -126,15 +126,15 @@ class ClusterLink(BrokerLink):
             futures = []
             for node, ones in by_leader.items():
                 try:
-                    request = list_offsets_request({one: places[one] for one in ones}, committed)
+                    request = list_offsets_request({partition: places[partition] for partition in ones}, committed)
                     futures.append((ones, await self.post(node, request, request_ms)))
                 except RetriableFault as error:
-                    faults.update({one: str(error) for one in ones})
+                    faults.update({partition: str(error) for partition in ones})
             for ones, future in futures:
                 try:
                     answer = await self.answer(future)
                 except RetriableFault as error:
-                    faults.update({one: str(error) for one in ones})
+                    faults.update({partition: str(error) for partition in ones})
                     continue
                 for topic in answer.topics:
                     for part in topic.partitions:

@@ -100,16 +100,16 @@ class LinkAdmin(LinkGroups):
                 version=5,
                 topics=[
                     topic(
-                        name=one.topic,
-                        num_partitions=one.num_partitions,
-                        replication_factor=one.replication_factor,
+                        name=new_topic.topic,
+                        num_partitions=new_topic.num_partitions,
+                        replication_factor=new_topic.replication_factor,
                         assignments=[],
                         configs=[
                             topic.CreatableTopicConfig(name=key, value=value)
-                            for key, value in (one.config or {}).items()
+                            for key, value in (new_topic.config or {}).items()
                         ],
                     )
-                    for one in new_topics
+                    for new_topic in new_topics
                 ],
                 timeout_ms=int(operation_timeout * 1000),
                 validate_only=False,
@@ -128,15 +128,15 @@ class LinkAdmin(LinkGroups):
             return CreatePartitionsRequest(
                 version=3,
                 topics=[
-                    kind.CreatePartitionsTopic(name=one.topic, count=one.new_total_count, assignments=None)
-                    for one in new_partitions
+                    kind.CreatePartitionsTopic(name=partition.topic, count=partition.new_total_count, assignments=None)
+                    for partition in new_partitions
                 ],
                 timeout_ms=int(operation_timeout * 1000),
                 validate_only=False,
             )
 
         answer = self._ask_controller(request, lambda answer: answer.results, request_timeout)
-        return {one.name: answered(one.error_code, one.error_message) for one in answer.results}
+        return {result.name: answered(result.error_code, result.error_message) for result in answer.results}
 
     # ---- settings
 
@@ -145,10 +145,10 @@ class LinkAdmin(LinkGroups):
     ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
         """By resource; a broker is asked about itself."""
         kind = DescribeConfigsRequest
-        by_key = {(_number(one.restype), one.name): one for one in resources}
+        by_key = {(_number(resource.restype), resource.name): resource for resource in resources}
         nodes: dict[int | None, list[ConfigResource]] = defaultdict(list)
-        for one in resources:
-            nodes[int(one.name) if one.restype.name == "BROKER" else None].append(one)
+        for resource in resources:
+            nodes[int(resource.name) if resource.restype.name == "BROKER" else None].append(resource)
 
         async def work(link: ClusterLink) -> list[Any]:
             found = []
@@ -159,9 +159,11 @@ class LinkAdmin(LinkGroups):
                         version=4,
                         resources=[
                             kind.DescribeConfigsResource(
-                                resource_type=_number(one.restype), resource_name=one.name, configuration_keys=None
+                                resource_type=_number(resource.restype),
+                                resource_name=resource.name,
+                                configuration_keys=None,
                             )
-                            for one in ones
+                            for resource in ones
                         ],
                         include_synonyms=False,
                         include_documentation=False,
@@ -185,7 +187,9 @@ class LinkAdmin(LinkGroups):
     ) -> dict[ConfigResource, Future[None]]:
         """By resource."""
         resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-        by_key = {(_number(one.restype), one.name): one for one in resources}
+        by_key = {
+            (_number(config_resource.restype), config_resource.name): config_resource for config_resource in resources
+        }
 
         def change(entry: ConfigEntry) -> Any:
             operation = entry.incremental_operation or AlterConfigOpType.SET
@@ -196,19 +200,21 @@ class LinkAdmin(LinkGroups):
                 version=1,
                 resources=[
                     resource(
-                        resource_type=_number(one.restype),
-                        resource_name=one.name,
-                        configs=[change(entry) for entry in one.incremental_configs or ()],
+                        resource_type=_number(config_resource.restype),
+                        resource_name=config_resource.name,
+                        configs=[change(entry) for entry in config_resource.incremental_configs or ()],
                     )
-                    for one in resources
+                    for config_resource in resources
                 ],
                 validate_only=False,
             )
 
         answer = self._ask_controller(request, lambda answer: answer.responses, request_timeout)
         return {
-            by_key[one.resource_type, one.resource_name]: answered(one.error_code, one.error_message)
-            for one in answer.responses
+            by_key[response.resource_type, response.resource_name]: answered(
+                response.error_code, response.error_message
+            )
+            for response in answer.responses
         }
 
     # ---- bindings
@@ -218,7 +224,7 @@ class LinkAdmin(LinkGroups):
         kind = CreateAclsRequest
 
         def request() -> Any:
-            bindings = [kind.AclCreation(**_fields(_CREATION, one)) for one in acls]
+            bindings = [kind.AclCreation(**_fields(_CREATION, acl)) for acl in acls]
             return CreateAclsRequest(version=_ACLS_VERSION, creations=bindings)
 
         return self._change_bindings(acls, request, lambda answer: answer.results, request_timeout)
@@ -230,14 +236,14 @@ class LinkAdmin(LinkGroups):
         kind, ones = DeleteAclsRequest, acl_binding_filters
 
         def request() -> Any:
-            filters = [kind.DeleteAclsFilter(**_fields(_FILTER, one)) for one in ones]
+            filters = [kind.DeleteAclsFilter(**_fields(_FILTER, binding_filter)) for binding_filter in ones]
             return DeleteAclsRequest(version=_ACLS_VERSION, filters=filters)
 
         def results(answer: Any) -> Sequence[Any]:
             # A filter may be taken, and one of its bindings not be deleted.
             return [
-                next((binding for binding in one.matching_acls if binding.error_code), one)
-                for one in answer.filter_results
+                next((binding for binding in result.matching_acls if binding.error_code), result)
+                for result in answer.filter_results
             ]
 
         return self._change_bindings(ones, request, results, request_timeout)
@@ -256,7 +262,7 @@ class LinkAdmin(LinkGroups):
         async def work(link: ClusterLink) -> Any:
             for _ in range(2):
                 answer = await link.send((await _metadata(link, [])).controller_id, request())
-                if all(one.error_code != _NOT_CONTROLLER for one in results(answer)):
+                if all(result.error_code != _NOT_CONTROLLER for result in results(answer)):
                     break
             return answer
 
@@ -273,15 +279,15 @@ async def _metadata(link: ClusterLink, topics: list[str] | None) -> _Metadata:
 
     answer = await link.ask_any(request)
     return _Metadata(
-        {one.node_id: one for one in answer.brokers},
+        {broker.node_id: broker for broker in answer.brokers},
         answer.cluster_id,
         answer.controller_id,
         {
-            one.name: _Topic(
-                {part.partition_index: SimpleNamespace(leader=part.leader_id) for part in one.partitions},
-                error_of(one.error_code, None) if one.error_code else None,
+            topic.name: _Topic(
+                {part.partition_index: SimpleNamespace(leader=part.leader_id) for part in topic.partitions},
+                error_of(topic.error_code, None) if topic.error_code else None,
             )
-            for one in answer.topics
+            for topic in answer.topics
         },
         list(answer.topics),
     )
@@ -294,11 +300,11 @@ def _description(answer: Any) -> Any:
         topic_id=base64.b64encode(answer.topic_id.bytes).rstrip(b"=").decode(),
         partitions=[
             SimpleNamespace(
-                id=one.partition_index,
-                leader=one.leader_id if one.leader_id >= 0 else None,
-                replicas=list(one.replica_nodes),
+                id=partition.partition_index,
+                leader=partition.leader_id if partition.leader_id >= 0 else None,
+                replicas=list(partition.replica_nodes),
             )
-            for one in answer.partitions
+            for partition in answer.partitions
         ],
     )
 

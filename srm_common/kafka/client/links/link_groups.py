@@ -95,7 +95,7 @@ class LinkGroups:
                 elif answer.error_code:
                     errors.append(_exception(answer.error_code, None))
                 else:
-                    groups += [_listing(one) for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES]
+                    groups += [_listing(group) for group in answer.groups if group.protocol_type in _PROTOCOL_TYPES]
             return SimpleNamespace(valid=groups, errors=errors)
 
         return done(self.ask(work, request_timeout))
@@ -104,13 +104,15 @@ class LinkGroups:
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """All offsets of each group, by its name; none waits for another."""
-        return self._of_groups({one.group_id: one.group_id for one in requests}, self._group_offsets, request_timeout)
+        return self._of_groups(
+            {request.group_id: request.group_id for request in requests}, self._group_offsets, request_timeout
+        )
 
     def alter_consumer_group_offsets(
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """By group: its partitions, each with what was wrong with it."""
-        return self._of_groups({one.group_id: one for one in requests}, self._commit, request_timeout)
+        return self._of_groups({request.group_id: request for request in requests}, self._commit, request_timeout)
 
     async def _group_offsets(self, link: ClusterLink, node: int, group: str) -> tuple[int, Any]:
         kind = OffsetFetchRequest
@@ -126,9 +128,15 @@ class LinkGroups:
             )
             found = await link.send(node, request)
         places = [
-            _place(topic.name, one.partition_index, one.committed_offset, one.metadata or "", one.error_code)
+            _place(
+                topic.name,
+                partition.partition_index,
+                partition.committed_offset,
+                partition.metadata or "",
+                partition.error_code,
+            )
             for topic in found.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         return found.error_code, SimpleNamespace(group_id=group, topic_partitions=places)
 
@@ -243,19 +251,19 @@ async def _list_offsets(
         raise RetriableFault(str(error)) from error
     offsets: dict[TopicPartition, _Offset] = {}
     by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-    for one in places:
-        leader = link.leader(*one)
+    for place in places:
+        leader = link.leader(*place)
         if leader is None:
-            code = _leaderless(link, one)
+            code = _leaderless(link, place)
             electing = code == Errors.LeaderNotAvailableError.errno
-            offsets[one] = _Offset(error_of(code, str(link.leaderless(*one))), electing)
+            offsets[place] = _Offset(error_of(code, str(link.leaderless(*place))), electing)
         else:
-            by_leader[leader].append(one)
+            by_leader[leader].append(place)
     asked = [
         (
             ones,
             link.loop.call_soon_with_future(
-                link.send, leader, list_offsets_request({one: places[one] for one in ones}, committed)
+                link.send, leader, list_offsets_request({partition: places[partition] for partition in ones}, committed)
             ),
         )
         for leader, ones in by_leader.items()

@@ -41,14 +41,14 @@ def fetch_request(
     """
     kind = FetchRequest.FetchTopic
     topics: dict[str, list[Any]] = {}
-    for one in wanted:
-        topics.setdefault(one.topic, []).append(
+    for fetch_from in wanted:
+        topics.setdefault(fetch_from.topic, []).append(
             request_part(
                 kind.FetchPartition,
-                partition=one.partition,
-                current_leader_epoch=one.leader_epoch,
-                fetch_offset=one.offset,
-                last_fetched_epoch=one.last_epoch,
+                partition=fetch_from.partition,
+                current_leader_epoch=fetch_from.leader_epoch,
+                fetch_offset=fetch_from.offset,
+                last_fetched_epoch=fetch_from.last_epoch,
                 log_start_offset=-1,
                 partition_max_bytes=partition_bytes,
             )

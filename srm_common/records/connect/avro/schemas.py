@@ -69,8 +69,8 @@ def parsed(text: str, references: Sequence[str] = ()) -> Avro:
     """
     names: dict[str, Avro | None] = {}
     try:
-        for one in references:
-            _resolved(json.loads(one), "", names)
+        for reference in references:
+            _resolved(json.loads(reference), "", names)
         return _resolved(json.loads(text), "", names)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, DataFault):
@@ -158,7 +158,7 @@ def to_connect(avro: Avro, *, optional: bool = False, default: Any = None) -> Sc
     parameters = _parameters(avro)
     of, name, parts = _shape(avro)
     version = None if name is None or name == UNION else 1
-    optional = optional or (avro.kind == "union" and any(one.kind == "null" for one in avro.branches))
+    optional = optional or (avro.kind == "union" and any(branch.kind == "null" for branch in avro.branches))
     if type(own.get("connect.version")) is int:
         version = own["connect.version"]
     parameters |= {str(key): str(one) for key, one in (own.get("connect.parameters") or {}).items()}
@@ -188,7 +188,7 @@ def _parameters(avro: Avro) -> dict[str, str]:
     out: dict[str, str] = {}
     if avro.kind == "record":
         out |= {_RECORD_DOC: own["doc"]} if isinstance(own.get("doc"), str) else {}
-        out |= {_FIELD_DOC + one.name: one.doc for one in avro.fields if one.doc is not None}
+        out |= {_FIELD_DOC + field.name: field.doc for field in avro.fields if field.doc is not None}
     elif avro.kind == "enum":
         out |= {
             start + short: own[key] for start, key in ((_ENUM_DOC, "doc"), (_ENUM_DEFAULT, "default")) if key in own
@@ -208,19 +208,19 @@ def _shape(avro: Avro) -> tuple[Type, str | None, dict[str, Any]]:
     """Connect's type, the name of a logical one, and the schemas of its parts."""
     match avro.kind:
         case "union":
-            branches = [one for one in avro.branches if one.kind != "null"]
-            fields = [(branch_name(one), to_connect(one, optional=True)) for one in branches]
+            branches = [branch for branch in avro.branches if branch.kind != "null"]
+            fields = [(branch_name(branch), to_connect(branch, optional=True)) for branch in branches]
             return Type.STRUCT, UNION, {"fields": fields}
         case "record":
             return (
                 Type.STRUCT,
                 None,
-                {"fields": [(one.name, to_connect(one.of, default=one.default)) for one in avro.fields]},
+                {"fields": [(field.name, to_connect(field.of, default=field.default)) for field in avro.fields]},
             )
         case "enum":
             return Type.STRING, None, {}
         case "array" if is_map_entry(avro.branches[0]):
-            entry = {one.name: one.of for one in avro.branches[0].fields}
+            entry = {field.name: field.of for field in avro.branches[0].fields}
             if set(entry) != {"key", "value"}:
                 raise DataFault("has a map schema whose entries do not consist of key and value")
             return Type.MAP, None, {f"{name}_schema": to_connect(one) for name, one in entry.items()}
@@ -287,7 +287,7 @@ def from_connect(schema: Schema) -> Any:
 
 def _written(schema: Schema, names: dict[str, Schema], *, optional: bool) -> Any:
     if schema.name == UNION:
-        members = [_written(one.schema, names, optional=False) for one in schema.fields]
+        members = [_written(field.schema, names, optional=False) for field in schema.fields]
         return ["null", *members] if optional else members
     base = _base(schema, names)
     if not optional:

@@ -67,7 +67,7 @@ class AvroValues(WithoutPlace):
     def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
         """Raises :class:`DataFault` if the text is not Avro, or Connect has no such schema."""
         try:
-            avro = parsed(text, [one.text for one in references])
+            avro = parsed(text, [reference.text for reference in references])
             return cls(avro, to_connect(avro))
         except DataFault:
             raise
@@ -191,7 +191,7 @@ class AvroValues(WithoutPlace):
         return _Part(wires, read, write)
 
     def _record(self, avro: Avro, schema: Schema) -> _Part:
-        parts = [(one.name, self._part(one.of, schema.by_name[one.name].schema)) for one in avro.fields]
+        parts = [(field.name, self._part(field.of, schema.by_name[field.name].schema)) for field in avro.fields]
         wire = {
             "type": "record",
             "name": self._name(),
@@ -213,7 +213,7 @@ class AvroValues(WithoutPlace):
         assert schema.key_schema is not None
         assert schema.value_schema is not None
         schemas = {"key": schema.key_schema, "value": schema.value_schema}
-        parts = {one.name: self._part(one.of, schemas[one.name]) for one in entry.fields}
+        parts = {field.name: self._part(field.of, schemas[field.name]) for field in entry.fields}
         fields = [{"name": name, "type": part.wire} for name, part in parts.items()]
 
         def read(found: Any) -> HashMap:

@@ -63,6 +63,6 @@ class SchemaWithin(Schema):
 
 def complete(waiting: list[SchemaWithin], whole: Schema) -> None:
     """Tell schemas the fields of the whole that they are part of."""
-    for one in waiting:
-        one.complete(whole)
+    for within in waiting:
+        within.complete(whole)
     waiting.clear()

@@ -128,9 +128,9 @@ class _Loader:
     def __init__(self, root: Any, references: Sequence[Reference]) -> None:
         self.root = self._scope(root, "", _DRAFT_7)
         self._texts: dict[str, str] = {}
-        for one in references:
-            for name in (one.name, one.name.removeprefix("./"), _joined(self.root.base, one.name)):
-                self._texts.setdefault(name, one.text)
+        for reference in references:
+            for name in (reference.name, reference.name.removeprefix("./"), _joined(self.root.base, reference.name)):
+                self._texts.setdefault(name, reference.text)
         self._documents: dict[str, _Scope] = {}
         self._loaded: dict[int, JsonSchema] = {}
         self._ids: dict[str, tuple[Any, _Scope]] = {}
@@ -255,7 +255,7 @@ class _Loader:
         )
         for name, keywords in groups:
             told = name in types or (name == "number" and "integer" in types)
-            if not told and any(one in node for one in keywords):
+            if not told and any(keyword in node for keyword in keywords):
                 yield self._typed(name, node, scope)
         if scope.dialect.conditions and any(one in node for one in ("if", "then", "else")):
             yield JsonSchema(Kind.OTHER)

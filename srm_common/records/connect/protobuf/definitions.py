@@ -94,7 +94,7 @@ class _Message:
         """``ProtobufSchemaUtils.toString``."""
         blocks = ["".join(_indented(one.text()) for one in self.fields)]
         oneofs = (_block("oneof", name, (one.text() for one in fields)) for name, fields in self.oneofs.items())
-        blocks.append("".join(_indented(one) for one in oneofs))
+        blocks.append("".join(_indented(oneof) for oneof in oneofs))
         nested = [*(one.text() for one in self.messages.values()), *self.enums.values()]
         blocks.append("".join(_indented(one) for one in nested))
         body = "".join(f"\n{block}" for block in blocks if block)
@@ -296,7 +296,7 @@ class _Numbers:
 
     def __init__(self, schema: Schema | None, only: int | None = None) -> None:
         self._only = only
-        self._own = set() if schema is None else {number for one in _members(schema) if (number := _tag(one))}
+        self._own = set() if schema is None else {number for member in _members(schema) if (number := _tag(member))}
         self._given: set[int] = set()
         self._next = 1
 

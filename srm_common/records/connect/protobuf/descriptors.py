@@ -138,7 +138,7 @@ def linked(text: str, references: Sequence[Reference] = ()) -> Linked:
     Raises:
         DataFault: the text is not Protobuf, or refers to what there is not.
     """
-    return _Linker(text, {one.name: one.text for one in references}).link()
+    return _Linker(text, {reference.name: reference.text for reference in references}).link()
 
 
 class _Linker:
@@ -162,7 +162,7 @@ class _Linker:
             seen.add(name)
             files.append(parsed(text))
             wanted += [*files[-1].imports, *files[-1].public]
-        made = [self._defined(one) for one in files]
+        made = [self._defined(file) for file in files]
         for message, written in self._pending:
             self._fill(message, written)
         found = made[0]
@@ -173,9 +173,9 @@ class _Linker:
     # ---- names
 
     def _defined(self, file: TextFile) -> list[MessageType]:
-        for one in file.enums:
-            self._enum(file.package, one, file.proto3)
-        return [self._message(file.package, one, file.proto3) for one in file.messages]
+        for enum in file.enums:
+            self._enum(file.package, enum, file.proto3)
+        return [self._message(file.package, message, file.proto3) for message in file.messages]
 
     def _new(self, scope: str, name: str) -> str:
         full = f"{scope}.{name}" if scope else name
@@ -192,10 +192,10 @@ class _Linker:
         full = self._new(scope, written.name)
         message = MessageType(written.name, full, proto3, written.oneofs)
         self._types[full] = message
-        for one in written.enums:
-            self._enum(full, one, proto3)
-        message.nested = [self._message(full, one, proto3) for one in written.messages]
-        for name in (*written.oneofs, *(one.name for one in written.fields)):
+        for enum in written.enums:
+            self._enum(full, enum, proto3)
+        message.nested = [self._message(full, text_message, proto3) for text_message in written.messages]
+        for name in (*written.oneofs, *(text_field.name for text_field in written.fields)):
             self._new(full, name)
         self._pending.append((message, written))
         return message
@@ -228,16 +228,22 @@ class _Linker:
 
     def _fill(self, message: MessageType, written: TextMessage) -> None:
         numbers: set[int] = set()
-        for one in sorted(written.fields, key=lambda one: (one.oneof is None, one.oneof or 0)):
-            where = f"{message.full_name}.{one.name}"
-            if not 0 < one.number <= _MOST_NUMBER:
-                raise DataFault(f"has a schema whose field {where} has the number {one.number}")
-            if one.number in numbers:
-                raise DataFault(f"has a schema whose message {message.full_name} has the number {one.number} twice")
-            numbers.add(one.number)
-            if message.proto3 and one.label == "required":
+        for text_field in sorted(written.fields, key=lambda one: (one.oneof is None, one.oneof or 0)):
+            where = f"{message.full_name}.{text_field.name}"
+            if not 0 < text_field.number <= _MOST_NUMBER:
+                raise DataFault(f"has a schema whose field {where} has the number {text_field.number}")
+            if text_field.number in numbers:
+                raise DataFault(
+                    f"has a schema whose message {message.full_name} has the number {text_field.number} twice"
+                )
+            numbers.add(text_field.number)
+            if message.proto3 and text_field.label == "required":
                 raise DataFault(f"has a schema whose field {where} is required, which proto3 has not")
-            found = self._field(message, one, where) if one.key is None else self._map(message, one, where)
+            found = (
+                self._field(message, text_field, where)
+                if text_field.key is None
+                else self._map(message, text_field, where)
+            )
             message.fields.append(found)
 
     def _map(self, message: MessageType, written: TextField, where: str) -> FieldType:
@@ -248,7 +254,7 @@ class _Linker:
         entry = MessageType(name, self._new(message.full_name, name), message.proto3, ())
         # The value's type is looked up in the scope of the map's message, where the entry is defined.
         pairs = (TextField("key", 1, written.key), TextField("value", 2, written.of))
-        entry.fields = [self._field(entry, one, where) for one in pairs]
+        entry.fields = [self._field(entry, pair, where) for pair in pairs]
         message.nested.append(entry)
         return FieldType(
             written.name, written.number, "message", True, False, False, False, None, None, False, {}, message=entry

@@ -56,9 +56,9 @@ class _StructPart:
         self._slots = slots
         self._count = count
         held = {slot.field.number for slot in slots}
-        for one in message.fields:
-            if one.required and one.number not in held:
-                raise DataFault(f"cannot be written: {self._lacks(one)}")
+        for field in message.fields:
+            if field.required and field.number not in held:
+                raise DataFault(f"cannot be written: {self._lacks(field)}")
 
     def read(self, raw: Raw) -> Struct:
         self._count(len(self._schema.fields))

@@ -67,15 +67,15 @@ class _Reader:
         self._open[message] = []
         fields: list[tuple[str, Schema]] = []
         members_of: list[list[tuple[str, Schema]]] = [[] for _ in message.oneofs]
-        for one in message.fields:
-            if one.oneof is not None:
-                members_of[one.oneof].append((one.name, self._field(one)))
+        for field in message.fields:
+            if field.oneof is not None:
+                members_of[field.oneof].append((field.name, self._field(field)))
         for place, members in enumerate(members_of):
             if self._options.flat_unions:
                 fields += members
             else:
                 fields.append((union_field(message, place, self._options), self._union(message, place, members)))
-        fields += [(one.name, self._field(one)) for one in message.fields if one.oneof is None]
+        fields += [(field.name, self._field(field)) for field in message.fields if field.oneof is None]
         whole = Schema(Type.STRUCT, name=name, fields=fields)
         complete(self._open.pop(message), whole)
         return whole

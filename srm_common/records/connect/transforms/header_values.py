@@ -50,7 +50,7 @@ def _text(value: Any, embedded: bool) -> str:
     if isinstance(value, JavaMap):
         return "{" + ",".join(f"{_text(key, True)}:{_text(one, True)}" for key, one in value.entries()) + "}"
     if isinstance(value, Struct):
-        pairs = (f"{_text(one.name, True)}:{_text(value.get(one.name), True)}" for one in value.schema.fields)
+        pairs = (f"{_text(field.name, True)}:{_text(value.get(field.name), True)}" for field in value.schema.fields)
         return "{" + ",".join(pairs) + "}"
     if isinstance(value, JavaDate):
         return date_text(value)

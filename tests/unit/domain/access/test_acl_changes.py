@@ -70,7 +70,7 @@ def test_actions_are_in_the_safe_order_and_say_why() -> None:
     ours = frozenset({binding("ALLOW READ eve x.a"), binding("DENY READ eve x.a"), binding("ALLOW READ eve x.gone")})
     existing = ours - {binding("ALLOW READ eve x.gone")}
     actions = acl_actions("b", reconcile(wanted, existing, ours))
-    assert [(type(one), one.permission, one.topic) for one in actions] == [
+    assert [(type(action), action.permission, action.topic) for action in actions] == [
         (CreateAcls, Permission.DENY, "x.b"),
         (CreateAcls, Permission.ALLOW, "x.a"),
         (DeleteAcls, Permission.ALLOW, "x.a"),

@@ -39,21 +39,21 @@ READS = (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
 def allowed(bindings: Iterable[AclBinding], principal: str, host: str, topic: str, operation: Operation) -> bool:
     """``StandardAuthorizer``, written a second time and in another way."""
     verdict = False
-    for one in bindings:
-        name = one.topics.name
-        by_prefix = one.topics.pattern is Pattern.PREFIXED
+    for acl_binding in bindings:
+        name = acl_binding.topics.name
+        by_prefix = acl_binding.topics.pattern is Pattern.PREFIXED
         if not (topic.startswith(name) if by_prefix else name in ("*", topic)):
             continue
-        if one.principal not in (principal, "User:*") or one.host not in (host, "*"):
+        if acl_binding.principal not in (principal, "User:*") or acl_binding.host not in (host, "*"):
             continue
-        gives = {one.operation}
-        if one.permission is Permission.ALLOW:
-            if one.operation in (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER):
+        gives = {acl_binding.operation}
+        if acl_binding.permission is Permission.ALLOW:
+            if acl_binding.operation in (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER):
                 gives.add(Operation.DESCRIBE)
-            if one.operation is Operation.ALTER_CONFIGS:
+            if acl_binding.operation is Operation.ALTER_CONFIGS:
                 gives.add(Operation.DESCRIBE_CONFIGS)
-        if operation in gives or one.operation is Operation.ALL:
-            if one.permission is Permission.DENY:
+        if operation in gives or acl_binding.operation is Operation.ALL:
+            if acl_binding.permission is Permission.DENY:
                 return False
             verdict = True
     return verdict
@@ -125,11 +125,11 @@ def test_nobody_may_do_more_with_a_copy_than_with_the_topic(found: list[AclBindi
 def test_nothing_gives_a_right_to_change_a_copy_and_nothing_denies_the_replicator(
     found: list[AclBinding], copies: Copies
 ) -> None:
-    for one in wanted(found, copies).bindings:
-        if one.permission is Permission.ALLOW:
-            assert one.operation in READS
+    for acl_binding in wanted(found, copies).bindings:
+        if acl_binding.permission is Permission.ALLOW:
+            assert acl_binding.operation in READS
         else:
-            assert one.principal not in (EVERYONE, REPLICATOR)
+            assert acl_binding.principal not in (EVERYONE, REPLICATOR)
 
 
 @settings(max_examples=examples(300))
@@ -138,9 +138,9 @@ def test_whoever_may_be_the_replicator_gets_no_deny_and_nobody_more_than_at_the_
     found: list[AclBinding], copies: Copies, suspects: set[str]
 ) -> None:
     there = wanted_acls(found, copies, (), source="x", suspects=suspects).bindings
-    for one in there:
-        if one.permission is Permission.DENY:
-            assert one.principal not in {EVERYONE, *suspects}
+    for acl_binding in there:
+        if acl_binding.permission is Permission.DENY:
+            assert acl_binding.principal not in {EVERYONE, *suspects}
             assert EVERYONE not in suspects
     for topic, copy in copies.topics.items():
         for principal in (*PRINCIPALS[:3], "User:stranger"):
@@ -153,8 +153,8 @@ def test_whoever_may_be_the_replicator_gets_no_deny_and_nobody_more_than_at_the_
 @settings(max_examples=examples(300))
 @given(sources, copies_of())
 def test_topics_that_are_no_copies_are_left_alone(found: list[AclBinding], copies: Copies) -> None:
-    for one in wanted(found, copies).bindings:
-        assert not any(one.topics.covers(other) for other in copies.others)
+    for acl_binding in wanted(found, copies).bindings:
+        assert not any(acl_binding.topics.covers(other) for other in copies.others)
 
 
 @settings(max_examples=examples(300))

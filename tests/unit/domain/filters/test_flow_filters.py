@@ -242,7 +242,10 @@ def test_without_a_class_the_lists_decide() -> None:
 
 def test_a_class_decides_with_the_flows_lists() -> None:
     flow = replace(FILTERED, topic_filter_class=BY_PREFIX)
-    decisions = {one.topic: one for one in select_topics(flow, ["orders.eu", "x", "clicks", "orders.boom", "__o"])}
+    decisions = {
+        select_topic.topic: select_topic
+        for select_topic in select_topics(flow, ["orders.eu", "x", "clicks", "orders.boom", "__o"])
+    }
     assert {topic for topic, one in decisions.items() if one.accepted} == {"orders.eu"}
     assert decisions["orders.eu"].reason == "topic.filter.class company_filters.ByPrefix takes it"
     assert decisions["clicks"].reason == "topic.filter.class company_filters.ByPrefix leaves it out"

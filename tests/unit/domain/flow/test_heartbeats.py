@@ -99,7 +99,7 @@ FAR = CopiedHeartbeat("a.z.heartbeats", ("z", "a", "b"), Heartbeat("z", "a", 990
 
 def test_a_fresh_heartbeat() -> None:
     report = make_heartbeat_report(FLOW, 1_010_000, [FAR, NEAR])
-    assert [one.topic for one in report.copied] == ["a.heartbeats", "a.z.heartbeats"]
+    assert [heartbeat.topic for heartbeat in report.copied] == ["a.heartbeats", "a.z.heartbeats"]
     assert (report.age_ms, report.silence) == (10_000, None)
     assert report.sentence() == (
         "The newest heartbeat of 'a' was written 10 s ago and has arrived, after 850 ms on its way"

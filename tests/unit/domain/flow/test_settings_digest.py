@@ -13,7 +13,7 @@ def test_it_tells_settings_apart_and_not_addresses() -> None:
     moved = replace(FLOW, source=ClusterSettings.plaintext("a", "three:9092"))
     assert moved.digest == FLOW.digest == replace(FLOW).digest
     others = [replace(FLOW, topics=("payments",)), replace(FLOW, fetch_bytes=1 << 20), replace(FLOW, tasks_max=3)]
-    assert len({FLOW.digest, *(one.digest for one in others)}) == 4
+    assert len({FLOW.digest, *(other.digest for other in others)}) == 4
 
 
 def test_no_secret_is_a_part_of_it() -> None:

@@ -76,7 +76,7 @@ def test_both_layouts() -> None:
 @given(_OFFSETS)
 def test_what_is_written_is_read(offsets: list[GroupOffset]) -> None:
     assert parse_group_offsets(write_group_offsets(offsets, one_group=False), "f", []) == offsets
-    alone = [one for one in offsets if one.group == offsets[0].group]
+    alone = [offset for offset in offsets if offset.group == offsets[0].group]
     assert parse_group_offsets(write_group_offsets(alone, one_group=True), "f", [offsets[0].group]) == alone
 
 

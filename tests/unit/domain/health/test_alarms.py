@@ -67,7 +67,7 @@ def flow(tmp_path: Path) -> FlowSettings:
 
 def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> None:
     memory, told = AlarmMemory(), []
-    for one in (
+    for run_report in (
         report(0),
         report(30, lag=11),
         report(60, lag=12),
@@ -77,9 +77,9 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
         report(230, lag=10),
     ):
         memory = AlarmMemory.from_json(json.loads(json.dumps(memory.to_json())))
-        memory = memory.after(one)
-        health, alarms = judge(observe(flow.name, memory.history, flow, None, one.reported_ms))
-        begun, over = memory.unsent("mail", alarms, informed=one.run is not None)
+        memory = memory.after(run_report)
+        health, alarms = judge(observe(flow.name, memory.history, flow, None, run_report.reported_ms))
+        begun, over = memory.unsent("mail", alarms, informed=run_report.run is not None)
         for alarm in begun:
             memory = memory.mark_notified("mail", alarm.kind, alarm.text)
         for kind in over:

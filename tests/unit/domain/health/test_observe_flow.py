@@ -69,14 +69,14 @@ def test_the_history_and_the_memory_of_the_report_task_agree(flow: FlowSettings,
     store = MetricsStore(f"sqlite:///{tmp_path}/srm-metrics.db")
     memory = AlarmMemory()
     states = []
-    for one in STORY:
-        store.write(one)
-        memory = memory.after(one)
+    for run_report in STORY:
+        store.write(run_report)
+        memory = memory.after(run_report)
         (row,) = store.flows()
-        by_history = judge(observe(FLOW, row.history, flow, None, one.reported_ms))
-        by_memory = judge(observe(FLOW, memory.history, flow, None, one.reported_ms))
-        assert by_history.health == by_memory.health, one.run_id
-        assert by_history.alarms == by_memory.alarms, one.run_id
+        by_history = judge(observe(FLOW, row.history, flow, None, run_report.reported_ms))
+        by_memory = judge(observe(FLOW, memory.history, flow, None, run_report.reported_ms))
+        assert by_history.health == by_memory.health, run_report.run_id
+        assert by_history.alarms == by_memory.alarms, run_report.run_id
         states.append(by_history.health.state.value)
     store.close()
     assert states == [

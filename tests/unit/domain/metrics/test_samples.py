@@ -170,15 +170,19 @@ def test_nothing_is_known_of_a_run_that_nobody_saw() -> None:
 
 
 def test_the_table_has_every_metric_once_and_every_sample_a_level_of_it() -> None:
-    assert [one.metric for one in DEFINITIONS] == list(BY_METRIC)
+    assert [definition.metric for definition in DEFINITIONS] == list(BY_METRIC)
     assert set(BY_METRIC) == set(Metric)
     ends = (CertificateEnd("a", 9_000, "x"), CertificateEnd("b", 8_000, "y"), CertificateEnd("c"))
     run = replace(RUN, transforms="a digest")
     report = replace(REPORT, clock=ClockSkew(source_ms=1.0), run=run, certificates=ends)
     of_partition = partition_samples(report, [ORDERS_0])
-    assert set(of_partition) == {one.metric for one in DEFINITIONS if Level.PARTITION in one.levels}
+    assert set(of_partition) == {
+        definition.metric for definition in DEFINITIONS if Level.PARTITION in definition.levels
+    }
     report = replace(report, run=replace(RUN, partitions=PARTITIONS[:-1], transforms="a digest"))
-    assert set(flow_samples(report)) == {one.metric for one in DEFINITIONS if Level.FLOW in one.levels}
+    assert set(flow_samples(report)) == {
+        definition.metric for definition in DEFINITIONS if Level.FLOW in definition.levels
+    }
 
 
 @given(st.lists(st.integers(-1_000, 1_000).map(Sample.of), max_size=20), st.integers(0, 20))

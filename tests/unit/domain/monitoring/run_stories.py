@@ -54,7 +54,7 @@ def _report(draw: st.DrawFn, run: int, at_ms: int, flow: str) -> RunReport:
         return RunReport(flow, f"r{run}", at_ms, None, fault="the cluster is not reachable", **about)
     partitions = tuple(draw(_partition(number)) for number in range(draw(st.integers(0, 3))))
     stopped = draw(st.sampled_from([None, None, None, "no broker answered"]))
-    bad = stopped is not None or any(one.error is not None for one in partitions)
+    bad = stopped is not None or any(partition.error is not None for partition in partitions)
     return RunReport(
         flow,
         f"r{run}",

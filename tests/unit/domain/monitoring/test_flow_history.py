@@ -211,20 +211,20 @@ def test_groups_are_known_until_somebody_could_look_again() -> None:
 def test_whatever_happens(story: Sequence[RunReport]) -> None:
     """Kept and read back after each report it is the same; and what must hold of any flow holds."""
     known = NO_RUNS
-    for one in story:
-        before, known = known, fold(known, one)
+    for run_report in story:
+        before, known = known, fold(known, run_report)
         assert FlowHistory.from_json(json.loads(json.dumps(known.to_json()))) == known
-        if one.run_id == known.run_id:
-            assert fold(known, one) == known, "the same run again"
-        elif known.reported_ms is not None and one.reported_ms < known.reported_ms:
-            assert fold(known, one) == known, "a late report again"
+        if run_report.run_id == known.run_id:
+            assert fold(known, run_report) == known, "the same run again"
+        elif known.reported_ms is not None and run_report.reported_ms < known.reported_ms:
+            assert fold(known, run_report) == known, "a late report again"
         assert 0 <= known.lost_held <= known.lost_records
         assert known.lost_records >= known.lost_now
         if before.losing and known.losing and before.run_id != known.run_id:
             assert known.lost_records >= before.lost_records, "what is lost does not come back"
         assert (known.failing_since_ms is not None) == (known.ok is False)
-        if known.reported_ms == one.reported_ms:
-            assert (known.lag is None) == (one.lag is None)
+        if known.reported_ms == run_report.reported_ms:
+            assert (known.lag is None) == (run_report.lag is None)
 
 
 @pytest.mark.parametrize("document", [None, "x", {"lag": "many"}, {"run_id": 5}, {"before": 3}])

@@ -61,7 +61,7 @@ def test_a_step_done_again_takes_back_what_came_after_it() -> None:
         report = report.with_step(done(step))
     assert report.finished
     again = report.with_step(done(StepName.DRAIN))
-    assert [one.step for one in again.steps] == [StepName.CHECK, StepName.STOP, StepName.DRAIN]
+    assert [result.step for result in again.steps] == [StepName.CHECK, StepName.STOP, StepName.DRAIN]
     assert not again.finished
 
 

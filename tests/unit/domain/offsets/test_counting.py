@@ -134,7 +134,7 @@ def test_own_records_are_proven_by_their_sequence_numbers(gone: int) -> None:
     batches = [SeenBatch(range(10 + 4 * n, 13 + 4 * n), OURS, 3 * n) for n in range(3)]
     assert own_offsets(run, batches) == [10, 11, 12, 14, 15, 16, 18, 19, 20]
     assert own_offsets(run, batches[:gone] + batches[gone + 1 :]) is None
-    assert own_offsets(run, [replace(one, sequence=-1) for one in batches]) is None
+    assert own_offsets(run, [replace(batch, sequence=-1) for batch in batches]) is None
 
 
 SYNCS = [OffsetSync("t", 0, *pair) for pair in ((0, 0), (100, 90), (150, 130))]
@@ -174,5 +174,5 @@ def test_later_syncs_replace_earlier_ones() -> None:
 def test_translations_by_syncs_never_go_backwards(pairs: list[tuple[int, int]]) -> None:
     syncs = current_syncs([OffsetSync("t", 0, *pair) for pair in pairs])
     translateds = [by_syncs(syncs, position, 0, 100) for position in range(60)]
-    places = [one.offset for one in translateds if one is not None]
+    places = [translated.offset for translated in translateds if translated is not None]
     assert places == sorted(places)

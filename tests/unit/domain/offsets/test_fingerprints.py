@@ -46,7 +46,7 @@ def fingerprint(batches: list[Batch], starts: list[int]) -> Fingerprint:
 
 
 def placed(batches: list[Batch], start: int) -> list[int]:
-    return [start, *accumulate((one.records for one in batches), initial=start)][1:-1]
+    return [start, *accumulate((batch.records for batch in batches), initial=start)][1:-1]
 
 
 @given(BATCHES, st.integers(0, 1 << 50), st.data())

@@ -31,7 +31,7 @@ def chosen(segments: Sequence[Segment], least: int = 4) -> list[list[int]]:
         Candidate(n, one, value_bytes(one.upstream_start, one.upstream_end, one.runs) - VALUE_HEAD_BYTES)
         for n, one in enumerate(segments)
     )
-    return [[one.number for one in group] for group in groups(candidates, least)]
+    return [[candidate.number for candidate in group] for group in groups(candidates, least)]
 
 
 def with_joins(segments: Sequence[Segment], least: int = 4) -> list[Segment]:
@@ -61,12 +61,12 @@ def test_nothing_translates_otherwise(parts: list[Copy], rounds: int) -> None:
     committed: list[Segment] = []
     up = down = 0
     for part in parts:
-        for one in part.committed:
+        for segment in part.committed:
             runs = [
                 OffsetSpan(r.upstream + up, r.upstream_length, r.downstream + down, r.length, r.foreign)
-                for r in one.runs
+                for r in segment.runs
             ]
-            start, end = one.upstream_start + up, one.upstream_end + up
+            start, end = segment.upstream_start + up, segment.upstream_end + up
             committed.append(build_segment("t", 0, start, end, runs, 1 << 30))
         up, down = up + part.source_end, down + part.target_end
     before = current_map(committed)
@@ -98,12 +98,14 @@ def test_chunks_of_a_trickle_become_few_and_none_is_written_often() -> None:
     for number in range(40):
         segments += trickle(500, start=500 * number)
         after = with_joins(segments)
-        written += sum(len(one.runs) for one in after if one.joined and one not in segments)
+        written += sum(len(segment.runs) for segment in after if segment.joined and segment not in segments)
         segments = after
-    assert [run for one in segments for run in one.runs] == [run for one in trickle(20_000) for run in one.runs]
+    assert [run for segment in segments for run in segment.runs] == [
+        run for segment in trickle(20_000) for run in segment.runs
+    ]
     assert len(segments) < 40
     assert written < 6 * 20_000
-    sizes = [value_bytes(one.upstream_start, one.upstream_end, one.runs) for one in segments]
+    sizes = [value_bytes(segment.upstream_start, segment.upstream_end, segment.runs) for segment in segments]
     assert MOST_BODY_BYTES / 2 < max(sizes) < MOST_BODY_BYTES + 50
 
 

@@ -31,8 +31,10 @@ def test_every_range_with_something_to_read_is_in_exactly_one_slot(
     cut: list[CopyRange], tasks_max: int, record_bytes: dict[str, float], minimum: int
 ) -> None:
     slots = cut_slots(cut, tasks_max, record_bytes, minimum)
-    shared_out = [one for slot in slots for one in slot]
-    assert sorted(map(repr, shared_out)) == sorted(repr(one) for one in cut if one.end > one.start)
+    shared_out = [copy_range for slot in slots for copy_range in slot]
+    assert sorted(map(repr, shared_out)) == sorted(
+        repr(copy_range) for copy_range in cut if copy_range.end > copy_range.start
+    )
     assert len(slots) <= min(tasks_max, len(shared_out))
     assert all(slots)
 
@@ -53,8 +55,8 @@ def test_no_slot_exceeds_an_equal_share_by_more_than_one_range(
     slots = cut_slots(cut, tasks_max, record_bytes, minimum_slot_bytes=0)
     if not slots:
         return
-    weights = [estimated_bytes(one, record_bytes) for one in cut]
-    loads = [sum(estimated_bytes(one, record_bytes) for one in slot) for slot in slots]
+    weights = [estimated_bytes(copy_range, record_bytes) for copy_range in cut]
+    loads = [sum(estimated_bytes(copy_range, record_bytes) for copy_range in slot) for slot in slots]
     assert len(slots) == min(tasks_max, sum(weight > 0 for weight in weights))
     assert max(loads) <= sum(weights) / len(slots) + max(weights)
     assert max(loads) - min(loads) <= max(weights)

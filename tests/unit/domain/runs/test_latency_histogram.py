@@ -16,7 +16,7 @@ MANY = st.lists(LATENCIES, max_size=60)
 
 
 def histogram(latencies: list[int]) -> LatencyHistogram:
-    return LatencyHistogram.of(Counter(bucket_of(one) for one in latencies))
+    return LatencyHistogram.of(Counter(bucket_of(latency) for latency in latencies))
 
 
 def test_buckets() -> None:

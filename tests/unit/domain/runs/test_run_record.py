@@ -39,7 +39,7 @@ def test_a_record_of_older_software_does_not_know_how_latencies_are_spread() -> 
     for row in (document["columns"], *document["partitions"]):
         del row[column]
     record = RunRecord.from_json(document)
-    assert [one.latencies for one in record.partitions] == [None, None]
+    assert [partition.latencies for partition in record.partitions] == [None, None]
     assert replace(record.partitions[0], latencies=RECORD.partitions[0].latencies) == RECORD.partitions[0]
 
 

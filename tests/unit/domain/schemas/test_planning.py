@@ -38,12 +38,12 @@ def after(view: RegistryView, actions: Sequence[Action]) -> RegistryView:
     schemas, levels = dict(view.schemas), dict(view.levels)
     for action in actions:
         if isinstance(action, RegisterSchema):
-            for one in action.schema.references:
-                assert (one.subject, one.version) in schemas, "a reference comes first"
+            for reference in action.schema.references:
+                assert (reference.subject, reference.version) in schemas, "a reference comes first"
             schemas[action.schema.place] = replace(action.schema, deleted=False)
         elif isinstance(action, DeleteSchemaVersion):
             place = (action.subject, action.version)
-            users = [one for one in schemas.values() if not one.deleted and place in _places(one)]
+            users = [version for version in schemas.values() if not version.deleted and place in _places(version)]
             assert not users, "what is referred to is deleted last"
             schemas[place] = replace(schemas[place], deleted=True)
         elif isinstance(action, SetCompatibility):
@@ -72,14 +72,16 @@ def registries(draw: st.DrawFn) -> RegistryView:
         earlier = (
             draw(st.lists(st.sampled_from(versions), max_size=3, unique_by=lambda one: one.place)) if versions else []
         )
-        version = max((one.version for one in versions if one.subject == subject), default=0) + draw(st.integers(1, 2))
-        versions.append(schema(subject, version, number, *(one.place for one in earlier)))
+        version = max(
+            (schema_version.version for schema_version in versions if schema_version.subject == subject), default=0
+        ) + draw(st.integers(1, 2))
+        versions.append(schema(subject, version, number, *(schema_version.place for schema_version in earlier)))
     kept: list[SchemaVersion] = []
     used: set[tuple[str, int]] = set()
-    for one in reversed(versions):
-        deleted = one.place not in used and draw(st.booleans())
-        kept.append(replace(one, deleted=deleted))
-        used |= set() if deleted else _places(one)
+    for schema_version in reversed(versions):
+        deleted = schema_version.place not in used and draw(st.booleans())
+        kept.append(replace(schema_version, deleted=deleted))
+        used |= set() if deleted else _places(schema_version)
     return RegistryView.of(draw(st.permutations(kept)))
 
 
@@ -88,7 +90,9 @@ def test_one_plan_copies_everything_and_the_next_nothing(source: RegistryView, c
     how = naming(context)
     target = after(RegistryView(), planned(source, RegistryView(), how))
     assert planned(source, target, how) == []
-    assert target.schemas == {how.on_target(one).place: how.on_target(one) for one in source.schemas.values()}
+    assert target.schemas == {
+        how.on_target(version).place: how.on_target(version) for version in source.schemas.values()
+    }
 
 
 @given(registries(), st.data())
@@ -112,13 +116,15 @@ def test_what_selected_schemas_refer_to_is_copied_whatever_the_filter_says(sourc
     target = after(RegistryView(), planned(source, RegistryView(), naming(include=include)))
     selected = {place for place in source.schemas if place[0] in include.split("|")}
     assert selected <= target.schemas.keys()
-    for one in target.schemas.values():
-        assert one.place in selected or any(one.place in _places(other) for other in target.schemas.values())
+    for version in target.schemas.values():
+        assert version.place in selected or any(version.place in _places(other) for other in target.schemas.values())
 
 
 def test_versions_are_registered_in_their_order_and_references_before_them() -> None:
     source = RegistryView.of([schema("a", 1, 5), schema("a", 2, 6, ("z", 1)), schema("z", 1, 9), schema("b", 3, 1)])
-    registered = [one.schema.place for one in planned(source, RegistryView()) if isinstance(one, RegisterSchema)]
+    registered = [
+        action.schema.place for action in planned(source, RegistryView()) if isinstance(action, RegisterSchema)
+    ]
     assert registered.index(("z", 1)) < registered.index(("a", 2))
     assert registered.index(("a", 1)) < registered.index(("a", 2))
 
@@ -148,7 +154,7 @@ def test_what_the_target_has_in_its_place_is_not_touched(there: SchemaVersion, r
     assert problem.startswith("subject orders: version 1: ")
     assert reason in problem
     assert "schemas.context" in problem
-    assert [one.schema.subject for one in actions if isinstance(one, RegisterSchema)] == ["sane"]
+    assert [action.schema.subject for action in actions if isinstance(action, RegisterSchema)] == ["sane"]
 
 
 def test_what_refers_to_a_schema_that_is_not_copied_is_not_copied_either() -> None:
@@ -165,7 +171,7 @@ def test_schemas_that_refer_to_each_other_in_a_circle_are_named_and_the_others_c
     actions = planned(source, RegistryView())
     assert len(problems(actions)) == 2
     assert all("in a circle" in problem for problem in problems(actions))
-    assert [one.schema.subject for one in actions if isinstance(one, RegisterSchema)] == ["c"]
+    assert [action.schema.subject for action in actions if isinstance(action, RegisterSchema)] == ["c"]
 
 
 def test_the_same_schema_with_the_same_id_as_another_version_is_enough() -> None:
@@ -186,7 +192,7 @@ def test_levels_of_copied_subjects_are_set_and_none_is_taken_away() -> None:
     )
     target = RegistryView.of(source.schemas.values(), {"b": "FORWARD", "": "BACKWARD"})
     actions = plan_schemas("b", naming(exclude=["c"]), source, target)
-    assert [str(one) for one in actions] == [
+    assert [str(action) for action in actions] == [
         "set the compatibility of subject a on b from the registry's to FULL (as a)"
     ]
     (_, own) = plan_schemas("b", naming(exclude=["c"]), source, target, own_level=True)

@@ -234,12 +234,12 @@ def test_a_source_whose_records_may_not_be_read_stops_only_what_may_go_wrong() -
     world.write("b", "both")
     flow = world.flows["a->b"]
     knowledge = Knowledge("id-a", "id-b", {"b": world.records["b"]}, {"a": "no right"}, world.topics["b"].keys())
-    decisions = {one.topic: one for one in select_topics(flow, world.topics["a"], knowledge)}
+    decisions = {topic.topic: topic for topic in select_topics(flow, world.topics["a"], knowledge)}
     assert decisions["new"].accepted
     assert decisions["both"].code == "undecided"
     assert "the records of a are not known (a: no right)" in decisions["both"].reason
     alone = replace(flow, graph=flow.graph[:1])
-    assert all(one.accepted for one in select_topics(alone, world.topics["a"], knowledge))
+    assert all(topic.accepted for topic in select_topics(alone, world.topics["a"], knowledge))
 
 
 def test_fan_in_of_different_topics_into_one_is_what_identity_is_for() -> None:
@@ -268,7 +268,7 @@ def test_direction_is_turned_round_by_ending_the_one_flow_and_starting_the_other
     assert len(world.topics["a"]["t"]) == 5
     record = world.records["a"].find("b->a", "t")
     assert record is not None
-    assert [str(one) for one in record.lineage] == ["t on b"]
+    assert [str(ancestor) for ancestor in record.lineage] == ["t on b"]
     # For a second time too; a run refuses to go on where it stopped, in front of what came back.
     del world.flows["b->a"]
     world.connect("a->b", policy=IDENTITY)
@@ -297,8 +297,8 @@ def test_the_lineage_follows_what_is_copied_further() -> None:
     world.run()
     record = world.records["d"].find("c->d", "b.a.t")
     assert record is not None
-    assert [str(one) for one in record.lineage] == ["b.a.t on c", "a.t on b", "t on a"]
-    assert {one.cluster_id for one in record.lineage} == {"id-a", "id-b", "id-c"}
+    assert [str(ancestor) for ancestor in record.lineage] == ["b.a.t on c", "a.t on b", "t on a"]
+    assert {ancestor.cluster_id for ancestor in record.lineage} == {"id-a", "id-b", "id-c"}
 
 
 def test_flows_of_files_that_do_not_know_each_other_stop_at_the_newer_one() -> None:

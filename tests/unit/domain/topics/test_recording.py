@@ -42,7 +42,9 @@ def test_a_new_topic_is_recorded_with_its_lineage() -> None:
     assert action.is_new
     assert action.after == replace(RECORD, since_ms=9, downstream_topic_id="")
     assert str(action) == "record on b that a->b has t as a.t: replicating (named by DefaultReplicationPolicy)"
-    assert ("lineage", None, "t on a") in [(one.what, one.before, one.after) for one in action.differences()]
+    assert ("lineage", None, "t on a") in [
+        (difference.what, difference.before, difference.after) for difference in action.differences()
+    ]
 
 
 def test_nothing_is_written_where_nothing_changed() -> None:

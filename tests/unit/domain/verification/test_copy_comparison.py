@@ -66,8 +66,8 @@ def test_retention_takes_what_is_proved_and_is_no_difference(copy: Copy, data: s
     start = data.draw(st.integers(0, copy.end))
     findings = copy.compare(start=start)
     assert not findings.different
-    whole = [one for one in copy.segments if one.downstream_start >= start]
-    assert findings.proved == sum(run.length for one in whole for run in one.runs)
+    whole = [segment for segment in copy.segments if segment.downstream_start >= start]
+    assert findings.proved == sum(run.length for segment in whole for run in segment.runs)
     assert set(findings.not_proved) <= {NotProved.RETENTION}
 
 
@@ -124,7 +124,9 @@ def test_records_of_other_flows_in_a_shared_topic_are_counted() -> None:
     copy.end += 1
     copy.commit([Content(77, 1000, 5)], [0])
     assert copy.compare(CopyTraits(shared=True)).foreign == 1
-    assert [str(one) for one in copy.compare().differences] == ["offset 63: records that the flow did not write"]
+    assert [str(difference) for difference in copy.compare().differences] == [
+        "offset 63: records that the flow did not write"
+    ]
 
 
 def test_a_chunk_among_batches_of_others_is_proved_by_its_producer() -> None:
@@ -138,7 +140,7 @@ def test_a_chunk_among_batches_of_others_is_proved_by_its_producer() -> None:
     run = copy.segments[0].runs[0]._replace(length=15, foreign=True)
     copy.segments[0] = replace(copy.segments[0], runs=(run,), downstream_end=15)
     findings = copy.compare()
-    assert [one.kind for one in findings.differences] == [DifferenceKind.FOREIGN]
+    assert [difference.kind for difference in findings.differences] == [DifferenceKind.FOREIGN]
     copy.batches[0] = copy.batches[0]._replace(term=99)
     assert copy.compare().not_proved == {NotProved.MIXED: 0}
     assert copy.batches[0].producer == FLOW
@@ -241,14 +243,18 @@ def test_what_others_write_behind_the_older_copies_is_found() -> None:
     copy.commit([Content(number, 1000, 10) for number in (101, 102)], [0, 0])
     findings = copy.compare()
     assert findings.not_proved == {NotProved.COPIED_AGAIN: 40}
-    assert [str(one) for one in findings.differences] == ["offset 63: records that the flow did not write"]
+    assert [str(difference) for difference in findings.differences] == [
+        "offset 63: records that the flow did not write"
+    ]
 
 
 def test_a_batch_that_no_consumer_takes_is_found_in_older_copies_too() -> None:
     copy = again()
     copy.batches[3] = copy.batches[3]._replace(term=None)
     findings = copy.compare()
-    assert [str(one) for one in findings.differences] == ["offsets 31 to 40: a batch that fails its checksum"]
+    assert [str(difference) for difference in findings.differences] == [
+        "offsets 31 to 40: a batch that fails its checksum"
+    ]
     assert findings.not_proved == {NotProved.COPIED_AGAIN: 30}
 
 
@@ -273,7 +279,7 @@ def test_a_lost_record_of_the_map_is_told_from_what_mirror_maker_copies() -> Non
     for gone in (False, True):
         copy = small()
         del copy.segments[1]
-        copy.batches[2:4] = [] if gone else [one._replace(producer=OTHER) for one in copy.batches[2:4]]
+        copy.batches[2:4] = [] if gone else [batch._replace(producer=OTHER) for batch in copy.batches[2:4]]
         findings = copy.compare()
         kind = DifferenceKind.LOST if gone else DifferenceKind.UNMAPPED
         (told,) = findings.differences

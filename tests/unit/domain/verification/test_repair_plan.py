@@ -8,8 +8,8 @@ from srm_common.domain.verification.verification import PartitionVerified
 
 def result(*differences: Difference, partition: int = 0) -> PartitionVerified:
     findings = Findings(segments=3)
-    for one in differences:
-        findings.add(one)
+    for difference in differences:
+        findings.add(difference)
     return PartitionVerified("it's", partition, "a.it's", findings)
 
 
@@ -30,7 +30,7 @@ def test_one_offset_mends_all_that_can_be_copied_again() -> None:
 
 def test_partitions_without_a_difference_have_no_steps_and_the_others_come_in_order() -> None:
     steps = repair_plan("a->b", [result(LOST, partition=2), result(), result(LOST, partition=1)])
-    assert [one.partition for one in steps] == [1, 2]
+    assert [step.partition for step in steps] == [1, 2]
 
 
 def test_each_kind_has_an_effect_that_fits() -> None:

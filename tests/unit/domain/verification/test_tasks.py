@@ -32,12 +32,17 @@ def part(partition: int, size: int, stretch: MapStretch = WHOLE) -> Verification
 def test_each_part_is_in_one_task_whatever_their_order(sizes: list[int], slots: int) -> None:
     parts = [part(number, size) for number, size in enumerate(sizes)]
     tasks = share_out(parts, slots)
-    assert sorted(one.place for task in tasks for one in task.parts) == [one.place for one in parts]
+    assert sorted(verification_part.place for task in tasks for verification_part in task.parts) == [
+        verification_part.place for verification_part in parts
+    ]
     assert [task.number for task in tasks] == list(range(len(tasks)))
     wanted = task_bytes(sum(sizes), slots)
-    assert all(len(task.parts) == 1 or sum(one.bytes for one in task.parts) <= wanted for task in tasks)
+    assert all(
+        len(task.parts) == 1 or sum(verification_part.bytes for verification_part in task.parts) <= wanted
+        for task in tasks
+    )
     assert share_out(reversed(parts), slots) == tasks
-    loads = [sum(one.bytes for one in task.parts) for task in tasks]
+    loads = [sum(verification_part.bytes for verification_part in task.parts) for task in tasks]
     assert loads == sorted(loads, reverse=True)
 
 

@@ -339,7 +339,7 @@ def mismatch(kind: type, found: Any, member: str) -> str | None:
     call = ast.parse(f"f({member.partition('(')[2]}", mode="eval").body
     assert isinstance(call, ast.Call)
     try:
-        inspect.signature(found).bind(*call.args, **{str(one.arg): one.value for one in call.keywords})
+        inspect.signature(found).bind(*call.args, **{str(keyword.arg): keyword.value for keyword in call.keywords})
     except TypeError as error:
         return f"{kind.__name__}.{member} cannot be called so any more: {error}"
     return None
@@ -394,7 +394,9 @@ def test_what_is_replaced_takes_what_the_library_gives() -> None:
                 continue
             given = list(inspect.signature(base).parameters.values())
             taken = list(inspect.signature(method).parameters.values())
-            by_name = {one.name for one in given if one.default is not one.empty} - {one.name for one in taken}
+            by_name = {parameter.name for parameter in given if parameter.default is not parameter.empty} - {
+                parameter.name for parameter in taken
+            }
             if len(given) > len(taken) or by_name:
                 faults.append(
                     f"{theirs.__name__}.{name}{inspect.signature(base)}: ours takes {inspect.signature(method)}"
@@ -483,7 +485,7 @@ def test_requests_have_the_fields_and_versions_that_are_sent() -> None:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
-            given = {str(one.arg) for one in node.keywords} - {"version", "None"}
+            given = {str(keyword.arg) for keyword in node.keywords} - {"version", "None"}
             match node.func:
                 case ast.Name(id=name) if name in requests:
                     kinds = [requests[name]]

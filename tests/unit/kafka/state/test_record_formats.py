@@ -94,7 +94,9 @@ def test_services(flow: FlowSettings, reader: StateReader, name: str) -> None:
     log.withdraw(service)
     log.renew(service)
     advertisements, _ = read_services(flow.target, timeout_seconds=60)
-    assert [one.url for one in advertisements if one.host == service.host] == [service.url]
+    assert [advertisement.url for advertisement in advertisements if advertisement.host == service.host] == [
+        service.url
+    ]
     log.withdraw(service)
     assert values(reader, SERVICES_TOPIC, f"https://{name}.example/srm".encode()) == [
         (

@@ -35,7 +35,7 @@ def test_what_is_written_is_read_and_what_is_forgotten_is_gone(cluster: ClusterS
         registry.write(records, [ClusterBinding(name, "id-a", 7)], replication_factor=1)
     with TopicRegistry(cluster) as registry:
         topic_records = registry.read()
-        assert topic_records.of_flow(name) == {one.upstream_topic: one for one in records}
+        assert topic_records.of_flow(name) == {topic_record.upstream_topic: topic_record for topic_record in records}
         assert topic_records.bindings[name] == ClusterBinding(name, "id-a", 7)
         registry.write(forget=[records[0].key], forget_bindings=[name])
         topic_records = registry.read()

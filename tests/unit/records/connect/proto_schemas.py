@@ -19,7 +19,7 @@ KNOWN = {
     **dict.fromkeys(WRAPPERS, "google/protobuf/wrappers.proto"),
 }
 _BLANKS = st.sampled_from(["", " ", "\n", " // it is so\n", "/* { */", "\t"])
-_KEYS = [one for one in SCALARS if one not in ("double", "float", "bytes")]
+_KEYS = [scalar for scalar in SCALARS if scalar not in ("double", "float", "bytes")]
 
 
 @st.composite

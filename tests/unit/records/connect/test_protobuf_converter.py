@@ -231,7 +231,7 @@ def test_a_changed_schema_is_registered_once_for_the_copy() -> None:
         found = protoc.message_class(MADE, "Order").FromString(values[0][6:])
         assert (found.card, found.customer, found.state, found.big, found.count) == ("4111", 42, 1, 7, 4294967295)
         assert (found.price.value, found.price.scale, found.at.seconds) == (b"\x04\xd2", 2, 5)
-        assert [(one.key, one.value) for one in found.tags] == [("x", 0.5)]
+        assert [(tag.key, tag.value) for tag in found.tags] == [("x", 0.5)]
 
         # A field that is not there changes nothing, neither id nor bytes.
         same = Transform(chain_of(type="ReplaceField$Value", exclude="absent"), "west.orders", schemas=schemas)

@@ -77,7 +77,7 @@ LABELS = {1: "optional", 2: "required", 3: "repeated"}
 def ours(message: MessageType) -> dict[str, Any]:
     return {
         "name": message.full_name,
-        "fields": {one.name: field_of(one) for one in message.fields if one.kind != "group"},
+        "fields": {field.name: field_of(field) for field in message.fields if field.kind != "group"},
         "oneofs": list(message.oneofs),
         "nested": [ours(one) for one in message.nested],
     }
@@ -152,8 +152,8 @@ def test_a_file_with_all_that_the_language_has() -> None:
     references = [Reference(name, text) for name, text in others.items()]
     found = linked(EVERYTHING, references)
     expected = [in_maps_last(one) for one in theirs(EVERYTHING, others)]
-    assert [in_maps_last(ours(one)) for one in found.messages] == expected
-    outer = {one.name: one for one in found.messages[0].fields}
+    assert [in_maps_last(ours(message)) for message in found.messages] == expected
+    outer = {field.name: field for field in found.messages[0].fields}
     assert outer["option_like"].parameters == {"connect.type": "int8"}
     assert outer["tiny"].parameters == {"connect.type": "int16"}
     defaults = {name: outer[name].default for name in ("name", "state", "most", "some", "large", "raw", "flag")}
@@ -181,7 +181,9 @@ def in_maps_last(message: dict[str, Any]) -> dict[str, Any]:
 
 @given(proto_texts())
 def test_any_schema_is_what_protoc_makes_of_it(text: str) -> None:
-    assert [in_maps_last(ours(one)) for one in linked(text).messages] == [in_maps_last(one) for one in theirs(text, {})]
+    assert [in_maps_last(ours(message)) for message in linked(text).messages] == [
+        in_maps_last(one) for one in theirs(text, {})
+    ]
 
 
 @pytest.mark.parametrize("root", [Path(grpc_tools.__path__[0]) / "_proto", GOOGLE])

@@ -198,38 +198,40 @@ class SimulatedSlots:
         return self.target.source.logs[TopicPartition(one.upstream_topic, one.partition)].epoch_at(position - 1)
 
     def _slot(self, task: SlotTask, fate: str) -> SlotResult:
-        moved = {one: one.start for one in task.ranges}
+        moved = {copy_range: copy_range.start for copy_range in task.ranges}
         whole = fate == ""
         refused = False
-        for one in task.ranges:
-            while moved[one] < one.end and not refused:
-                end = min(one.end, moved[one] + self.target.chunk)
-                refused = not self.target.commit(task.slot, task.identity, one, moved[one], end)
-                moved[one] = moved[one] if refused else end
+        for copy_range in task.ranges:
+            while moved[copy_range] < copy_range.end and not refused:
+                end = min(copy_range.end, moved[copy_range] + self.target.chunk)
+                refused = not self.target.commit(task.slot, task.identity, copy_range, moved[copy_range], end)
+                moved[copy_range] = moved[copy_range] if refused else end
                 if not whole:
                     break
         identity = task.identity
-        if any(moved[one] > one.start for one in task.ranges):
+        if any(moved[copy_range] > copy_range.start for copy_range in task.ranges):
             identity = None if self.v1 else self.target.bumped(task.slot)
         hides = fate in ("part", "mute")
         return SlotResult(
             slot=task.slot,
             ranges=tuple(
                 RangeResult(
-                    one.upstream_topic,
-                    one.downstream_topic,
-                    one.partition,
-                    one.start,
-                    one.start if hides else moved[one],
-                    one.end,
+                    copy_range.upstream_topic,
+                    copy_range.downstream_topic,
+                    copy_range.partition,
+                    copy_range.start,
+                    copy_range.start if hides else moved[copy_range],
+                    copy_range.end,
                     NOTHING_COPIED
                     if hides
-                    else CopyStats(records=moved[one] - one.start, bytes=10 * (moved[one] - one.start)),
-                    leader_epoch=one.leader_epoch if hides else self._epoch(one, moved[one]),
-                    error="it went wrong" if fate == "error" and moved[one] < one.end else None,
-                    error_kind="PartitionError" if fate == "error" and moved[one] < one.end else None,
+                    else CopyStats(
+                        records=moved[copy_range] - copy_range.start, bytes=10 * (moved[copy_range] - copy_range.start)
+                    ),
+                    leader_epoch=copy_range.leader_epoch if hides else self._epoch(copy_range, moved[copy_range]),
+                    error="it went wrong" if fate == "error" and moved[copy_range] < copy_range.end else None,
+                    error_kind="PartitionError" if fate == "error" and moved[copy_range] < copy_range.end else None,
                 )
-                for one in task.ranges
+                for copy_range in task.ranges
             ),
             identity=None if fate in ("part", "mute", "fenced") else identity,
             needs_new_epoch=hides,

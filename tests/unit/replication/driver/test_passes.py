@@ -444,7 +444,7 @@ class TestSource:
         def incomplete() -> Iterable[CopiedTopic]:
             nonlocal listings
             listings += 1
-            return [one for one in whole() if listings != 2 or one.upstream != "u"]
+            return [topic for topic in whole() if listings != 2 or topic.upstream != "u"]
 
         there.topics = incomplete  # type: ignore[method-assign]
         there.while_asleep = lambda: log.records.append(3)
@@ -500,7 +500,7 @@ class TestTailing:
         passes = there.run(max_seconds=3.0)
         assert passes.count == 1
         (tasks,) = there.slots.passes
-        assert sorted(one.partition for task in tasks for one in task.ranges) == [0, 1, 2]
+        assert sorted(copy_range.partition for task in tasks for copy_range in task.ranges) == [0, 1, 2]
 
     def test_nothing_to_copy_starts_nothing(self) -> None:
         there = world(0, 0)

@@ -17,7 +17,7 @@ from tests.unit.wire.built_batches import batch_bytes, some
 @pytest.mark.parametrize("end", [5, 10, 12, 15, 16, 38, 40, 41, 99])
 def test_a_row_moves_a_range_on_as_its_batches_do(start: int, end: int) -> None:
     offsets = [*range(10, 14), *range(15, 40)]
-    data = memoryview(b"".join(batch_bytes(some([one])) for one in offsets))
+    data = memoryview(b"".join(batch_bytes(some([offset])) for offset in offsets))
     row = small_batches(data)
     assert row is not None
     one, other = (RangeState(CopyRange("t", "a.t", 0, start, end)) for _ in range(2))

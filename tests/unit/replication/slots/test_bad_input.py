@@ -57,9 +57,9 @@ def test_a_slot_cannot_reach_a_cluster(engine: Engine, name: str, nowhere: str, 
     ranges = tuple(CopyRange(name, engine.copy_of(name), partition, 0, 10) for partition in range(2))
     with Ownership.take(engine.flow, 1, 1) as owner:
         result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
-    for one in result.ranges:
-        assert (one.position, one.error_kind) == (0, "UnreachableCluster")
-        assert f"cluster 'far' ({nowhere}) is not reachable: no broker answered" in sentence(one.error)
+    for range_result in result.ranges:
+        assert (range_result.position, range_result.error_kind) == (0, "UnreachableCluster")
+        assert f"cluster 'far' ({nowhere}) is not reachable: no broker answered" in sentence(range_result.error)
 
 
 def test_the_driver_cannot_reach_the_target(engine: Engine, nowhere: str) -> None:
@@ -216,7 +216,7 @@ def test_bits_flip_in_another_batch_each_time(
         engine.create(name)
         produce(source_kafka, name, 0, mixed_records(1000), batch_num_messages=100)
         left = [600, 300, 0]
-        assert set(left) < {one.header.base_offset for one in log_batches(source_kafka, name)}
+        assert set(left) < {log_batch.header.base_offset for log_batch in log_batches(source_kafka, name)}
         with monkeypatch.context() as patch:
             flips = BitFlips(patch, lambda batch: first_offset(batch) in left[-1:] and left.pop() >= 0)
             outcome = engine.copy(name)

@@ -21,6 +21,6 @@ def test_a_chunk_goes_on_where_the_last_one_stopped() -> None:
                 source.write(name, [(b"k", bytes(20_000))], partition)
         target.delay(0.1, "Produce")
         outcome = engine.copy(name, pass_seconds=3.0, chunk_seconds=0.05)
-        copied = [one.copied.records for one in outcome.ranges.values()]
+        copied = [result.copied.records for result in outcome.ranges.values()]
         assert sum(copied) < _PARTITIONS * _BATCHES
         assert min(copied) > max(copied) / 2

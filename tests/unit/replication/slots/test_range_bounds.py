@@ -72,13 +72,13 @@ def test_a_chunk_of_nothing_but_a_marker_leaves_no_gap_in_the_map(
         positions.append(outcome.ranges[name, 0].position)
     assert positions == [6, 12, 18, 24, 30, 36]
     segments = engine.segments(name)[0]
-    spans = [(one.upstream_start, one.upstream_end) for one in segments]
+    spans = [(segment.upstream_start, segment.upstream_end) for segment in segments]
     assert spans == [(0, 5), *((end - 1, end + 5) for end in positions[:-1])]
     whole = joined(segments)
     for position in range(36):
         assert translate([whole], position) == translate(segments, position)
     (group,) = groups(Candidate(number, one, 40) for number, one in enumerate(segments))
-    assert [one.segment for one in group] == segments
+    assert [candidate.segment for candidate in group] == segments
     assert engine.check(name, isolation="read_uncommitted") == 30
 
 
@@ -106,7 +106,7 @@ def test_a_start_given_by_hand_inside_a_batch(engine: Engine, name: str) -> None
     assert not outcome.errors
     (copied,) = read_all(engine.target, engine.copy_of(name)).values()
     (original,) = read_all(engine.source, name).values()
-    assert [one.seen for one in copied] == [one.seen for one in original[777:]]
+    assert [placed.seen for placed in copied] == [placed.seen for placed in original[777:]]
     (segment,) = engine.segments(name)[0]
     assert (segment.upstream_start, segment.upstream_end) == (777, 1000)
 
@@ -147,7 +147,7 @@ def test_markers_of_the_copys_own_transactions_are_jumps_in_the_map(engine: Engi
     outcome = engine.copy(name, chunk_bytes=100_000, fetch_partition_bytes=30_000)
     assert outcome.slots[0].transactions > 3
     assert engine.check(name) == 3000
-    starts: Sequence[int] = [one.downstream_start for one in engine.segments(name)[0]]
+    starts: Sequence[int] = [segment.downstream_start for segment in engine.segments(name)[0]]
     assert len(starts) == outcome.slots[0].transactions
-    markers = [one for one in log_batches(engine.target, engine.copy_of(name)) if one.header.attributes & CONTROL]
-    assert [one.header.next_offset for one in markers][:-1] == list(starts[1:])
+    markers = [batch for batch in log_batches(engine.target, engine.copy_of(name)) if batch.header.attributes & CONTROL]
+    assert [marker.header.next_offset for marker in markers][:-1] == list(starts[1:])

@@ -334,7 +334,7 @@ def test_a_batch_is_corrupt_when_two_chunks_without_a_commit_had_it_refused(stat
     first, second = (SentBatch(state.downstream, offset) for offset in (100, 150))
     own = SentBatch(TopicPartition("offsets", 3), None)
     # Several batches of one chunk with the flow's records for a partition are one and the same.
-    assert not any(state.refused_as_corrupt(one) for one in (first, second, own, own))
+    assert not any(state.refused_as_corrupt(batch) for batch in (first, second, own, own))
     state.start_over(keep_acknowledged=False)
     state.start_over(keep_acknowledged=False)
     assert state.refused_as_corrupt(second)

@@ -146,8 +146,8 @@ def test_a_batch_that_is_refused_as_too_early_is_not_overtaken(
         assert not outcome.errors
         if exactly_once and not left_alone:
             assert outcome.slots[0].retries == 0
-        copied = [one.seen for one in read_all(target_kafka, engine.copy_of(name))[0]]
-        expected = [one.seen for one in read_all(source_kafka, name)[0]]
+        copied = [placed.seen for placed in read_all(target_kafka, engine.copy_of(name))[0]]
+        expected = [placed.seen for placed in read_all(source_kafka, name)[0]]
         assert copied[-len(expected) :] == expected
 
 

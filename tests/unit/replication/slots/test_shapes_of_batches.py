@@ -43,7 +43,7 @@ def test_null_and_empty_keys_values_and_headers(engine: Engine, name: str) -> No
     produce(engine.source, name, 1, records)
     assert not engine.copy(name).errors
     assert engine.check(name) == len(records)
-    assert [one.seen for one in read_all(engine.target, engine.copy_of(name))[1]] == records
+    assert [placed.seen for placed in read_all(engine.target, engine.copy_of(name))[1]] == records
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
@@ -78,7 +78,7 @@ def test_append_time_becomes_the_records_time(engine: Engine, name: str) -> None
     assert not engine.copy(name).errors
     assert engine.check(name) == 1500
     (copied,) = read_all(engine.target, engine.copy_of(name)).values()
-    assert all(time.time() * 1000 - one.seen.timestamp_ms < 60_000 for one in copied)
+    assert all(time.time() * 1000 - placed.seen.timestamp_ms < 60_000 for placed in copied)
 
 
 def test_empty_topics(engine: Engine, name: str) -> None:
@@ -100,11 +100,11 @@ def test_batches_larger_than_the_targets_limit_are_cut(engine: Engine, name: str
     for codec in CODECS:
         for partition in range(2):
             produce(engine.source, name, partition, noise(100, 1500), compression_type=codec)
-    assert max(len(one.data) for one in log_batches(engine.source, name)) > 50_000
+    assert max(len(batch.data) for batch in log_batches(engine.source, name)) > 50_000
     outcome = engine.copy(name)
     assert not outcome.errors
     assert engine.check(name) == 1000
-    assert max(len(one.data) for one in log_batches(engine.target, engine.copy_of(name))) <= 10_000
+    assert max(len(batch.data) for batch in log_batches(engine.target, engine.copy_of(name))) <= 10_000
 
 
 def test_a_record_larger_than_the_targets_limit_stops_its_partition_alone(engine: Engine, name: str) -> None:
@@ -146,7 +146,7 @@ def test_the_targets_limit_was_lowered_during_the_run(engine: Engine, name: str)
         produce(engine.source, name, partition, plain(10))
     _alter_topic(engine.target, engine.copy_of(name), "max.message.bytes", "10000")
     outcome = engine.copy(name)
-    assert {one.position for one in outcome.ranges.values()} == {10}
+    assert {result.position for result in outcome.ranges.values()} == {10}
     for partition in range(2):
         error = outcome.errors[name, partition]
         assert f"partition {engine.copy_of(name)}-{partition} at target" in error
@@ -170,8 +170,8 @@ def test_at_least_once(source_kafka: FakeCluster, target_kafka: FakeCluster, nam
     assert not outcome.errors
     assert engine.check(name) == 4600
     batches = log_batches(target_kafka, engine.copy_of(name))
-    assert not any(one.header.attributes & 0x30 for one in batches)  # neither transactional nor markers
-    assert all(one.header.producer_id >= 0 for one in batches)  # idempotent
+    assert not any(batch.header.attributes & 0x30 for batch in batches)  # neither transactional nor markers
+    assert all(batch.header.producer_id >= 0 for batch in batches)  # idempotent
     produce(source_kafka, name, 0, plain(10))
     assert engine.copy(name, exactly_once=False).records == 10
     assert engine.check(name) == 4610

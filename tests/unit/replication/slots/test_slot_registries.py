@@ -111,7 +111,7 @@ def test_what_hangs_is_given_up_and_the_next_question_is_asked_by_another_thread
         # However slow the machine is.
         asked._limit = 600.0
         assert answered(lambda: asked.mapped(2, "orders", Side.KEY)) == 2
-        assert [one.asked for one in made] == [[1], [2]]
+        assert [told.asked for told in made] == [[1], [2]]
     finally:
         released.set()
         asked.close()
@@ -173,7 +173,7 @@ def engine_with(
 ) -> Engine:
     engine = Engine(source, target, name)
     flow = engine.flow
-    ours, theirs = (RegistrySettings((one.url,)) for one in registries)
+    ours, theirs = (RegistrySettings((registry.url,)) for registry in registries)
     engine.flow = replace(
         flow,
         source=replace(flow.source, schema_registry=ours),

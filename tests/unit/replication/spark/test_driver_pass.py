@@ -109,7 +109,7 @@ def test_plain_statements_do_without_spark(
     text = "SELECT CAST('*' AS BINARY) AS value FROM records WHERE value IS NOT NULL AND offset > 12"
     changed = replace(flow, statements=(Statement("transforms.sql", text),))
     assert replicate(changed, RunOptions("small"), DriverPassRunner(LIMIT, None)).records == 8
-    copied = [one.value for one in read(target_kafka, f"{flow.name.source}.{name}", 0)]
+    copied = [seen.value for seen in read(target_kafka, f"{flow.name.source}.{name}", 0)]
     assert copied == [b"small"] * 10 + [b"*"] * 8
 
 

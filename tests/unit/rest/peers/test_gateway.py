@@ -88,7 +88,7 @@ def test_details_of_others_are_theirs(gateway: TestClient, theirs: MetricsStore)
     assert told(f"/partitions?topic={topic}")["total"] == SHAPE.partitions
     assert told("/groups")["total"] == theirs.groups(flow).total
     runs = told("/runs?limit=2")
-    assert [one["run_id"] for one in runs["runs"]] == [one.run_id for one in theirs.runs(flow, limit=2).rows]
+    assert [one["run_id"] for one in runs["runs"]] == [row.run_id for row in theirs.runs(flow, limit=2).rows]
     assert [one["url"] for one in runs["runs"]] == [None, None]
     assert told("/decisions")["total"] > 0
     assert told("/plan")["computed_ms"] is not None

@@ -128,7 +128,7 @@ def test_mirror_makers_series_name_the_remote_topic_and_count_in_milliseconds() 
 
 
 def test_every_metric_of_mirror_maker_is_told_under_the_names_that_the_flow_has_chosen() -> None:
-    attributes = {one.attribute.replace("-", "_") for one in MIRROR_MAKER_METRICS}
+    attributes = {metric.attribute.replace("-", "_") for metric in MIRROR_MAKER_METRICS}
     both = replace(figures(), names_formats=("legacy", "new"))
     new = replace(figures(FlowName("west", "east")), names_formats=("new",))
     text = render(SERVICE, [both, new, figures(FlowName("a", "b"))])
@@ -155,9 +155,11 @@ def test_a_histogram_only_grows_towards_its_end(counts: dict[int, int]) -> None:
     assert row is not None
     flow = replace(figures(), row=replace(row, latencies_total=LatencyHistogram.of(counts)))
     families = text_string_to_metric_families(render(SERVICE, [flow], Detail.FLOW))
-    (metric,) = [one for one in families if one.type == "histogram"]
+    (metric,) = [family for family in families if family.type == "histogram"]
     assert metric.name == "srm_flow_replication_latency_seconds"
-    buckets = [(float(one.labels["le"]), one.value) for one in metric.samples if one.name.endswith("_bucket")]
+    buckets = [
+        (float(sample.labels["le"]), sample.value) for sample in metric.samples if sample.name.endswith("_bucket")
+    ]
     assert buckets == sorted(buckets)
     assert [most for _, most in buckets] == sorted(most for _, most in buckets)
     last, all_records = buckets.pop()
@@ -180,7 +182,7 @@ def test_totals_are_counters_under_the_names_of_their_table() -> None:
     own = {f"srm_{level}_{total.series}" for total in TOTALS for level in total.levels}
     assert {name for name, kind in kinds.items() if kind == "counter"} == own
     assert {name for name, kind in kinds.items() if kind == "untyped"} == {
-        one.mirror_maker for one in TOTALS if one.mirror_maker is not None
+        definition.mirror_maker for definition in TOTALS if definition.mirror_maker is not None
     }
     assert 'srm_flow_copied_records_total{source="east",target="west"} 12345678901234567' in text
 

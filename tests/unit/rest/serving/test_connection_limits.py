@@ -99,7 +99,7 @@ def test_an_address_that_opens_many_and_says_nothing_keeps_no_other_out(
         for connection in others:
             connection.close()
         wait_until(lambda: answer(address, "127.0.0.5", trusting) == b"HTTP/1.1 404", 120, "there is room again")
-    said = [one.getMessage() for one in caplog.records if one.name == connection_limits.__name__]
+    said = [record.getMessage() for record in caplog.records if record.name == connection_limits.__name__]
     assert said == ["refused a connection from 127.0.0.1: it has 20 open, the most of one address"]
 
 
@@ -140,7 +140,7 @@ def test_the_log_has_a_sentence_a_minute(
             assert limited(listening) is None
         now[0] += 60
         assert limited(listening) is None
-        assert [one.getMessage() for one in caplog.records] == [
+        assert [record.getMessage() for record in caplog.records] == [
             "refused a connection from 127.0.0.1: 2 are open, the most in all",
             "refused a connection from 127.0.0.1, and 4 others before it: 2 are open, the most in all",
         ]

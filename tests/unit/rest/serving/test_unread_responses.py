@@ -79,7 +79,7 @@ def test_who_reads_nothing_is_cut_off(
         client.sendall(sent.replace(b"%s", path))
         wait_until(lambda: service.server.server_state.connections, 120, "the request is there")
         service.ends()
-    said = [one.getMessage() for one in caplog.records if one.name == timed_requests.__name__]
+    said = [record.getMessage() for record in caplog.records if record.name == timed_requests.__name__]
     assert said == ["127.0.0.1 has not read a response within 1 s: its connection is ended"]
 
 

@@ -243,7 +243,7 @@ def test_converters_go_along_with_transforms_of_fields(tmp_path: Path, monkeypat
     (step,) = configuration.flow("A->B").transforms
     assert step.fields is not None
     assert step.fields.format == Format(FormatKind.JSON)
-    assert not [one for one in findings(configuration) if "converter" in one.key]
+    assert not [finding for finding in findings(configuration) if "converter" in finding.key]
 
 
 def test_transforms_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

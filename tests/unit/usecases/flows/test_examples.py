@@ -112,7 +112,7 @@ class Example:
     def values(self, alias: str, topic: str) -> list[bytes | None]:
         cluster = self.clusters[alias]
         assert isinstance(cluster, FakeCluster)
-        return [one.value for one in read(cluster, topic)]
+        return [seen.value for seen in read(cluster, topic)]
 
     def topics(self, alias: str) -> set[str]:
         cluster = self.clusters[alias]

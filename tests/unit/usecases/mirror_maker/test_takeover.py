@@ -95,7 +95,7 @@ class Scene:
     def run(self, installation: str | None = None) -> RunRecord:
         prepare(self.flow)
         options = RunOptions("r", installation=installation)
-        record = replicate(self.flow, options, lambda job, tasks: [copy_slot(job, one) for one in tasks])
+        record = replicate(self.flow, options, lambda job, tasks: [copy_slot(job, task) for task in tasks])
         raise_if_failed(record)
         return record
 
@@ -192,7 +192,7 @@ def test_what_the_logs_do_not_agree_with_is_not_taken_over(scene: Scene) -> None
     assert (code, verdicts(answer)) == (0, {0: ("ahead", 30), 1: ("believed", 30)})
     scene.run()
     assert read(scene.target, scene.remote, 0) == read(scene.source, scene.topic, 0)
-    assert [one.value for one in read(scene.target, scene.remote, 1)][30:32] == [b"foreign", b"30"]
+    assert [seen.value for seen in read(scene.target, scene.remote, 1)][30:32] == [b"foreign", b"30"]
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def test_nothing_is_asked_when_nobody_looks_any_more_and_closing_ends_every_thre
     watch = LagWatch(every_seconds=0.1, clock=lambda: time.monotonic() + ahead)
 
     def threads() -> list[str]:
-        return [one.name for one in threading.enumerate() if one.name.endswith(flow.source.alias)]
+        return [thread.name for thread in threading.enumerate() if thread.name.endswith(flow.source.alias)]
 
     try:
         wait_for(watch, flow, lambda one: one.whole.records.most == 0)

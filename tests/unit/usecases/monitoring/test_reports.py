@@ -55,7 +55,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def lags(report: RunReport) -> dict[int, int | None]:
     assert report.run is not None
-    return {one.partition: one.lag for one in report.run.partitions}
+    return {partition.partition: partition.lag for partition in report.run.partitions}
 
 
 def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
@@ -140,11 +140,11 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
     assert again.run is not None
     assert again.run.records == 17
     other = MetricsStore(f"sqlite:///{tmp_path}/other.db")
-    for one in (store, other):
-        assert keep_report(again, one) is None
-        assert keep_report(again, one) is None
-        assert one.flows()[0].records_total == 47
-        assert [row.records_total for row in one.partitions(str(flow.name)).rows] == [22, 10, 15]
+    for metrics_store in (store, other):
+        assert keep_report(again, metrics_store) is None
+        assert keep_report(again, metrics_store) is None
+        assert metrics_store.flows()[0].records_total == 47
+        assert [row.records_total for row in metrics_store.partitions(str(flow.name)).rows] == [22, 10, 15]
     assert store.flows()[0].bytes_total == other.flows()[0].bytes_total
     spread = store.flows()[0].latencies_total
     assert spread is not None

@@ -40,7 +40,9 @@ def test_a_dry_run_says_where_groups_would_go_on_and_changes_nothing(copied: Sid
     for kafka in (copied.source, copied.target):
         kafka.forget_requests()
     report = moved(copied, request(dry_run=True))
-    assert [(one.topic, one.before, one.applied) for one in report.positions] == [("a.orders", None, 60)]
+    assert [(position.topic, position.before, position.applied) for position in report.positions] == [
+        ("a.orders", None, 60)
+    ]
     assert copied.source.changes() == copied.target.changes() == []
     assert copied.target.committed("billing") == {}
     assert last_move(copied.flow) is None

@@ -49,7 +49,7 @@ def test_there_and_back(
 
     code, report = command("failover", "--dry-run")
     assert code == 0
-    assert [(one.topic, one.before, one.applied) for one in report.positions] == [(copy, None, 60)]
+    assert [(position.topic, position.before, position.applied) for position in report.positions] == [(copy, None, 60)]
     assert not GroupReader(flow.target).offsets([group])[0][0].offsets
 
     assert command("failover", "--group", f"{group},nobody")[0] == 2

@@ -72,7 +72,7 @@ def test_checkpoints_of_a_former_copy_start_over(
     commit(source_kafka, group, TopicPartition(name, 0, 25))
     commit(source_kafka, f"{name}-gone", TopicPartition(name, 0, 30))
     sync_checkpoints(flow)
-    assert [(one.upstream, one.downstream) for one in checkpoints(flow)] == [(25, 27), (30, 32)]
+    assert [(checkpoint.upstream, checkpoint.downstream) for checkpoint in checkpoints(flow)] == [(25, 27), (30, 32)]
 
     delete_topic(target_kafka, remote)
     refresh_topics(flow, at_once=True)
@@ -85,7 +85,7 @@ def test_checkpoints_of_a_former_copy_start_over(
     report = sync_checkpoints(flow)
     assert (report.renewed, report.faults) == (2, ())
     # All in one chunk this time: there are no markers between.
-    newest = {one.group: (one.upstream, one.downstream) for one in checkpoints(flow)}
+    newest = {checkpoint.group: (checkpoint.upstream, checkpoint.downstream) for checkpoint in checkpoints(flow)}
     assert newest == {group: (25, 25), f"{name}-gone": (30, 0)}
     assert sync_checkpoints(flow).checkpoints == 0
 

@@ -39,7 +39,7 @@ def test_long_state_topics_are_read_piece_by_piece(engine: Engine, name: str, mo
         whole = reader.read(name, {0: 4}, ends)
         monkeypatch.setattr(sync_log, "_WINDOW", 8)
         pieces = list(sync_log.records_between(reader, name, {0: 4}, ends))
-    assert [one.offset for one in pieces if one.partition == 0] == list(range(4, 50))
+    assert [piece.offset for piece in pieces if piece.partition == 0] == list(range(4, 50))
     assert sorted(pieces, key=lambda one: (one.partition, one.offset)) == sorted(
         whole, key=lambda one: (one.partition, one.offset)
     )
@@ -75,7 +75,7 @@ def test_growth_and_a_topic_that_is_created_again(
     with ExactTranslation(flow) as exact:
         (answer,) = exact.translate([(name, 2, 5)]).values()
     assert isinstance(answer, NotReplicatedYet)
-    assert not [one for one in downstream[2] if one.offset >= answer.offset]
+    assert not [placed for placed in downstream[2] if placed.offset >= answer.offset]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -102,7 +102,7 @@ def test_records_of_others_in_the_midst_of_a_chunk(engine: Engine, name: str) ->
     StateWriter(engine.flow.target).write("write a segment", [record])
 
     upstream = logs(engine.source, name)
-    own = [one for one in logs(engine.target, remote)[0] if one.seen.key != b"other"]
+    own = [placed for placed in logs(engine.target, remote)[0] if placed.seen.key != b"other"]
     assert check_exact(translated(engine.flow, name, upstream), upstream, {0: own})[Evidence.TARGET] == 29
     # The source has no hole in it, so that the target alone can tell as well.
     with ExactTranslation(without_source(engine.flow)) as exact:
@@ -121,12 +121,12 @@ class MirrorMaker:
     def copy(self, start: int, end: int) -> None:
         flow, topic = self.flow, self.topic
         remote = f"{flow.name.source}.{topic}"
-        todo = [one for one in logs(self.source, topic)[0] if start <= one.offset < end]
+        todo = [placed for placed in logs(self.source, topic)[0] if start <= placed.offset < end]
         with StateReader(flow.target) as reader:
             downstream = reader.offsets(remote, [0], LATEST)[0]
             offsets_topic = names.offsets_topic(flow.name.source)
             partitions = reader.partitions(offsets_topic)
-        produce(self.target, remote, 0, [one.seen for one in todo])
+        produce(self.target, remote, 0, [placed.seen for placed in todo])
         written = []
         for number, one in enumerate(todo):
             forced, self._state = self._state.after(one.offset, downstream + number, 20)
@@ -135,7 +135,7 @@ class MirrorMaker:
                 written.append(OffsetSync(topic, 0, one.offset, downstream + number))
         syncs_topic = names.offset_syncs_topic(flow)
         cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
-        syncs = [NewRecord(syncs_topic, 0, *encode_offset_sync(one)) for one in written]
+        syncs = [NewRecord(syncs_topic, 0, *encode_offset_sync(sync)) for sync in written]
         StateWriter(cluster).write("write syncs", syncs)
         key = source_offset_key(flow.name.source, topic, 0)
         value = source_offset_value(todo[-1].offset)
@@ -173,8 +173,8 @@ def test_what_mirror_maker_2_copied(
                 assert answer.behind == position - 150
                 continue
             assert isinstance(answer, Translated), (position, answer)
-            unread = sum(one.offset >= position for one in upstream[0])
-            would_read = sum(one.offset >= answer.offset for one in downstream[0])
+            unread = sum(placed.offset >= position for placed in upstream[0])
+            would_read = sum(placed.offset >= answer.offset for placed in downstream[0])
             assert would_read == unread if answer.exact else would_read >= unread, (position, answer)
             assert answer.offset >= last, (position, answer)
             last = answer.offset

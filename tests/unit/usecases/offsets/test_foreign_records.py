@@ -35,10 +35,13 @@ def test_records_that_the_flow_did_not_write_are_found(
             write(source_kafka, name, [b"x"] * 20, partition)
         run(flow)
         checked = check_copies(flow)
-        assert (checked.copies, [str(one) for one in checked.found if one.partition]) == (2, [])
+        assert (
+            checked.copies,
+            [str(foreign_records) for foreign_records in checked.found if foreign_records.partition],
+        ) == (2, [])
         write(target_kafka, remote, [b"foreign"] * 3)
     records = check_copies(flow).found
-    assert [(one.partition, one.records, one.unmapped) for one in records] == [(0, 3, False), (0, 3, True)]
+    assert [(record.partition, record.records, record.unmapped) for record in records] == [(0, 3, False), (0, 3, True)]
     (note,) = sync_checkpoints(flow, at_once=True).notes
     assert f"1 of 2 partitions contain records that the flow did not write, the first: {remote}-0" in note
     # The report of the next run has it, for the alarm.

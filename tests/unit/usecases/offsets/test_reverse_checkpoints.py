@@ -37,7 +37,11 @@ def on_originals(back: FlowSettings, group: str) -> dict[tuple[str, int], int]:
     """The places of the group's checkpoints."""
     with StateReader(back.target) as reader:
         found = newest_checkpoints(reader, checkpoints_topic(back)).by_place.values()
-    return {(one.topic, one.partition): one.downstream for one in found if one.group == group}
+    return {
+        (checkpoint.topic, checkpoint.partition): checkpoint.downstream
+        for checkpoint in found
+        if checkpoint.group == group
+    }
 
 
 @pytest.mark.parametrize("policy", [DefaultReplicationPolicy(), Suffixed()], ids=["default", "custom"])

@@ -99,7 +99,7 @@ def test_offsets_are_listed_while_the_source_is_down(scenario: Scenario) -> None
         listed = list_source_offsets(replace(scenario.flow, source=nobody))
     finally:
         port.release()
-    assert [(one.partition, one.offset, one.log) for one in listed] == [(0, 20, None), (1, 20, None)]
+    assert [(offset.partition, offset.offset, offset.log) for offset in listed] == [(0, 20, None), (1, 20, None)]
     assert "is not reachable" in listed[0].note
 
 
@@ -116,7 +116,7 @@ def test_translation_follows_the_newer_copy(scenario: Scenario) -> None:
     # Ten of the first copy, then the second one, from 10 on; the commit markers take an offset each.
     expected = {0: 0, 5: 5, 10: 20, 15: 26, 25: 36}
     assert at == {position: Translated(offset, exact=True) for position, offset in expected.items()}
-    rest = [one.value for one in read(scenario.target, scenario.copy)]
+    rest = [seen.value for seen in read(scenario.target, scenario.copy)]
     assert rest == values(0, 20) + values(10, 25)
 
 

@@ -42,7 +42,7 @@ def rounds(flow: FlowSettings, source_kafka: FakeCluster, name: str) -> Iterator
 
 
 def places(flow: FlowSettings) -> list[tuple[str, int, int]]:
-    return [(one.group, one.upstream, one.downstream) for one in checkpoints(flow)]
+    return [(checkpoint.group, checkpoint.upstream, checkpoint.downstream) for checkpoint in checkpoints(flow)]
 
 
 def samples(flow: FlowSettings) -> tuple[GroupSample, ...]:

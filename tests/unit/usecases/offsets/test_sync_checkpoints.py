@@ -136,7 +136,10 @@ def test_small_segments_are_joined_and_nothing_translates_otherwise(
         copy(flow)
         report = sync_checkpoints(flow, at_once=True)
         assert (report.segments, report.checkpoints) == (1, 1)
-        assert [(one.upstream, one.downstream) for one in checkpoints(flow)] == [(12, 14), (23, 27)]
+        assert [(checkpoint.upstream, checkpoint.downstream) for checkpoint in checkpoints(flow)] == [
+            (12, 14),
+            (23, 27),
+        ]
 
 
 def test_a_round_keeps_to_its_interval_and_offset_syncs_do_not_wait(
@@ -158,7 +161,7 @@ def test_a_round_keeps_to_its_interval_and_offset_syncs_do_not_wait(
     # Asked for at once, and with what was copied while nothing was due.
     report = sync_checkpoints(flow, at_once=True)
     assert (report.offset_syncs, report.checkpoints, report.due_in_seconds) == (0, 1, None)
-    assert [(one.upstream, one.downstream) for one in checkpoints(flow)] == [(5, 5), (15, 16)]
+    assert [(checkpoint.upstream, checkpoint.downstream) for checkpoint in checkpoints(flow)] == [(5, 5), (15, 16)]
 
 
 def test_nothing_is_written_for_what_the_flow_does_not_emit(

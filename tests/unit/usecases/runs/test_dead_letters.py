@@ -87,7 +87,10 @@ def test_tolerated_records_are_dropped_counted_and_logged(sides: Sides, caplog: 
         record = sides.run()
         assert "left out" not in caplog.text
         assert (record.state, record.records) == (RunState.DONE, 2)
-        assert [(one.skipped_records, one.dead_letters) for one in record.partitions] == [(2, None), (1, None)]
+        assert [(partition.skipped_records, partition.dead_letters) for partition in record.partitions] == [
+            (2, None),
+            (1, None),
+        ]
         (note,) = (note for note in record.notes if "left out" in note)
         assert note == (
             "3 records of 2 partitions were left out, since a transform could not handle them (errors.tolerance = "
@@ -97,7 +100,7 @@ def test_tolerated_records_are_dropped_counted_and_logged(sides: Sides, caplog: 
         sides.set(errors_log_enable=True)
         write(sides, "w")
         sides.run("second")
-    (line,) = (one.getMessage() for one in caplog.records if "left out" in one.getMessage())
+    (line,) = (log_record.getMessage() for log_record in caplog.records if "left out" in log_record.getMessage())
     assert line == "a->b: the record of partition orders-0 at offset 4, transforms.numbers: 'w' is no number; left out"
 
 
@@ -114,7 +117,11 @@ def test_dead_letters_are_as_they_were_and_say_where_they_come_from(sides: Sides
     sides.refresh()
     record = sides.run()
     assert (record.state, record.records) == (RunState.DONE, 2)
-    assert [(one.skipped_records, one.dead_letters) for one in record.partitions] == [(2, 2), (None, None), (1, 1)]
+    assert [(partition.skipped_records, partition.dead_letters) for partition in record.partitions] == [
+        (2, 2),
+        (None, None),
+        (1, 1),
+    ]
     assert [note for note in record.notes if note.endswith("3 of them are in dead.letters")]
     letters = sides.target.records("dead.letters")
     records = {(dict(one.headers)["__connect.errors.partition"], one.value): one for one in letters}

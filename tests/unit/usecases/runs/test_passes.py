@@ -76,7 +76,7 @@ def test_a_long_run_follows_the_source_and_grows_with_it(
     record = replicate(pair.flow, RunOptions("r", max_seconds=LONG), Here(), more)
     assert record.state is RunState.DONE
     assert record.passes >= 3
-    assert record.records == sum(one.position or 0 for one in record.partitions) >= 200
+    assert record.records == sum(partition.position or 0 for partition in record.partitions) >= 200
     assert seen[-1].records == record.records
     assert seen[-1].left == 0
     pair.assert_equal()
@@ -87,12 +87,12 @@ def test_only_the_topics_of_this_run(pair: Pair, flow: FlowSettings) -> None:
     write(pair.source, pair.topic, values(0, 10))
     write(other.source, other.topic, values(0, 10))
     record = run(flow, topics=(".*-other",))
-    assert [one.upstream_topic for one in record.partitions] == [other.topic]
+    assert [partition.upstream_topic for partition in record.partitions] == [other.topic]
     assert read(pair.target, pair.copy) == []
     record = run(flow, topics_exclude=(".*-other",))
     # The record still tells where the others stand, without counting their records again.
     assert record.records == 10
-    assert {one.upstream_topic for one in record.partitions} == {pair.topic, other.topic}
+    assert {partition.upstream_topic for partition in record.partitions} == {pair.topic, other.topic}
     pair.assert_equal()
     other.assert_equal()
 
@@ -113,9 +113,9 @@ def test_records_deleted_at_the_source_are_reported_and_skipped_only_when_told(p
     assert failed.lost_records == 10
     record = run(replace(pair.flow, on_data_loss=OnDataLoss.SKIP))
     assert record.state is RunState.DONE
-    assert sum(one.lost_records for one in record.partitions) == 10
+    assert sum(partition.lost_records for partition in record.partitions) == 10
     assert any("10 offsets were deleted" in note for note in record.notes)
-    copied = [one.value for one in read(pair.target, pair.copy, 0)]
+    copied = [seen.value for seen in read(pair.target, pair.copy, 0)]
     assert copied == values(0, 20) + values(30, 40)
     assert len(read(pair.target, pair.copy, 1)) == 40
 
@@ -131,7 +131,7 @@ def test_a_topic_created_again_is_noticed(pair: Pair) -> None:
     assert "deleted and created again" in str(record.failed_partitions[0].error)
     record = run(replace(pair.flow, on_data_loss=OnDataLoss.RESET))
     assert record.state is RunState.DONE
-    assert [one.value for one in read(pair.target, pair.copy)] == values(0, 20) + values(100, 150)
+    assert [seen.value for seen in read(pair.target, pair.copy)] == values(0, 20) + values(100, 150)
     assert run(pair.flow).state is RunState.DONE
 
 
@@ -140,7 +140,7 @@ def test_a_start_position_is_applied_once_a_run_id(pair: Pair) -> None:
     run(pair.flow, run_id="first")
     for _ in range(2):
         run(pair.flow, run_id="second", start=StartPosition.parse("earliest"))
-    assert [one.value for one in read(pair.target, pair.copy)] == values(0, 10) * 2
+    assert [seen.value for seen in read(pair.target, pair.copy)] == values(0, 10) * 2
 
 
 def test_a_topic_deleted_during_a_run_fails_alone(
@@ -181,7 +181,7 @@ def test_a_backlog_is_copied_in_several_passes(pair: Pair, monkeypatch: pytest.M
     assert (record.state, record.records, record.backlog.most) == (RunState.DONE, 9000, 0)
     assert record.passes > 2
     # Passes end between batches: nothing had to be taken apart.
-    assert sum(one.reencoded_records for one in record.partitions) == 0
+    assert sum(partition_record.reencoded_records for partition_record in record.partitions) == 0
     pair.assert_equal()
 
 

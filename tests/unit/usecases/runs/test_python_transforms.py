@@ -79,7 +79,7 @@ def test_a_function_that_raises_or_hangs_stops_its_partition_and_the_others_go_o
     }
     if tolerance == "none":
         whole[3] = f"orders-3: partition orders-3: offset 1, {began} refused"
-    assert {one.partition: one.trouble for one in record.failed_partitions} == whole
+    assert {partition.partition: partition.trouble for partition in record.failed_partitions} == whole
     assert sides.values("a.orders", 2) == [b"a", b"b"]
     assert sides.values("a.orders", 3) == ([b"a"] if tolerance == "none" else [b"a", b"b"])
 

@@ -34,7 +34,7 @@ def test_dropped_records_are_passed_and_the_others_have_the_header(sides: Sides)
     sides.refresh()
     record = sides.run()
     assert (record.state, record.records) == (RunState.DONE, 5)
-    assert [(one.partition, one.dropped_records) for one in record.partitions] == [(0, 2), (1, 4)]
+    assert [(partition.partition, partition.dropped_records) for partition in record.partitions] == [(0, 2), (1, 4)]
     arrived = sides.target.records("a.orders")
     assert [one.value for one in arrived] == [b"0", b"2", b"3", b"5", b"6"]
     assert {one.headers for one in arrived} == {(("origin", b"a"),)}
@@ -151,7 +151,7 @@ def test_copies_say_where_they_came_from(sides: Sides) -> None:
     sides.source.write("orders", [(b"k", b"%d" % number) for number in range(3)], 1)
     sides.refresh()
     assert sides.run().records == 3
-    assert [one.headers for one in sides.target.records("a.orders", 1)] == [
+    assert [record.headers for record in sides.target.records("a.orders", 1)] == [
         (("srm.flow", b"a->b"), ("srm.source.partition", b"1"), ("srm.source.offset", b"%d" % number))
         for number in range(3)
     ]

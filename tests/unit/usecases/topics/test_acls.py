@@ -73,7 +73,9 @@ def test_the_replicators_principals() -> None:
 
 def _bindings(plan: AclPlan) -> set[AclBinding]:
     """All that are created or deleted."""
-    return {one for action in plan.actions if not isinstance(action, UnknownAcls) for one in action.bindings}
+    return {
+        acl_binding for action in plan.actions if not isinstance(action, UnknownAcls) for acl_binding in action.bindings
+    }
 
 
 @pytest.mark.parametrize("writer", ["ALLOW WRITE CN=srm a.*", "ALLOW ALL * a.orders"])
@@ -84,11 +86,13 @@ def test_an_unknown_replicator_is_not_denied(writer: str) -> None:
         frozenset({binding("DENY ALL CN=srm orders"), binding("DENY READ eve orders")}), frozenset({binding(writer)})
     )
     plan = plan_acls(unknown, view, COPIES, {})
-    made = {one.principal for one in _bindings(plan)}
+    made = {acl_binding.principal for acl_binding in _bindings(plan)}
     assert made == (set() if " * " in writer else {"User:eve"})
-    assert any("of a is not carried over to User:CN=srm, which may write to copies" in one for one in plan.notices)
+    assert any(
+        "of a is not carried over to User:CN=srm, which may write to copies" in notice for notice in plan.notices
+    )
     named = plan_acls(replace(unknown, acl_replicator_principals="User:x"), view, COPIES, {})
-    assert {one.principal for one in _bindings(named)} == {"User:eve", "User:CN=srm"}
+    assert {acl_binding.principal for acl_binding in _bindings(named)} == {"User:eve", "User:CN=srm"}
 
 
 def test_a_deny_that_a_flow_made_for_its_own_replicator_is_taken_back() -> None:

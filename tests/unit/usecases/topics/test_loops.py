@@ -134,13 +134,13 @@ def test_a_full_mesh_under_the_identity_policy(clusters: Clusters, configuration
             assert counts(kafka, f"of-{origin}") == Counter(values[origin])
         # What is on every cluster goes one way only, so that nothing arrives twice.
         assert max(counts(kafka, "of-all").values()) == 1
-    decisions = {one.topic: one for one in decide_topics(flows[2])}
+    decisions = {topic.topic: topic for topic in decide_topics(flows[2])}
     assert flows[2].name == FlowName("y", "x")
     assert (decisions["of-x"].code, decisions["of-x"].reason) == (
         "cycle",
         "it would form a loop: x -> y -> x; it has records of of-x on x",
     )
-    assert [one.upstream for one in replicated_topics(flows[2]) if one.upstream.startswith("of-")] == ["of-y"]
+    assert [topic.upstream for topic in replicated_topics(flows[2]) if topic.upstream.startswith("of-")] == ["of-y"]
 
 
 def test_a_ring_with_one_cluster_down_keeps_the_other_flow_going(
@@ -221,7 +221,7 @@ def test_another_policy_is_refused_unless_forced(clusters: Clusters, configurati
     settings["replication__policy__switch"] = "force"
     (flow,) = flows_of(configuration_file, clusters, "uvw", ["u->v"], **settings)
     refresh(flow)
-    assert {one.downstream for one in replicated_topics(flow)} == {"switched-1", "switched-2"}
+    assert {replicated_topic.downstream for replicated_topic in replicated_topics(flow)} == {"switched-1", "switched-2"}
     with TopicRegistry(flow.target) as registry:
         record = registry.read().find("u->v", "switched-1")
     assert record is not None

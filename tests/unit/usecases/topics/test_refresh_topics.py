@@ -149,7 +149,7 @@ def test_topics_that_are_not_copied_have_a_reason(sides: Sides) -> None:
     for topic in ("orders", "orders-internal", "b.orders", "orders-x", "payments"):
         sides.source.create_topic(topic)
     sides.set(topics=(r"(b\.)?orders.*",), topics_exclude=("orders-x",))
-    decisions = {one.topic: one for one in decide_topics(sides.flow)}
+    decisions = {decide_topic.topic: decide_topic for decide_topic in decide_topics(sides.flow)}
     assert decisions["orders"].remote_topic == "a.orders"
     refused = {topic: one.reason for topic, one in decisions.items() if not one.accepted and "orders" in topic}
     assert refused == {

@@ -124,7 +124,11 @@ def test_keys_stay_unless_they_are_named_and_topics_that_are_not_go_unopened(map
     assert [sides.target.records(f"a.{topic}", 0)[0].key for topic in ("orders", "orders-plain")] == [framed(77)] * 2
     assert sides.values("a.orders") == [framed(41)]
     assert sides.values("a.orders-plain") == [framed(number)]
-    reencoded = {one.upstream_topic: one.copied.reencoded_batches for result in results for one in result.ranges}
+    reencoded = {
+        range_result.upstream_topic: range_result.copied.reencoded_batches
+        for result in results
+        for range_result in result.ranges
+    }
     assert reencoded == {"orders": 1, "orders-plain": 0}
 
 
@@ -176,7 +180,7 @@ def test_an_id_that_the_source_does_not_know_stops_the_partition_or_is_left_out(
     )
     assert mapping.sides.values("a.orders") == [framed(41)]
     mapping.sides.set(errors_tolerance="all")
-    assert [one.skipped_records for one in mapping.sides.run("again").partitions] == [1]
+    assert [partition.skipped_records for partition in mapping.sides.run("again").partitions] == [1]
     assert mapping.sides.values("a.orders") == [framed(41)] * 2
 
 

@@ -261,8 +261,8 @@ def test_a_copy_that_is_cut_off_anywhere_is_finished_by_the_next(pair: Pair, req
     assert pair.copy() != []
     pair.target.fault = lambda method, path: None
     assert pair.copy() == []
-    assert {one: pair.target.versions(one) for one in pair.target.subjects} == {
-        one: pair.source.versions(one) for one in pair.source.subjects
+    assert {subject: pair.target.versions(subject) for subject in pair.target.subjects} == {
+        subject: pair.source.versions(subject) for subject in pair.source.subjects
     }
     assert pair.target.modes == {}
     assert pair.sides.clusters().state.read(StateKey.IMPORTING) is None

@@ -145,7 +145,7 @@ def test_plain_statements_are_tried_without_spark(steady_sides: Sides) -> None:
     steady_sides.source.create_topic("orders")
     steady_sides.source.write("orders", [(b"k", b"v"), (b"k", None)])
     shown = preview_transforms(steady_sides.clusters(), ["orders"], 10).records
-    assert [one.after.fate(one.before) for one in shown] == ["unchanged", "dropped"]
+    assert [previewed.after.fate(previewed.before) for previewed in shown] == ["unchanged", "dropped"]
 
 
 def test_what_a_terminal_would_obey_is_shown_as_text(steady_sides: Sides, control: Control) -> None:
@@ -243,7 +243,7 @@ def test_more_records_than_are_read_at_once(steady_sides: Sides) -> None:
     write(steady_sides, 5, partition=1)
     preview = preview_transforms(steady_sides.clusters(), ["orders"], 500)
     # The last by their timestamps are those of the other partition.
-    places = {(one.partition, one.offset) for one in preview.records}
+    places = {(record.partition, record.offset) for record in preview.records}
     assert places == {(1, offset) for offset in range(5)} | {(0, offset) for offset in range(205, 700)}
     assert (preview.wanted, preview.ended, preview.ended_early) == (500, "", "")
 
@@ -262,7 +262,7 @@ def test_a_limit_of_time_leaves_what_was_compared(steady_sides: Sides) -> None:
         )
     finally:
         MOVED.clear()
-    assert {one.topic for one in preview.records} == {"orders-0"}
+    assert {record.topic for record in preview.records} == {"orders-0"}
     assert preview.ended_early == "compared 20 of the last 60: the limit of 10 s was reached"
 
 
@@ -275,7 +275,7 @@ def test_a_limit_of_bytes_leaves_the_newest(steady_sides: Sides) -> None:
         preview.ended_early
         == f"compared {len(preview.records)} of the last 200: the limit of 2 MiB of records was reached"
     )
-    offsets = [one.offset for one in preview.records]
+    offsets = [record.offset for record in preview.records]
     assert set(range(136, 200)) <= set(offsets)
     assert len(offsets) < 120
 

@@ -45,7 +45,7 @@ OTHERWISE = {
 def compared(sides: Sides, scope: VerificationScope | None = None) -> PartitionVerified:
     verification = verify_copies(sides.clusters(), scope, against=Against.SOURCE)
     assert verification.against is Against.SOURCE
-    (one,) = [one for one in verification.partitions if one.partition == 0]
+    (one,) = [partition for partition in verification.partitions if partition.partition == 0]
     return one
 
 
@@ -220,7 +220,7 @@ def test_memory_does_not_depend_on_the_number_of_partitions(steady_sides: Sides)
     def look(result: PartitionVerified) -> None:
         assert result.verdict is Verdict.PROVED
         # Asking a weak reference for its class fails once its object is gone.
-        held.append(sum(type(one) is Lease and one.has_memory for one in gc.get_objects()))
+        held.append(sum(type(get_object) is Lease and get_object.has_memory for get_object in gc.get_objects()))
 
     gc.collect()
     gc.disable()
@@ -283,10 +283,10 @@ def test_another_newest_value_or_none_is_a_difference(keyed: Sides) -> None:
     assert set(findings.counts) == {DifferenceKind.LOST}
     assert str(findings.differences[0]).startswith("upstream offset ")
     keys = [b"%d" % key for key in range(4)]
-    assert [one.key for one in findings.differences] == [key_digest(key).hex() for key in keys]
-    assert {one.shown_key for one in findings.differences} == {None}
+    assert [difference.key for difference in findings.differences] == [key_digest(key).hex() for key in keys]
+    assert {difference.shown_key for difference in findings.differences} == {None}
     shown = verify_copies(keyed.clusters(), against=Against.SOURCE, show_keys=True)
-    assert [one.shown_key for one in shown.different[0].findings.differences] == keys
+    assert [difference.shown_key for difference in shown.different[0].findings.differences] == keys
 
 
 @pytest.fixture

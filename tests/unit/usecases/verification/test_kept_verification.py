@@ -69,8 +69,8 @@ def test_one_that_was_stopped_goes_on_where_it_was(copied: Sides) -> None:
     (first,) = results
     compared: list[PartitionVerified] = []
     rest = verify_and_keep(copied.clusters(), resume=True, report=compared.append)
-    assert [one.topic for one in compared] == [topic for topic in ("orders", "orders-2") if topic != first]
-    assert [one.topic for one in rest.partitions] == ["orders", "orders-2"]
+    assert [verified.topic for verified in compared] == [topic for topic in ("orders", "orders-2") if topic != first]
+    assert [partition.topic for partition in rest.partitions] == ["orders", "orders-2"]
     assert rest.started_ms == summary.started_ms
     summary, _ = kept(copied)
     assert summary.ended_ms is not None
@@ -103,7 +103,7 @@ def test_a_difference_before_the_interruption_is_one_of_the_whole(copied: Sides)
     log.end = log.batches.pop().header.base_offset
     rest = verify_and_keep(copied.clusters(), resume=True)
     assert not rest.clean
-    assert [one.copy for one in rest.different] == [first.copy]
+    assert [verified.copy for verified in rest.different] == [first.copy]
 
 
 def test_one_that_began_too_early_is_not_gone_on_with(copied: Sides) -> None:
@@ -124,7 +124,7 @@ def test_one_that_is_ended_before_its_first_result_leaves_no_earlier_one_to_resu
         verify_and_keep(copied.clusters(), share=ended)
     compared: list[PartitionVerified] = []
     verify_and_keep(copied.clusters(), resume=True, report=compared.append)
-    assert before.place in {one.place for one in compared}
+    assert before.place in {verified.place for verified in compared}
 
 
 def test_a_part_that_was_compared_is_not_the_whole(copied: Sides) -> None:
@@ -137,7 +137,7 @@ def test_a_part_that_was_compared_is_not_the_whole(copied: Sides) -> None:
 def test_the_results_that_are_kept_are_those_of_the_newest(copied: Sides) -> None:
     verify_and_keep(copied.clusters())
     began = verify_and_keep(copied.clusters(), chosen=lambda topic: topic == "orders").started_ms
-    assert [one.topic for one in kept_results(copied.clusters(), lambda topic: True, began)] == ["orders"]
+    assert [result.topic for result in kept_results(copied.clusters(), lambda topic: True, began)] == ["orders"]
     assert kept_results(copied.clusters(), lambda topic: topic != "orders", began) == []
     assert kept_results(copied.clusters(), lambda topic: True, began + 60_000) == []
 

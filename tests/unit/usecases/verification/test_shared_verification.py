@@ -145,10 +145,12 @@ def test_tasks_find_what_one_process_finds(copied: Sides) -> None:
     verification = shared(copied, runner)
     (tasks,) = runner.batches
     assert len(tasks) > 3
-    assert [one.findings for one in verification.partitions] == [one.findings for one in alone.partitions]
+    assert [partition.findings for partition in verification.partitions] == [
+        partition.findings for partition in alone.partitions
+    ]
     assert verification.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
     assert verification.evidence == alone.evidence
-    assert all(one.checked_ms >= verification.started_ms for one in verification.partitions)
+    assert all(partition.checked_ms >= verification.started_ms for partition in verification.partitions)
 
 
 def test_against_the_source_partitions_are_not_cut(copied: Sides) -> None:
@@ -204,7 +206,7 @@ def test_segments_that_are_joined_meanwhile_have_the_partition_compared_as_a_who
     verified = the_one(shared(copied, runner))
     first, again = runner.batches
     assert len(first) > 2
-    assert [(one.place, one.stretch) for task in again for one in task.parts] == [(PLACE, MapStretch())]
+    assert [(part.place, part.stretch) for task in again for part in task.parts] == [(PLACE, MapStretch())]
     assert (verified.verdict, verified.findings.proved) == (Verdict.PROVED, CHUNKS * 20 + 36)
 
 
@@ -223,7 +225,7 @@ def test_a_lost_task_is_a_fault_of_its_partitions_and_a_resumed_one_compares_the
     assert the_one(verification).fault == "its worker was lost"
     runner = Counting()
     rest = shared(copied, runner, resume=True)
-    assert {one.place for tasks in runner.batches for task in tasks for one in task.parts} == {PLACE}
+    assert {part.place for tasks in runner.batches for task in tasks for part in task.parts} == {PLACE}
     assert rest.counts == {Verdict.PROVED: 1, Verdict.NOTHING: 1}
     assert rest.started_ms == verification.started_ms
     assert the_one(rest).findings.proved == CHUNKS * 20
@@ -237,7 +239,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_a_fault(copied: Sides) -> None:
 
     verification = shared(copied, Deleting())
     assert not verification.clean
-    by_partition = {one.partition: one for one in verification.partitions}
+    by_partition = {partition.partition: partition for partition in verification.partitions}
     assert set(by_partition[0].findings.counts) == {DifferenceKind.DELETED}
     assert "verify again" in str(by_partition[1].fault)
 
@@ -248,5 +250,5 @@ def test_a_cluster_that_does_not_answer_a_task_is_its_fault(copied: Sides) -> No
     job = VerificationJob(copied.flow, VerificationScope(), Against.MAP)
     copied.target.close()
     result = verify_task(job, VerificationTask(3, (part,)))
-    assert (result.number, [one.place for one in result.results]) == (3, [PLACE])
+    assert (result.number, [verified.place for verified in result.results]) == (3, [PLACE])
     assert "'b'" in str(result.results[0].fault)

@@ -110,7 +110,7 @@ class Story:
         }
         if offsets:
             edits = edit_source_offsets(clusters, Request("set", offsets))
-            self.again = self.again or any(one.changes for one in edits)
+            self.again = self.again or any(edit.changes for edit in edits)
 
     def retain(self) -> None:
         """Retention on either side; at the source of what is copied."""
@@ -192,7 +192,7 @@ def check(seed: int) -> None:
 
 
 def left(partitions: tuple[PartitionVerified, ...]) -> list[dict[str, int]]:
-    return [{str(reason): count for reason, count in one.findings.not_proved.items()} for one in partitions]
+    return [{str(reason): count for reason, count in partition.findings.not_proved.items()} for partition in partitions]
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + examples(20)))

@@ -52,7 +52,7 @@ def verified(sides: Sides, scope: VerificationScope | None = None) -> Verificati
 
 def the_one(found: Verification) -> PartitionVerified:
     """The partition that has records."""
-    (one,) = [one for one in found.partitions if one.partition == 0]
+    (one,) = [partition for partition in found.partitions if partition.partition == 0]
     return one
 
 
@@ -249,7 +249,7 @@ def test_a_lost_record_of_former_versions_looks_like_what_mirror_maker_copies(
 def move_back(sides: Sides, offset: int) -> None:
     """Everything from ``offset`` on is copied again."""
     edits = edit_source_offsets(sides.clusters(), Request("set", {TopicPartition("orders", 0): offset}))
-    assert [one.problem for one in edits] == [None]
+    assert [edit.problem for edit in edits] == [None]
     assert not sides.run(f"again-from-{offset}").error
 
 
@@ -328,7 +328,7 @@ def test_a_sample_is_the_same_each_time_and_proves_a_part(copied: Sides) -> None
 
 def test_since_a_time_only_what_came_later_is_read(copied: Sides) -> None:
     """The times of markers count, as brokers have it: they are those of the commits."""
-    commits = [one.header.max_timestamp for one in copied.target.log(COPY, 0) if one.control]
+    commits = [batch.header.max_timestamp for batch in copied.target.log(COPY, 0) if batch.control]
     later = the_one(verified(copied, VerificationScope(since_ms=commits[1] + 1)))
     assert later.findings.proved == 20
     assert later.verdict is Verdict.PARTLY
@@ -341,7 +341,11 @@ def test_what_was_compared_before_is_passed_over(copied: Sides) -> None:
     verification = verify_copies(
         copied.clusters(), skip=lambda place: place == TopicPartition("orders", 0), report=told.append
     )
-    assert [one.partition for one in verification.partitions] == [one.partition for one in told] == [1]
+    assert (
+        [partition.partition for partition in verification.partitions]
+        == [partition_verified.partition for partition_verified in told]
+        == [1]
+    )
     assert verify_copies(copied.clusters(), chosen=lambda topic: topic != "orders").partitions == ()
 
 
@@ -386,8 +390,8 @@ def large(sides: Sides) -> PartitionLog:
     write(sides.source, "orders", [b"x" * 1000] * 400, batch_size=20_000)
     sides.run("large")
     log = sides.target.log(COPY, 0)
-    assert sum(not one.control for one in log) >= 10
-    assert sum(one.control for one in log) == 1
+    assert sum(not batch.control for batch in log) >= 10
+    assert sum(batch.control for batch in log) == 1
     return log
 
 
@@ -418,7 +422,7 @@ def test_the_marker_of_what_the_map_does_not_tell_of_is_looked_for_once(
         producer.commit_transaction(60)
     else:
         producer.abort_transaction(60)
-    assert sum(one.control for one in log) == 2
+    assert sum(batch.control for batch in log) == 2
     partition_verified = the_one(verified(steady_sides))
     assert partition_verified.findings.proved == 400
     assert partition_verified.findings.counts == ({DifferenceKind.FOREIGN: 1} if committed else {})

@@ -68,7 +68,7 @@ def test_the_hand_written_batch_is_what_kafka_python_reads() -> None:
     assert batch.validate_crc()
     (record,) = list(batch)
     assert (record.offset, record.key, record.value) == (42, b"k", b"v")
-    assert [tuple(one) for one in record.headers] == [("h", None)]
+    assert [tuple(header) for header in record.headers] == [("h", None)]
     verify(SourceBatch(parse_header(VECTOR), memoryview(VECTOR)))
 
 
@@ -115,7 +115,7 @@ def test_a_batch_that_the_broker_cut_short_is_left_out(missing: int) -> None:
     whole = b"".join(ones)
     missing = min(missing, len(ones[2]))
     batches = list(split(memoryview(whole[: len(whole) - missing])))
-    assert [bytes(one.data) for one in batches] == ones[:2]
+    assert [bytes(batch.data) for batch in batches] == ones[:2]
 
 
 def test_every_length_of_a_cut_answer_gives_the_complete_batches() -> None:

@@ -76,11 +76,14 @@ def test_a_row_comes_to_what_its_batches_do(counts: list[int], cut: int, room: i
     log = log_of(counts)
     records = memoryview(b"other" + b"".join(log) + bytes(log[0][: 20 * cut]))
     row = batch_row(records, 5, 100 + room)
-    whole = [copy_batch(one) for one in split(records[5:])][: len(counts)]
+    whole = [copy_batch(batch) for batch in split(records[5:])][: len(counts)]
     taken = list(takewhile(lambda one: one.next_offset <= 100 + room, whole))
-    terms = {one.term: one.base_offset for one in taken if one.term is not None}
+    terms = {batch.term: batch.base_offset for batch in taken if batch.term is not None}
     assert row.terms == terms
-    assert (row.size, row.next_offset) == (sum(one.size for one in taken), 100 + sum(one.records for one in taken))
+    assert (row.size, row.next_offset) == (
+        sum(batch.size for batch in taken),
+        100 + sum(batch.records for batch in taken),
+    )
     assert row.content == sum(terms)
     assert row.digest == sum(term * offset_factor(offset) for term, offset in terms.items())
     assert row.producer == (5, 3) or not taken

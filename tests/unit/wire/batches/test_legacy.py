@@ -80,7 +80,7 @@ def test_a_compressed_set_of_the_librarys_builder(magic: int) -> None:
     data = bytearray(builder.build())
     data[:8] = (53).to_bytes(8, "big")  # the broker writes the last record's offset into the wrapper
     expected = library(bytes(data), magic)
-    assert [one.offset for one in expected] == [50, 51, 52, 53]
+    assert [record.offset for record in expected] == [50, 51, 52, 53]
     assert records(converted(bytes(data))) == expected
 
 
@@ -99,7 +99,7 @@ def test_a_compacted_set_keeps_the_relative_offsets_of_what_is_left() -> None:
     data = wrapper(inner, last_offset=109, magic=1, codec=GZIP, timestamp=7)
     (packed,) = converted(data)
     assert packed.runs in (((100, 1, 1), (103, 1, 1), (109, 1, 1)), ((100, 10, 3),))
-    assert [one.key for one in written(packed)] == [b"k"] * 3
+    assert [record.key for record in written(packed)] == [b"k"] * 3
     assert packed.upstream_end == 110
 
 
@@ -107,7 +107,7 @@ def test_append_time_of_the_wrapper_is_every_records_time() -> None:
     inner = [entry(n, 1, None, b"v", 1000 + n) for n in range(3)]
     data = wrapper(inner, last_offset=2, magic=1, codec=GZIP, timestamp=999_999, append=True)
     assert records(converted(data)) == library(data, 1)
-    assert [one.timestamp for one in records(converted(data))] == [999_999] * 3
+    assert [record.timestamp for record in records(converted(data))] == [999_999] * 3
 
 
 def test_append_time_of_a_plain_entry_is_its_own() -> None:
@@ -130,14 +130,14 @@ def test_only_the_wanted_records_of_a_set(first: int, end: int, left: Sequence[i
         [entry(n, 1, None, b"%d" % n, n) for n in range(10)], last_offset=109, magic=1, codec=GZIP, timestamp=9
     )
     got = records(converted(data, first, end))
-    assert [one.offset for one in got] == list(left)
+    assert [record.offset for record in got] == list(left)
 
 
 def test_old_and_new_batches_in_one_answer() -> None:
     old = entry(0, 0, b"a", b"1") + entry(1, 1, b"b", b"2", 500)
     new = source_batch([Record(2, 600, b"c", b"3", (("h", None),))])
     packs = converted(old + bytes(new.data))
-    assert without_offsets([one for packed in packs for one in written(packed)]) == [
+    assert without_offsets([record for packed in packs for record in written(packed)]) == [
         Record(0, -1, b"a", b"1"),
         Record(0, 500, b"b", b"2"),
         Record(0, 600, b"c", b"3", (("h", None),)),
@@ -150,7 +150,7 @@ def test_a_set_larger_than_the_targets_limit_is_cut() -> None:
     data = wrapper(inner, last_offset=19, magic=1, codec=GZIP, timestamp=1)
     packs = converted(data, limit=5000)
     assert all(packed.size <= 5000 for packed in packs)
-    assert [one.offset for one in records(packs)] == list(range(20))
+    assert [record.offset for record in records(packs)] == list(range(20))
 
 
 def test_an_old_record_above_the_targets_limit() -> None:

@@ -33,7 +33,7 @@ def test_rebatching_anything(row: tuple[list[SourceBatch], list[Record]], draws:
     last = draws.draw(st.one_of(st.none(), st.integers(first, header.next_offset + 5)))
     limit = draws.draw(st.integers(1200, 4000))  # above any single record of the strategy
     packs = list(rebatch(batch, first, limit, last))
-    assert all(one.size <= limit for one in packs)
+    assert all(packed.size <= limit for packed in packs)
     judge(packs, wanted(seen, first, last))
     if packs:
         assert packs[-1].upstream_end == (header.next_offset if last is None else min(last, header.next_offset))
@@ -43,10 +43,12 @@ def test_rebatching_anything(row: tuple[list[SourceBatch], list[Record]], draws:
 def test_taking_apart_and_packing_anything(row: tuple[list[SourceBatch], list[Record]]) -> None:
     (batch,), seen = row
     loose = loose_records(batch)
-    assert [(one.offset, one.timestamp) for one in loose] == [(one.offset, one.timestamp) for one in seen]
+    assert [(record.offset, record.timestamp) for record in loose] == [
+        (record.offset, record.timestamp) for record in seen
+    ]
     packed = pack(loose, batch.header.attributes & 7)
     judge([packed], seen)
-    assert packed.max_timestamp == max(one.timestamp for one in seen)
+    assert packed.max_timestamp == max(record.timestamp for record in seen)
 
 
 # ---- limits
@@ -56,7 +58,7 @@ def test_a_batch_too_large_for_the_target_is_cut_into_ones_that_fit() -> None:
     records = some(range(40), size=1000)
     packs = list(rebatch(source_batch(records), 0, 8000))
     assert len(packs) > 5
-    assert all(one.size <= 8000 for one in packs)
+    assert all(packed.size <= 8000 for packed in packs)
     judge(packs, records)
 
 

@@ -85,7 +85,10 @@ def test_tagged_fields_are_stepped_over() -> None:
     answer = fetch.decode(
         encoded([Topic(topic="a", partitions=ones), Topic(topic="b", partitions=[partition(5, b"h")])])
     )
-    assert [(one.topic, one.partition, bytes(one.records)) for one in answer.partitions] == [
+    assert [
+        (fetched_partition.topic, fetched_partition.partition, bytes(fetched_partition.records))
+        for fetched_partition in answer.partitions
+    ] == [
         ("a", 0, b"abc"),
         ("a", 1, b"defg"),
         ("b", 5, b"h"),
@@ -136,7 +139,10 @@ def test_any_answer_is_read_as_the_library_reads_it(topics: list[Any], throttle:
     theirs = FetchResponse.decode(bytes(body), version=fetch.VERSION)
     ours = fetch.decode(body)
     assert ours.throttle_time_ms == theirs.throttle_time_ms
-    assert [one._replace(records=memoryview(bytes(one.records))) for one in ours.partitions] == [
+    assert [
+        fetched_partition._replace(records=memoryview(bytes(fetched_partition.records)))
+        for fetched_partition in ours.partitions
+    ] == [
         fetch.FetchedPartition(
             topic.topic,
             one.partition_index,
@@ -161,7 +167,9 @@ def test_a_preferred_replica_and_a_diverging_log_are_told() -> None:
         partition(2, b"", current_leader=leader),
     ]
     answer = fetch.decode(encoded([Topic(topic="a", partitions=ones)]))
-    assert [(one.preferred_replica, one.diverging) for one in answer.partitions] == [
+    assert [
+        (fetched_partition.preferred_replica, fetched_partition.diverging) for fetched_partition in answer.partitions
+    ] == [
         (7, None),
         (-1, (4, 1234)),
         (-1, None),

@@ -121,6 +121,6 @@ def test_batches_stay_where_they_are() -> None:
         timeout_ms=1,
         topics={"t": [(0, (bytearray(61), body))]},
     )
-    assert any(one is body for one in buffers)
+    assert any(buffer is body for buffer in buffers)
     (size,) = struct.unpack_from(">i", buffers[0])
     assert size == sum(map(len, buffers)) - 4

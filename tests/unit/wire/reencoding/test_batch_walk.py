@@ -50,7 +50,7 @@ def test_a_row_ends_before_what_is_unusual() -> None:
 @pytest.mark.parametrize(("size", "blocks"), [(10, 1), (5_000, 1), (70_000, 3)])
 def test_only_frames_of_one_block_are_taken_apart(size: int, blocks: int) -> None:
     noise = random.Random(size).randbytes(size)
-    records = [one._replace(value=noise) for one in some([0, 1])]
+    records = [record._replace(value=noise) for record in some([0, 1])]
     packed, count = batch_walk.merge_small([source_batch(records, codec=LZ4)], 0, 1 << 20, None)
     assert count == (blocks == 1)
     if packed is not None:

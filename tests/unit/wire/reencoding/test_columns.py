@@ -71,7 +71,7 @@ def test_all_fields_come_and_go(row: tuple[list[SourceBatch], list[Record]]) -> 
     decoded = columns.decode(batches)
     assert seen(decoded) == records
     packs = encoded(decoded)
-    assert [one for packed in packs for one in without_offsets(written(packed))] == without_offsets(records)
+    assert [offset for packed in packs for offset in without_offsets(written(packed))] == without_offsets(records)
     check_runs(packs[0], [record.offset for record in records])
 
 
@@ -83,7 +83,7 @@ def test_batches_keep_within_both_limits(
     packs: list[Packed] = []
     limit = max(61 + 40 + 20 + sum(len(b or b"") + 30 for b in _parts(record)) for record in records)
     take_all(columns.encode(columns.decode(batches), codec, body_bytes, limit + 100), packs)
-    assert [one for packed in packs for one in without_offsets(written(packed))] == without_offsets(records)
+    assert [offset for packed in packs for offset in without_offsets(written(packed))] == without_offsets(records)
     assert all(packed.size <= limit + 100 for packed in packs)
     left = [record.offset for record in records]
     for packed in packs:

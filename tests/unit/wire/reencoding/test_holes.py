@@ -72,7 +72,7 @@ def checked(batch: SourceBatch, records: Sequence[Record]) -> bytes:
     (other, _) = merge([batch], 0, 0)
     assert other is not None
     assert without_offsets(written(packed)) == without_offsets(records)
-    check_runs(packed, [one.offset for one in records])
+    check_runs(packed, [record.offset for record in records])
     assert packed._replace(body=b"", runs=()) == other._replace(body=b"", runs=())
     body = bytes(packed.body)
     # As strict as the library can be about the end of a block, and as Kafka's readers about frames.
@@ -86,8 +86,8 @@ def holed(keep: float, count: int, seed: int, value: bytes) -> list[Record]:
     choice = random.Random(seed)
     offsets = [n for n in range(count) if choice.random() < keep] or [count - 1]
     return [
-        Record(one, 1000 + choice.randrange(50), b"%016d" % one, value + choice.randbytes(len(value) // 8))
-        for one in offsets
+        Record(offset, 1000 + choice.randrange(50), b"%016d" % offset, value + choice.randbytes(len(value) // 8))
+        for offset in offsets
     ]
 
 

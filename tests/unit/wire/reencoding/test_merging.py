@@ -68,7 +68,7 @@ def test_large_records_that_need_not_be_compressed_again_are_worth_them_sooner(
     monkeypatch.setattr(merging, "_walked", 0)
     monkeypatch.setattr(merging, "_looked", False)
     noise = random.Random(3)
-    records = [one._replace(value=noise.randbytes(2000)) for one in some(range(0, 20, 2))]
+    records = [record._replace(value=noise.randbytes(2000)) for record in some(range(0, 20, 2))]
     packed = rewrite(source_batch(records, codec=codec, base_offset=0, next_offset=20), 0, left)
     assert packed is not None
     assert packed.record_count == 10
@@ -163,7 +163,7 @@ def test_append_time_becomes_the_records_time(codec: int) -> None:
 def test_trimmed_at_both_ends(first: int, last: int | None, left: list[int], append_time: int | None) -> None:
     records = some(range(10))
     (packed,) = merged([source_batch(records, append_time=append_time)], first, 0, last)
-    expected = [one if append_time is None else one._replace(timestamp=append_time) for one in records]
+    expected = [record if append_time is None else record._replace(timestamp=append_time) for record in records]
     assert without_offsets(written(packed)) == without_offsets([expected[n] for n in left])
     assert packed.upstream_end == (10 if last is None else last)
     assert packed.runs == ((left[0], len(left), len(left)),)
@@ -189,7 +189,7 @@ def test_merging_shifts_times_to_the_first_batchs() -> None:
     packed, taken = merge(ones, 0, 1 << 20)
     assert taken == 4
     assert packed is not None
-    assert [one.timestamp for one in written(packed)] == [5000, 4000, -1, 123_456, 123_456, 9000]
+    assert [record.timestamp for record in written(packed)] == [5000, 4000, -1, 123_456, 123_456, 9000]
     assert (packed.base_timestamp, packed.max_timestamp) == (5000, 123_456)
     assert packed.runs == ((0, 6, 6),)
 
@@ -232,7 +232,7 @@ def test_merging_anything(row: tuple[list[SourceBatch], list[Record]], draws: st
     judge(packs, wanted(seen, first, last))
     if first == 0 and last is None:
         assert packs[-1].upstream_end == high
-        assert max(one.max_timestamp for one in packs) == max(batch.header.max_timestamp for batch in batches)
+        assert max(packed.max_timestamp for packed in packs) == max(batch.header.max_timestamp for batch in batches)
 
 
 # ---- what cannot be walked

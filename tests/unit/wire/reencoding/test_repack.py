@@ -48,7 +48,7 @@ def damaged(batch: SourceBatch) -> SourceBatch:
 
 
 def contents(packs: Sequence[Packed]) -> list[Record]:
-    return without_offsets([one for packed in packs for one in written(packed)])
+    return without_offsets([record for packed in packs for record in written(packed)])
 
 
 def test_a_dense_batch_inside_the_wanted_offsets_goes_unopened() -> None:
@@ -94,7 +94,7 @@ def test_a_hole_at_an_end_is_reencoded_too() -> None:
 def test_append_time_is_reencoded() -> None:
     (packed,) = done([source_batch(ones(0, 100), append_time=77)])
     assert packed.reencoded
-    assert {one.timestamp for one in written(packed)} == {77}
+    assert {record.timestamp for record in written(packed)} == {77}
 
 
 def test_what_reaches_over_the_wanted_offsets_is_reencoded() -> None:
@@ -203,13 +203,13 @@ def test_anything_is_copied_record_by_record(row: tuple[list[SourceBatch], list[
     first = draws.draw(st.one_of(st.just(low), st.integers(low, high)))
     end = draws.draw(st.one_of(st.just(high), st.integers(first, high + 3)))
     limit = draws.draw(st.sampled_from([1500, 3000, MIB]))  # above any single record of the strategy
-    left = [one for one in seen if first <= one.offset < end]
+    left = [record for record in seen if first <= record.offset < end]
     at = first
     for packed in done(batches, first, end, limit):
         records = written(packed)
         here, left = left[: len(records)], left[len(records) :]
         assert without_offsets(records) == without_offsets(here)
-        check_runs(packed, [one.offset for one in here])
+        check_runs(packed, [record.offset for record in here])
         assert packed.size <= limit
         assert packed.runs[0][0] >= at
         at = packed.upstream_end
@@ -285,7 +285,7 @@ def test_anything_has_the_same_records_afterwards(
         before = packed.upstream_end
     # Offsets without records at an end move the position, as in an unopened copy.
     plain = list(repack(batches, first, end, MIB))
-    assert [one.upstream_end for one in packs[-1:]] == [one.upstream_end for one in plain[-1:]]
+    assert [pack.upstream_end for pack in packs[-1:]] == [one.upstream_end for one in plain[-1:]]
 
 
 @SOURCES
@@ -293,7 +293,7 @@ def test_what_grows_beyond_the_limit_is_divided(source: int) -> None:
     batches = [source_batch(some(0, 300), codec=source), source_batch(some(300, 310), codec=source)]
     packs = recompressed(batches, "none", limit=9000)
     assert all(packed.size <= 9000 for packed in packs)
-    assert without_offsets([one for packed in packs for one in written(packed)]) == without_offsets(some(0, 310))
+    assert without_offsets([record for packed in packs for record in written(packed)]) == without_offsets(some(0, 310))
     assert packs[-1].upstream_end == 310
 
 
@@ -301,7 +301,9 @@ def test_a_row_of_tiny_ones_that_grows_beyond_the_limit_is_divided() -> None:
     batches = [source_batch(some(n, n + 3, 900), codec=ZSTD) for n in range(0, 90, 3)]
     packs = recompressed(batches, "none", limit=4000)
     assert all(packed.size <= 4000 for packed in packs)
-    assert without_offsets([one for packed in packs for one in written(packed)]) == without_offsets(some(0, 90, 900))
+    assert without_offsets([record for packed in packs for record in written(packed)]) == without_offsets(
+        some(0, 90, 900)
+    )
     at = 0
     for packed in packs:
         assert packed.runs == ((at, packed.record_count, packed.record_count),)
@@ -322,7 +324,7 @@ def test_a_record_that_is_too_large_in_the_wanted_codec_comes_after_everything_b
     packeds: list[Packed] = []
     with pytest.raises(RecordTooLarge, match="the record at offset 20 needs"):
         take_all(recompress([batch], 0, ALL, 9000, Compression("none")), packeds)
-    assert without_offsets([one for packed in packeds for one in written(packed)]) == without_offsets(some(0, 20))
+    assert without_offsets([record for packed in packeds for record in written(packed)]) == without_offsets(some(0, 20))
 
 
 @CODECS
@@ -338,7 +340,7 @@ def test_message_format_v1(codec: str, limit: int, inner_codec: int) -> None:
     packs = recompressed(list(split(memoryview(data))), codec, first=41, limit=limit)
     assert [packed.attributes for packed in packs] == [COMPRESSION_TYPES.index(codec)] * len(packs)
     assert all(packed.size <= limit for packed in packs)
-    records = [one for packed in packs for one in written(packed)]
+    records = [record for packed in packs for record in written(packed)]
     assert without_offsets(records) == [Record(0, 1000 + n, *pairs[n]) for n in range(1, 12)]
     offsets = [start + n for packed in packs for start, length, _ in packed.runs for n in range(length)]
     assert offsets == list(range(41, 52))

@@ -45,7 +45,7 @@ def test_a_row_is_what_is_split_or_there_is_none(made: tuple[list[SourceBatch], 
     whole = bytearray(b"".join(bytes(batch.data) for batch in made[0]))
     for _ in range(data.draw(st.sampled_from([0, 0, 1, 3]))):
         batch = data.draw(st.integers(0, len(made[0]) - 1))
-        start = sum(len(one.data) for one in made[0][:batch])
+        start = sum(len(source_batch.data) for source_batch in made[0][:batch])
         whole[start + data.draw(st.integers(0, 60))] = data.draw(st.integers(0, 255))
     found = memoryview(bytes(whole))[: data.draw(st.integers(0, len(whole)))]
     row = small_batches(found)
@@ -74,7 +74,7 @@ def test_what_is_cut_off_is_left_out(cut: int) -> None:
     row = small_batches(data[: len(data) - cut])
     assert row is not None
     assert len(row) == (30 if cut == 0 else 29)
-    assert bytes(row.data) == b"".join(bytes(one.data) for one in split(data[: len(data) - cut]))
+    assert bytes(row.data) == b"".join(bytes(batch.data) for batch in split(data[: len(data) - cut]))
 
 
 @pytest.mark.parametrize(
@@ -108,8 +108,8 @@ def test_parts_of_a_row() -> None:
     row = small_batches(data)
     assert row is not None
     for offset in (0, 7, 8, 30, 31, 32, row.next_offset - 1, row.next_offset, 1 << 60):
-        assert list(row.after(offset)) == [one for one in batches if one.header.next_offset > offset]
-        assert list(row.before(offset)) == [one for one in batches if one.header.base_offset < offset]
+        assert list(row.after(offset)) == [batch for batch in batches if batch.header.next_offset > offset]
+        assert list(row.before(offset)) == [batch for batch in batches if batch.header.base_offset < offset]
     for start, size in ((0, 1), (0, 400), (5, 1000), (39, 1), (3, 1 << 20)):
         taken, bytes_taken = 0, 0
         while start + taken < 40 and bytes_taken < size:

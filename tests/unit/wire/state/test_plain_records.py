@@ -102,7 +102,9 @@ def test_the_newest_of_each_key_is_kept(entries: list[tuple[bytes, bytes | None]
     batch = _batch(codec.compress(kind, plain_records(entries)), len(entries), kind)
     found: Newest = {b"before": (1, b"1")}
     newest_of_each_key(batch, found)
-    assert found == {b"before": (1, b"1")} | {one.key: (one.offset, one.value) for one in read_plain_records(batch)}
+    assert found == {b"before": (1, b"1")} | {
+        record.key: (record.offset, record.value) for record in read_plain_records(batch)
+    }
 
 
 def test_records_without_a_key_are_passed_over() -> None:

@@ -230,10 +230,10 @@ def same_map(history: list[Segment], committed: CommittedSegments) -> None:
             assert translate_back(segment_map, position) == translate_back(truth, position)
         return
     # A later segment begins in the middle of a joined one: what it leaves says the same.
-    for one in truth:
-        for position in range(one.upstream_start + 1, one.upstream_end):
+    for segment in truth:
+        for position in range(segment.upstream_start + 1, segment.upstream_end):
             assert segment_map.translate(position) == translate(truth, position)
-        for position in range(one.downstream_start + 1, one.downstream_end):
+        for position in range(segment.downstream_start + 1, segment.downstream_end):
             assert translate_back(segment_map, position) == translate_back(truth, position)
 
 
@@ -289,9 +289,9 @@ def test_what_others_have_not_read_yet_is_not_joined() -> None:
 def test_what_left_the_target_and_what_was_replaced_is_dropped_but_the_newest_stays() -> None:
     topic = Topic()
     chunks = [build_segment("t", 4, n * 10, n * 10 + 10, [OffsetSpan(n * 10, 10, n * 11, 10)], 999) for n in range(3)]
-    keys = [encode_segment(one)[0] for one in chunks]
-    for one in chunks:
-        topic.append(*encode_segment(one))
+    keys = [encode_segment(chunk)[0] for chunk in chunks]
+    for chunk in chunks:
+        topic.append(*encode_segment(chunk))
     for log_start, dropped in ((0, 0), (9, 0), (10, 1), (11, 1), (20, 1), (21, 2), (9999, 2)):
         changes = map_changes(topic.read(), log_start, topic.end)
         assert (changes.dropped, changes.replaced) == (keys[:dropped], dropped)

@@ -20,7 +20,7 @@ def _filled(kind: Any, version: int) -> Any:
 
 
 def _values(fields: Any, version: int) -> dict[str, Any]:
-    return {one.name: _value(one, version) for one in fields if one.for_version_q(version)}
+    return {field.name: _value(field, version) for field in fields if field.for_version_q(version)}
 
 
 def _value(field: Any, version: int) -> Any:
