@@ -55,7 +55,7 @@ def test_an_edit_is_tried_before_it_counts(window: Window, pictures: Path) -> No
     expect(inside.get_by_test_id("transforms-line")).to_contain_text("Line 1 is not like key = value")
     expect(inside.get_by_test_id("transforms-preview")).to_have_attribute("aria-disabled", "true")
     text.fill(EDIT)
-    expect(outcome, "what was shown is not about this edit").to_contain_text("edited since this preview")
+    expect(outcome, "what was shown is not about this edit").to_contain_text("The edit has changed since this preview")
     preview(window)
     expect(inside.get_by_test_id("transforms-differences")).to_contain_text("10 newly dropped")
     expect(inside.get_by_test_id("transforms-differences")).to_contain_text("10 written differently")

@@ -151,6 +151,16 @@ class PositionReport:
         """Whether anything has to be committed."""
         return self.applied is not None and self.applied != self.before
 
+    @property
+    def upstream_place(self) -> tuple[str, str, int]:
+        """The group, and the partition at the source that its position was translated from."""
+        return self.group, self.from_topic, self.partition
+
+    def with_more_to_read(self, why: str) -> Self:
+        """It, when the group may read more a second time than was known."""
+        reason = "; ".join(filter(None, [self.reason, why]))
+        return replace(self, read_again=self.read_again.and_more(), reason=reason)
+
     def to_json(self) -> list[Any]:
         """A row, since there may be a hundred thousand of them; the inverse of :meth:`from_json`."""
         row = {name: getattr(self, name) for name in POSITION_COLUMNS}

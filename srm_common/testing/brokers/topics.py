@@ -76,13 +76,20 @@ def made_on_demand(logs: Iterable[str]) -> set[str]:
     """
     asked: dict[str, str] = {}
     created: dict[str, str] = {}
+    refused: set[str] = set()
     for line in (line for log in logs for line in log.splitlines()):
         if found := _MADE_ON_DEMAND.search(line):
             _note_first(asked, found.group(1).split(", "), line)
         elif _RESULTS in line:
             results = line.partition(_RESULTS)[2].split("CreatableTopic(name='")[1:]
             _note_first(created, [result.partition("'")[0] for result in results if "): SUCCESS" in result], line)
-    return {topic for topic, time_ in asked.items() if not created or time_ <= created.get(topic, "")}
+            refused |= {result.partition("'")[0] for result in results if "): TOPIC_ALREADY_EXISTS" in result}
+    # A busy broker logs what it has asked for after the controller has carried it out.
+    return {
+        topic
+        for topic, time_ in asked.items()
+        if not created or time_ <= created.get(topic, "") or (topic in created and topic not in refused)
+    }
 
 
 def _note_first(times: dict[str, str], topics: Iterable[str], line: str) -> None:

@@ -85,12 +85,8 @@ class Transactions:
 
     def pending(self, group: str) -> set[Partition]:
         """Partitions whose offsets a group commits with a transaction that is open."""
-        return {
-            place
-            for transaction in self.known.values()
-            if transaction.state == ONGOING
-            for place in transaction.offsets.get(group, ())
-        }
+        ongoing = (transaction for transaction in self.known.values() if transaction.state == ONGOING)
+        return {place for transaction in ongoing for place in transaction.offsets.get(group, ())}
 
     def check_produce(self, transactional_id: str | None, data: bytes, place: Partition, *, joins: bool) -> None:
         """Whether a batch belongs to an open transaction; with ``joins`` its partition becomes part of it.
@@ -384,15 +380,12 @@ class Transactions:
 
     def _list(self, call: Call) -> Answer:
         body = call.body
+        columns = "transactional_id", "producer_id", "transaction_state"
         return {
             "error_code": call.refused(),
             "unknown_state_filters": [],
             "transaction_states": [
-                {
-                    "transactional_id": transaction.name,
-                    "producer_id": transaction.producer_id,
-                    "transaction_state": transaction.state,
-                }
+                dict(zip(columns, (transaction.name, transaction.producer_id, transaction.state), strict=True))
                 for transaction in self.known.values()
                 if self._topics.coordinator(transaction.name, TRANSACTIONS_TOPIC) == call.node
                 and (not body.state_filters or transaction.state in body.state_filters)

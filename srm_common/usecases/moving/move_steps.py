@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import islice
 
 from srm_common.domain.amount import Amount, counted, duration
 from srm_common.domain.flow import FlowSettings, names
@@ -180,12 +179,12 @@ class MoveSteps:
     def _positions_not_copied(self) -> str:
         positions = move_positions(self.clusters, self.request.groups, source_answers=True)
         left = uncopied(self.clusters)
-        behind = [
-            report
-            for report in positions.reports
-            if left.copied_to.get(TopicPartition(report.from_topic, report.partition), report.upstream)
-            < report.upstream
-        ]
+
+        def copied(report: PositionReport) -> bool:
+            place = TopicPartition(report.from_topic, report.partition)
+            return left.copied_to.get(place, report.upstream) >= report.upstream
+
+        behind = [report for report in positions.reports if not copied(report)]
         if not behind:
             return ""
         return (
@@ -249,20 +248,15 @@ class MoveSteps:
     def verify(self) -> StepResult:
         wanted = [position for position in self.report.positions if position.translated]
         offsets, faults = self.clusters.target.groups().offsets(sorted({report.group for report in wanted}))
-        at = {
-            (group_offsets.group, *place): offset.offset
-            for group_offsets in offsets
-            for place, offset in group_offsets.offsets.items()
-        }
+        at = {(group.group, *place): offset.offset for group in offsets for place, offset in group.offsets.items()}
         wrong = [fault.reason for fault in faults]
         gone_on = 0
         for report in wanted:
             now = at.get((report.group, report.topic, report.partition))
             assert report.applied is not None
             if now is None or now < report.applied:
-                wrong.append(
-                    f"group {report.group} is at {now} in {report.topic}-{report.partition}, not at {report.applied}"
-                )
+                place = f"{report.topic}-{report.partition}"
+                wrong.append(f"group {report.group} is at {now} in {place}, not at {report.applied}")
             gone_on += now is not None and now > report.applied
         if self.request.mode is not MoveMode.DISASTER and self._source_away() is None:
             wrong += self._moved_since()
@@ -276,21 +270,20 @@ class MoveSteps:
     def conclude(self) -> StepResult:
         report = self.report
         placed = [position for position in report.positions if position.translated]
-        groups = sorted({position_report.group for position_report in placed})
+        groups = sorted({position.group for position in placed})
         said = [
             f"{counted(len(groups), 'group')} moved to '{self._here}': {_listed(groups)}",
             f"{report.bound}; none is skipped",
         ]
-        oldest = max((position_report.age_ms for position_report in placed), default=0)
+        oldest = max((position.age_ms for position in placed), default=0)
         if oldest:
             said.append(f"positions are as they were known up to {duration(oldest)} ago")
-        topics = sorted({position_report.topic for position_report in placed})
+        topics = sorted({position.topic for position in placed})
         said.append(f"start the consumers on '{self._here}'; their topics there: {_listed(topics)}")
         nowhere = [position for position in report.positions if not position.translated]
         said += _first(
-            f"group {position_report.group} has no offset in {position_report.topic}-{position_report.partition}: "
-            f"{position_report.reason}"
-            for position_report in nowhere
+            f"group {position.group} has no offset in {position.topic}-{position.partition}: {position.reason}"
+            for position in nowhere
         )
         broken = [step.step for step in report.steps if step.failed]
         if broken:
@@ -320,13 +313,7 @@ class MoveSteps:
         left = {group for group, state in states.items() if state not in _IDLE}
         why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
         return tuple(
-            replace(
-                position,
-                read_again=position.read_again.and_more(),
-                reason="; ".join(filter(None, [position.reason, why])),
-            )
-            if position.group in left and position.translated
-            else position
+            position.with_more_to_read(why) if position.group in left and position.translated else position
             for position in positions
         )
 
@@ -364,15 +351,12 @@ class MoveSteps:
     def _moved_since(self) -> list[str]:
         """What has changed at the source since positions were translated."""
         positions = move_positions(self.clusters, self.request.groups, source_answers=True)
-        before = {
-            (position.group, position.from_topic, position.partition): position.upstream
-            for position in self.report.positions
-        }
+        before = {position.upstream_place: position.upstream for position in self.report.positions}
         moved = [
             f"group {report.group} has read on from {before[key]} to {report.upstream} in "
             f"{report.from_topic}-{report.partition} on '{self._there}': stop its consumers there and do this again"
             for report in positions.reports
-            if (key := (report.group, report.from_topic, report.partition)) in before and before[key] < report.upstream
+            if (key := report.upstream_place) in before and before[key] < report.upstream
         ]
         if self.request.mode is MoveMode.CONTROLLED:
             left = str(uncopied(self.clusters))
@@ -392,15 +376,16 @@ def _skipped(step: StepName, *sentences: str) -> StepResult:
     return StepResult(step, StepState.SKIPPED, sentences)
 
 
-def _gone_on(one: PositionReport, now: int | None) -> bool:
+def _gone_on(position: PositionReport, now: int | None) -> bool:
     """Whether the group has been put there, or has read on from there, since its place was translated."""
-    assert one.applied is not None
-    return now is not None and now != one.before and now >= one.applied
+    assert position.applied is not None
+    return now is not None and now != position.before and now >= position.applied
 
 
-def _as_checkpoint(one: PositionReport) -> Checkpoint:
-    assert one.applied is not None
-    return Checkpoint(one.group, one.topic, one.partition, one.upstream, one.applied, one.metadata)
+def _as_checkpoint(position: PositionReport) -> Checkpoint:
+    assert position.applied is not None
+    group, topic, partition = position.group, position.topic, position.partition
+    return Checkpoint(group, topic, partition, position.upstream, position.applied, position.metadata)
 
 
 def _first(sentences: Iterable[str]) -> list[str]:
@@ -410,6 +395,6 @@ def _first(sentences: Iterable[str]) -> list[str]:
 
 
 def _listed(words: Iterable[str]) -> str:
-    found = list(words)
-    more = len(found) - _NAMED
-    return ", ".join(islice(found, _NAMED)) + (f" and {more} more" if more > 0 else "")
+    listed = list(words)
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more

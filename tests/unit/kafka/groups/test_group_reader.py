@@ -13,7 +13,8 @@ from tests.kafka.group_commits import commit
 
 @pytest.fixture
 def reader(source_kafka: FakeCluster) -> GroupReader:
-    return GroupReader(ClusterSettings.plaintext("source", source_kafka.bootstrap_servers))
+    # Hundreds of requests at once, on a machine that does other things first.
+    return GroupReader(ClusterSettings.plaintext("source", source_kafka.bootstrap_servers), timeout_seconds=120)
 
 
 def test_offsets_states_and_notes(source_kafka: FakeCluster, reader: GroupReader, name: str) -> None:

@@ -23,3 +23,8 @@ def test_a_topic_that_existed_when_a_young_broker_asked_was_not_made_on_demand()
 
 def test_without_a_quorum_every_request_counts() -> None:
     assert made_on_demand([BROKER]) == {"asked", "made"}
+
+
+def test_a_busy_broker_logs_its_request_after_the_controller_has_answered() -> None:
+    late = BROKER.replace("20:00:02", "20:00:08")
+    assert made_on_demand([late, CONTROLLER]) == {"asked"}
