@@ -33,9 +33,11 @@ class MemberRequests:
     def _join(self, call: Call) -> Answer | Waiting:
         body = call.body
         try:
-            self._groups.checked(call, body.group_id)
             if not body.group_id:
+                # Any node says so, whichever coordinates.
+                call.check(body.group_id)
                 raise Refused(_INVALID_GROUP)
+            self._groups.checked(call, body.group_id)
             group = self._groups.group(body.group_id)
             membership = group.membership
             if (
