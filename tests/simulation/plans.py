@@ -64,6 +64,15 @@ PLANS: tuple[Plan, ...] = (
         "a failed chunk is continued where it was",
     ),
     Plan(
+        11680,
+        (
+            Planned(1, "driver stopped", 7.223, "ListOffsets", 14),
+            Planned(3, "second driver", 1.696, "Fetch", 5),
+            Planned(4, "retention", 12.42, "Fetch", 18),
+        ),
+        "records are in the copy twice: a run that others had overtaken remembered where to start after a loss",
+    ),
+    Plan(
         1751,
         (Planned(1, "log cut", 3.307, None, 14),),
         "a record is not in the copy: the log had got it after a cut, before its new leader was known",
