@@ -73,6 +73,15 @@ PLANS: tuple[Plan, ...] = (
         "records are in the copy twice: a run that others had overtaken remembered where to start after a loss",
     ),
     Plan(
+        17800,
+        (
+            Planned(1, "log cut", 1.35, "Produce", 2),
+            Planned(2, "controller away", 3.42, "ListOffsets", 12),
+            Planned(3, "requests refused", 5.015, "Fetch", 3),
+        ),
+        "a record is not in the copy: a chunk was started over while the slot asked where the log had been cut",
+    ),
+    Plan(
         1751,
         (Planned(1, "log cut", 3.307, None, 14),),
         "a record is not in the copy: the log had got it after a cut, before its new leader was known",

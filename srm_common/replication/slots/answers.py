@@ -298,6 +298,9 @@ class Answers:
             except AccessDenied as error:
                 fault = error
             else:
+                if generation != self._generation:
+                    # The chunk was started over meanwhile: the range asks again, with the epochs that it knows.
+                    return
                 topic, partition = state.upstream
                 log = SourceLog(
                     topic,
@@ -308,7 +311,7 @@ class Answers:
                     compacted=facts.compacted is not False,
                 )
                 lost = find_loss(Bookmark(offset, leader_epoch=epoch), log)
-                if lost is not None and generation == self._generation:
+                if lost is not None:
                     state.fetching = False
                     state.stop_at(
                         offset,
