@@ -1,16 +1,15 @@
 """What memory a slot's Python worker takes with transforms: ``python -m bench.worker_memory``.
 
-Two brokers, Spark in this process, one slot with the default buffers that copies a topic of eight partitions, anew for
-each kind of transform. What is told is the largest resident memory that the kernel has seen of any Python worker that
-Spark's daemon forked (``VmHWM``), with pages that it shares with the daemon. The figures in docs/transforms.md are the
-defaults'.
+Two brokers, Spark in this process, one slot with the default buffers that copies a topic of eight partitions, once
+for each kind of transform. What it prints is the largest resident memory that the kernel has seen of any Python worker
+that Spark's daemon forked (``VmHWM``), with pages that it shares with the daemon. The figures in docs/transforms.md are
+the defaults'.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,32 +59,20 @@ def as_it_is(records: Any) -> Any:
     return records
 
 
-class _Workers:
-    """Watches the workers of this process's Spark while it is used as a context manager."""
-
-    def __init__(self) -> None:
-        self.peak_bytes = 0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> _Workers:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._over.wait(0.05):
-            for one in psutil.Process().children(recursive=True):
-                try:
-                    parent = one.parent()
-                    # The daemon's own parent is the JVM.
-                    if parent is not None and "daemon" in " ".join(parent.cmdline()):
-                        self.peak_bytes = max(self.peak_bytes, _peak_bytes(one.pid))
-                except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
-                    continue  # it has ended
+def _highest_of_workers() -> int:
+    """Of the Python workers that this process's Spark keeps for the next task: the kernel remembers their peaks."""
+    peak_bytes = 0
+    for process in psutil.Process().children(recursive=True):
+        try:
+            parent = process.parent()
+            # The daemon's own parent is the JVM.
+            if parent is not None and "daemon" in " ".join(parent.cmdline()):
+                peak_bytes = max(peak_bytes, _peak_bytes(process.pid))
+        except (psutil.NoSuchProcess, FileNotFoundError, ProcessLookupError):
+            continue  # it has ended
+    if not peak_bytes:
+        raise RuntimeError("Spark has no Python worker left")
+    return peak_bytes
 
 
 def _peak_bytes(pid: int) -> int:
@@ -112,10 +99,9 @@ def _copied(flow: FlowSettings) -> tuple[RunRecord, int]:
     """The run's record, and the peak of its worker: in an application of its own, as workers are kept for the next."""
     context = spark_context(lambda master: spark_settings(master, 1, app_name="memory"), local_master(1))
     try:
-        with _Workers() as workers:
-            record = replicate(flow, RunOptions("memory"), SparkPassRunner(lambda: context))
+        record = replicate(flow, RunOptions("memory"), SparkPassRunner(lambda: context))
         raise_if_failed(record)
-        return record, workers.peak_bytes
+        return record, _highest_of_workers()
     finally:
         context.stop()
 

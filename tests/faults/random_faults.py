@@ -166,7 +166,7 @@ def _freeze(cluster: str) -> Fault:
 
 
 def _replace_certificates(cluster: str) -> Fault:
-    """The broker's, and the flow's own. It is connected anew with both, whether by the broker's restart or later."""
+    """The broker's, and the flow's own. Both count from the next connection on, after the broker's restart or later."""
 
     def fault(stage: Stage, one: Scenario, run: Run) -> None:
         assert stage.certificates is not None, f"{stage.label} has no certificates"

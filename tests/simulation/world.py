@@ -239,4 +239,4 @@ class World:
         self._events.clear()
 
     def _waiting(self) -> str:
-        return "waiting: " + (", ".join(process.name for process in self.processes if process.alive) or "nobody")
+        return "waiting: " + (", ".join(process.name for process in self.processes if process.alive) or "no process")

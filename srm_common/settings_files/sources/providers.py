@@ -65,7 +65,7 @@ class Providers:
                 yield match[3] if provider.kind == "file" else f"{match[3]}/{match[4]}"
 
     def again(self, texts: Iterable[str]) -> Providers:
-        """One that reads the files of references anew, and has the environment variables that ``texts`` refer to as
+        """One that reads the files of references again, and has the environment variables that ``texts`` refer to as
         they are here and now, also in another process."""
         names = {name for text in texts for name in self.variables(text)}
         values = {name: self.known[name] if name in self.known else variable(name) for name in names}

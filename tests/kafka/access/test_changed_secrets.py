@@ -173,6 +173,29 @@ def test_a_password_in_a_file_that_changes_during_a_run(
     assert assert_equal(sides[0], name, sides[1], copy) > 0
 
 
+def write_flow(
+    file: Path, name: str, target: Secured, settings: Mapping[str, object], login: Mapping[str, str] | None = None
+) -> None:
+    """The properties file of a flow of one topic, ``name``, from the cluster that ``settings`` describe.
+
+    Args:
+        login: to the target, in place of its own.
+    """
+    alias = name.replace("-", "")
+    written: dict[str, object] = {
+        "clusters": f"{alias}, target",
+        **{f"target.{key}": value for key, value in {**target.properties, **(login or {})}.items()},
+        "target.bootstrap.servers": target.kafka.bootstrap_servers,
+        f"{alias}->target.enabled": "true",
+        f"{alias}->target.topics": name,
+        "replication.factor": -1,
+        "sync.topic.acls.enabled": "false",
+        "emit.heartbeats.enabled": "false",
+        **settings,
+    }
+    file.write_text("".join(f"{key} = {value}\n" for key, value in written.items()))
+
+
 def test_a_password_in_a_file_that_changes_during_a_run_of_spark(
     sides: tuple[Secured, Secured], tmp_path: Path, name: str
 ) -> None:
@@ -185,21 +208,9 @@ def test_a_password_in_a_file_that_changes_during_a_run_of_spark(
     copy = f"{alias}.{name}"
     secret.write_text(f"password = {FIRST}\n")
     login = scram_login("copier", f"${{file:{secret}:password}}", "SCRAM-SHA-512", tls=True)
-    written: dict[str, object] = {
-        "clusters": f"{alias}, target",
-        **{f"{alias}.{key}": value for key, value in source.properties.items()},
-        f"{alias}.bootstrap.servers": source.kafka.bootstrap_servers,
-        **{f"target.{key}": value for key, value in {**target.properties, **login}.items()},
-        "target.bootstrap.servers": target.kafka.bootstrap_servers,
-        f"{alias}->target.enabled": "true",
-        f"{alias}->target.topics": name,
-        "replication.factor": -1,
-        "sync.topic.acls.enabled": "false",
-        "emit.heartbeats.enabled": "false",
-        "tasks.max": 2,
-        "run.max.seconds": 40,
-    }
-    file.write_text("".join(f"{key} = {value}\n" for key, value in written.items()))
+    properties = {f"{alias}.{key}": value for key, value in source.properties.items()}
+    properties[f"{alias}.bootstrap.servers"] = source.kafka.bootstrap_servers
+    write_flow(file, name, target, {**properties, "tasks.max": 2, "run.max.seconds": 40}, login)
     source.kafka.create_topic(name, 3)
     control = [sys.executable, "-m", "srm_common.cli.main", "--config", str(file), "run", "--flow", f"{alias}->target"]
     with (
@@ -238,19 +249,7 @@ def test_a_password_that_changes_in_a_secrets_backend(
         let_in(side.kafka, "copier", FIRST, mechanism)
     connections, file = tmp_path / "connections.json", tmp_path / "srm.properties"
     alias = name.replace("-", "")
-    written: dict[str, object] = {
-        "clusters": f"{alias}, target",
-        f"{alias}.connection": "kafka_source",
-        **{f"target.{key}": value for key, value in target.properties.items()},
-        "target.bootstrap.servers": target.kafka.bootstrap_servers,
-        f"{alias}->target.enabled": "true",
-        f"{alias}->target.topics": name,
-        "replication.factor": -1,
-        "sync.topic.acls.enabled": "false",
-        "emit.heartbeats.enabled": "false",
-        "retry.timeout.seconds": 5,
-    }
-    file.write_text("".join(f"{key} = {value}\n" for key, value in written.items()))
+    write_flow(file, name, target, {f"{alias}.connection": "kafka_source", "retry.timeout.seconds": 5})
 
     def know(password: str) -> None:
         host, _, port = source.kafka.bootstrap_servers.rpartition(":")

@@ -40,7 +40,7 @@ class SharedAdmin:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._client: AdminClient | None = None
-        #: The settings of the client: with another login it is made anew.
+        #: The settings of the client: with another login it is made again.
         self._made_with = cluster
         self._last_fault: tuple[KafkaError, float] | None = None
 
