@@ -12,62 +12,110 @@ from collections.abc import Sequence
 import numpy as np
 
 from srm_common.wire.batches.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, UpstreamRun
-from srm_common.wire.batches.codec import LZ4, LZ4_BLOCK_CHECKSUM, LZ4_INDEPENDENT, lz4_blocks, unlz4_blocks
+from srm_common.wire.batches.codec import LZ4
 from srm_common.wire.batches.records import are_many
-from srm_common.wire.reencoding.lz4_patch import GRANULE, patch_frame
-from srm_common.wire.reencoding.machine_code import Bytes
+from srm_common.wire.reencoding.lz4_patch import (
+    BLOCK_AT,
+    BLOCK_CONTENT,
+    BLOCK_END,
+    BLOCK_FIELDS,
+    BLOCK_PLAIN,
+    patch_frame,
+)
+from srm_common.wire.reencoding.lz4_walk import (
+    ANYWHERE,
+    FRAME_END,
+    FRAME_FLAGS,
+    FRAME_HEADER,
+    FRAME_INDEPENDENT,
+    FRAME_VERSION,
+    GRANULE_BITS,
+    LEAST_SEQUENCE,
+    PLAIN_BLOCK,
+    SUSPECT_AT,
+    largest_block,
+    little,
+    unlz4_block,
+)
+from srm_common.wire.reencoding.machine_code import Bytes, put
 from srm_common.wire.reencoding.record_walk import LEAST_RECORD, Ints, compiled, varint_at
 from srm_common.wire.state.stored_runs import DenseRuns
 
 #: Bytes of an offset delta at most.
 MOST_DELTA = 5
+#: Bytes of a record up to its offset delta at most: length, attributes, time delta, offset delta.
+_MOST_HEAD = 10 + 1 + 10 + 10
 #: Bytes of a run in the offset map at most.
 _MOST_RUN = 20
+#: Larger bodies are left to the libraries, so that no thread holds more than some 10 MB.
+_MOST_CONTENT, _MOST_BLOCKS = 4 << 20, 128
+
+
+#: What :func:`number_records` goes on from: the place of the next record and its number, the offset that would follow
+#: the last one without a hole, how many marks and runs there are.
+_AT, _NUMBER, _NEXT, _MARKED, _RUNS = range(5)
+_STATE = 5
 
 
 @compiled
-def number_in_place(
-    content: Bytes, size: int, count: int, base_offset: int, last_delta: int, marks: Ints, runs: Ints
-) -> tuple[int, int]:
-    """Give the records of a body the numbers from 0 on as their offset deltas, each in as many bytes as it has.
+def number_records(
+    content: Bytes,
+    known: int,
+    whole: bool,
+    count: int,
+    base_offset: int,
+    last_delta: int,
+    state: Ints,
+    marks: Ints,
+    near: Bytes,
+    runs: Ints,
+) -> int:
+    """Find what becomes of the offset deltas of the next records, which get the numbers from 0 on, each in as many
+    bytes as it has.
 
     Args:
-        content: the body, which is written over; ``size`` bytes of it.
+        content, known, whole: the body up to ``known``, and whether that is all of it. Records of which all up to the
+            offset delta is known are numbered.
+        count: of all records.
         last_delta: the greatest offset delta by the batch's header.
-        marks: gets the places of the bytes that have changed, in order; ``MOST_DELTA`` for each record.
+        state: see :data:`_AT`; zeros at first, and the base offset as the next one.
+        marks: gets, for each byte that changes, its place times 256, and its new value, in order; ``MOST_DELTA`` for
+            each record.
+        near: gets a one for each granule with such a byte.
         runs: gets a row of first offset and length for each dense run; as many rows as records.
 
-    Returns the number of marks and of runs; -1 and 0 where a record cannot be read or is out of order, or a number
-    takes more bytes than there are.
+    Returns where the next record begins; -1 where a record cannot be read or is out of order, or a number takes more
+    bytes than there are.
     """
-    at = marked = used = 0
-    run_next = base_offset
-    for number in range(count):
-        length, at = varint_at(content, at, size)
-        if at < 0 or length < 1 or length > size - at:
-            return -1, 0
+    at, number, run_next, used = state[_AT], state[_NUMBER], state[_NEXT], state[_RUNS]
+    while number < count and (whole or known - at >= _MOST_HEAD):
+        length, at = varint_at(content, at, known)
+        if at < 0 or not 1 <= length <= _MOST_CONTENT:
+            return -1
         end = at + length
+        if whole and end > known:
+            return -1
         _, delta_at = varint_at(content, at + 1, end)
         if delta_at < 0:
-            return -1, 0
+            return -1
         delta, rest = varint_at(content, delta_at, end)
         if rest < 0 or rest - delta_at > MOST_DELTA:
-            return -1, 0
+            return -1
         left = number << 1
         for place in range(delta_at, rest):
-            byte = left & 127
+            value = left & 127
             left >>= 7
             if place < rest - 1:
-                byte |= 128
-            if byte != content[place]:
-                content[place] = byte
-                marks[marked] = place
-                marked += 1
+                value |= 128
+            if value != content[place]:
+                marks[state[_MARKED]] = place << 8 | value
+                state[_MARKED] += 1
+                near[place >> GRANULE_BITS] = 1
         if left > 0:
-            return -1, 0
+            return -1
         offset = base_offset + delta
         if offset < run_next or delta > last_delta:
-            return -1, 0
+            return -1
         if offset > run_next or used == 0:
             runs[used, 0] = offset
             runs[used, 1] = 0
@@ -75,7 +123,116 @@ def number_in_place(
         runs[used - 1, 1] += 1
         run_next = offset + 1
         at = end
-    return (marked, used) if at == size else (-1, 0)
+        number += 1
+    if number == count and (at < known or (whole and at > known)):
+        return -1
+    state[_AT], state[_NUMBER], state[_NEXT], state[_RUNS] = at, number, run_next, used
+    return int(at)
+
+
+@compiled
+def _unpack(
+    data: Bytes,
+    count: int,
+    base_offset: int,
+    last_delta: int,
+    content: Bytes,
+    state: Ints,
+    marks: Ints,
+    near: Bytes,
+    runs: Ints,
+    suspects: Ints,
+    blocks: Ints,
+) -> tuple[int, int]:
+    """Decompress a frame, and find what becomes of its records.
+
+    Returns how many blocks and suspects there are; -1 for both where another way has to be gone."""
+    end = len(data)
+    largest = largest_block(data, 0, end)
+    if largest < 0 or data[FRAME_FLAGS] != FRAME_VERSION | FRAME_INDEPENDENT:
+        return -1, -1
+    at = FRAME_HEADER
+    place = used = suspected = 0
+    expected = state[_AT]
+    while end - at > FRAME_END:
+        size = little(data, at)
+        at += 4
+        plain = size >= PLAIN_BLOCK
+        size &= PLAIN_BLOCK - 1
+        if used == len(blocks) or size > end - at - FRAME_END:
+            return -1, -1
+        start, stop = place, at + size
+        blocks[used, BLOCK_AT] = at
+        blocks[used, BLOCK_END] = stop
+        blocks[used, BLOCK_PLAIN] = plain
+        if plain:
+            if size > largest or size > len(content) - place:
+                return -1, -1
+            put(content, place, data, at, size)
+            place += size
+            at = stop
+        while at < stop:
+            at, place, suspected = unlz4_block(
+                data, at, stop, content, start, place, expected, near, suspects, suspected
+            )
+            if at < 0:
+                return -1, -1
+            if place - expected >= _MOST_HEAD:
+                expected = number_records(
+                    content, place, False, count, base_offset, last_delta, state, marks, near, runs
+                )
+                if expected < 0:
+                    return -1, -1
+        if place - start > largest:
+            return -1, -1
+        blocks[used, BLOCK_CONTENT] = place
+        used += 1
+    if end - at != FRAME_END or little(data, at) != 0:
+        return -1, -1
+    if number_records(content, place, True, count, base_offset, last_delta, state, marks, near, runs) != place:
+        return -1, -1
+    return used, suspected
+
+
+@compiled
+def number_frame(
+    data: Bytes,
+    count: int,
+    base_offset: int,
+    last_delta: int,
+    content: Bytes,
+    state: Ints,
+    marks: Ints,
+    near: Bytes,
+    runs: Ints,
+    suspects: Ints,
+    blocks: Ints,
+    out: Bytes,
+) -> tuple[int, int]:
+    """Write a frame of ``count`` records again, in which their offset deltas are the numbers from 0 on.
+
+    Args:
+        data: the frame.
+        base_offset, last_delta: by the batch's header.
+        content, state, marks, near, runs, suspects, blocks: room; ``near`` is zeros, and so it is again afterwards.
+        out: where to write it.
+
+    Returns its size, 0 where it stays as it is, -1 where another way has to be gone; and the number of dense runs.
+    """
+    state[:] = 0
+    state[_NEXT] = base_offset
+    used, suspected = _unpack(data, count, base_offset, last_delta, content, state, marks, near, runs, suspects, blocks)
+    marked = int(state[_MARKED])
+    for number in range(marked):
+        place = marks[number] >> 8
+        content[place] = marks[number] & 255
+        marks[number] = place
+        near[place >> GRANULE_BITS] = 0
+    if used < 0 or marked == 0:
+        return min(used, 0), int(state[_RUNS])
+    marks[marked] = ANYWHERE
+    suspects[suspected, SUSPECT_AT] = ANYWHERE
+    return patch_frame(data, blocks, used, content, marks, suspects, out), int(state[_RUNS])
 
 
 @compiled
@@ -99,17 +256,20 @@ class _Room(threading.local):
     """What a thread writes to, batch by batch: new pages would cost as much as what is written to them."""
 
     def __init__(self) -> None:
-        self.content = self.near = self.out = self.between = np.zeros(0, np.uint8)
+        # Pages that are not written to cost nothing.
+        self.content = np.empty(_MOST_CONTENT, np.uint8)
+        self.near = np.zeros((_MOST_CONTENT >> GRANULE_BITS) + 1, np.uint8)
+        self.state = np.empty(_STATE, np.int64)
+        self.blocks = np.empty((_MOST_BLOCKS, BLOCK_FIELDS), np.int64)
+        self.out = self.between = np.zeros(0, np.uint8)
         self.marks = np.empty(0, np.int64)
-        self.runs = np.empty((0, 2), np.int64)
+        self.runs = self.suspects = np.empty((0, 2), np.int64)
 
-    def make(self, content: int, out: int, records: int) -> None:
-        """Room for so many bytes and records at least."""
-        if len(self.content) < content:
-            self.content = np.empty(_power(content), np.uint8)
-            self.near = np.zeros(len(self.content) // GRANULE + 1, np.uint8)
-        if len(self.out) < out:
-            self.out = np.empty(_power(out), np.uint8)
+    def make(self, body: int, records: int) -> None:
+        """Room for a body of so many bytes, and so many records."""
+        if len(self.suspects) < body // LEAST_SEQUENCE + 2:
+            self.suspects = np.empty((_power(body // LEAST_SEQUENCE + 2), 2), np.int64)
+            self.out = np.empty(_power(body + body // 2 + 1024), np.uint8)
         if len(self.runs) < records:
             records = _power(records)
             self.runs = np.empty((records, 2), np.int64)
@@ -122,9 +282,6 @@ def _power(size: int) -> int:
 
 
 _room = _Room()
-#: Larger bodies are left to the libraries, so that no thread holds more than some 10 MB.
-_MOST_CONTENT = 4 << 20
-_BEYOND = (1 << 63) - 1
 
 
 def close_holes(batch: SourceBatch) -> Packed | None:
@@ -134,39 +291,38 @@ def close_holes(batch: SourceBatch) -> Packed | None:
     header, data = batch
     count = header.record_count
     body = data[HEADER_SIZE:]
-    if header.attributes & (CODEC_MASK | LOG_APPEND_TIME) != LZ4:
-        return None
-    found = lz4_blocks(body)
-    if not found or body[4] & (LZ4_BLOCK_CHECKSUM | LZ4_INDEPENDENT) != LZ4_INDEPENDENT:
+    if (
+        header.attributes & (CODEC_MASK | LOG_APPEND_TIME) != LZ4
+        or len(body) > _MOST_CONTENT
+        or not 0 < count <= min(header.last_offset_delta + 1, _MOST_CONTENT // LEAST_RECORD)
+    ):
         return None
     room = _room
-    most = sum([most for _, _, _, most in found])
-    if most > _MOST_CONTENT or not 0 < count * LEAST_RECORD <= most:
+    room.make(len(body), count)
+    size, used = number_frame(
+        np.frombuffer(body, np.uint8),
+        count,
+        header.base_offset,
+        header.last_offset_delta,
+        room.content,
+        room.state,
+        room.marks,
+        room.near,
+        room.runs,
+        room.suspects,
+        room.blocks,
+        room.out,
+    )
+    if size < 0:
         return None
-    room.make(most, len(body) + len(body) // 2 + 1024, count)
-    ends = unlz4_blocks(body, found, room.content.data)
-    if ends is None:
-        return None
-    content, marks, runs = room.content, room.marks, room.runs
-    marked, used = number_in_place(content, ends[-1], count, header.base_offset, header.last_offset_delta, marks, runs)
-    if marked < 0:
-        return None
-    if marked:
-        marks[marked] = _BEYOND
-        blocks = np.array([(at, end, plain, to) for (at, end, plain, _), to in zip(found, ends, strict=True)], np.int64)
-        size = patch_frame(np.frombuffer(body, np.uint8), blocks, content, marks, marked, room.near, room.out)
-        if size < 0:
-            return None
-        written = room.out[:size].tobytes()
-    else:
-        written = bytes(body)
+    written = room.out[:size].tobytes() if size else bytes(body)
     return Packed(
         LZ4,
         header.base_timestamp,
         header.max_timestamp,
         count,
         written,
-        _runs_of(runs, used, count, len(written)),
+        _runs_of(room.runs, used, count, len(written)),
         header.next_offset,
         True,
     )

@@ -12,20 +12,16 @@ Compiled as :mod:`srm_common.wire.reencoding.record_walk` is, and only used so. 
 
 from __future__ import annotations
 
-from srm_common.wire.reencoding.lz4_walk import more_length
+from srm_common.wire.reencoding.lz4_walk import LEAST_MATCH, PLAIN_BLOCK, SUSPECT_AT, SUSPECT_PLACE, more_length
 from srm_common.wire.reencoding.machine_code import Bytes, byte, put, two_bytes
 from srm_common.wire.reencoding.record_walk import Ints, compiled
 
 #: A row of what :func:`patch_frame` reads: where a block begins and ends, whether it is not compressed, and where its
 #: content ends.
 BLOCK_AT, BLOCK_END, BLOCK_PLAIN, BLOCK_CONTENT = range(4)
-#: A bit of an address says in which granule of so many bytes it is: a repetition looks at two or three of them.
-GRANULE_BITS = 5
-GRANULE = 1 << GRANULE_BITS
-_LEAST_MATCH = 4
+BLOCK_FIELDS = 4
 #: No repetition begins in the last bytes of a block (lz4_Block_format.md, end of block conditions).
 _NO_MATCH_IN = 12
-_PLAIN_BLOCK = 1 << 31
 
 
 @compiled
@@ -74,7 +70,7 @@ def _in_parts(
     at = match_at
     while at < match_end and size >= 0:
         run = _repeats(content, at, match_end, distance)
-        match = run - at - _LEAST_MATCH
+        match = run - at - LEAST_MATCH
         if match >= 0 and at <= last:
             size = _put_literals(out, size, content, start, at, match)
             if size < 0:
@@ -127,36 +123,39 @@ def patch_block(
     place: int,
     stop: int,
     marks: Ints,
-    near: Bytes,
+    suspects: Ints,
     out: Bytes,
     size: int,
 ) -> int:
     """Write a block again so that it becomes ``content``.
 
     Args:
-        data, at, end: the block as it is, with at least four bytes behind it.
+        data, at, end: the block as it is, which :func:`unlz4_block` has walked.
         content, place, stop: what it is to become, from ``place`` to ``stop``; it differs from what it is at ``marks``.
         marks: places in ``content``, in order, from the first one in this block on; a larger one than ``stop`` at last.
-        near: of each granule of ``content`` whether a mark is in it.
+        suspects: rows of the sequences that may have to change, and maybe of others, in order, from the first one in
+            this block on; one beyond its end at last.
         out, size: where to write it.
 
-    Returns where it ends in ``out``; -1 where the block is not what it should be, or there is no room.
+    Returns where it ends in ``out``; -1 where there is no room.
     """
-    base = place
-    number = 0
+    row = number = 0
     copied = at
-    # Where literals begin that are not written yet, -1 for none; up to where a sequence may end that stays as it is.
+    # Where literals begin that are not written yet, -1 for none.
     pending = -1
-    untouched = marks[0]
-    while at < end:
+    while True:
+        if pending < 0:
+            at, place = int(suspects[row, SUSPECT_AT]), int(suspects[row, SUSPECT_PLACE])
+        if at >= end:
+            break
+        while suspects[row, SUSPECT_AT] <= at:
+            row += 1
         sequence = at
         token = byte(data, at)
         at += 1
         length = token >> 4
         if length == 15:
             more, at = more_length(data, at, end)
-            if at < 0:
-                return -1
             length += more
         literals = at
         at += length
@@ -165,78 +164,55 @@ def patch_block(
         if at < end:
             distance = two_bytes(data, at)
             at += 2
-            match = (token & 15) + _LEAST_MATCH
-            if match == 15 + _LEAST_MATCH:
+            match = (token & 15) + LEAST_MATCH
+            if match == 15 + LEAST_MATCH:
                 more, at = more_length(data, at, end)
                 match += more
             match_end += match
-            first = match_at - distance
-            if (end - at | at | first - base | distance - 1 | stop - match_end) < 0:
-                return -1
-            beside = byte(near, first >> GRANULE_BITS) | byte(near, first + match - 1 >> GRANULE_BITS)
-            if beside == 0 and (untouched - match_end | GRANULE - match) >= 0:
-                place = match_end
-                continue
-        elif at > end or match_end > stop:
-            return -1
-        split = pending >= 0 or _repeats(content, match_at, match_end, distance) < match_end
-        if split:
+        while marks[number] < place:
+            number += 1
+        if pending >= 0 or _repeats(content, match_at, match_end, distance) < match_end:
             size = _copied(data, copied, sequence, out, size)
             copied = at
             start = place if pending < 0 else pending
             size, start = _in_parts(out, size, content, start, match_at, match_end, distance, stop - _NO_MATCH_IN)
             pending = start if start < match_end or at == end else -1
-        elif untouched < match_at:
+        elif marks[number] < match_at:
             size, copied, number = _patched(data, copied, literals - place, match_at, content, marks, number, out, size)
         if size < 0:
             return -1
-        while marks[number] < match_end:
-            number += 1
-        untouched = marks[number] if pending < 0 else -1
         place = match_end
-    if place != stop:
-        return -1
     if pending >= 0:
         return _put_literals(out, size, content, pending, stop, 0)
     return _copied(data, copied, end, out, size)
 
 
 @compiled
-def patch_frame(data: Bytes, blocks: Ints, content: Bytes, marks: Ints, marked: int, near: Bytes, out: Bytes) -> int:
+def patch_frame(data: Bytes, blocks: Ints, used: int, content: Bytes, marks: Ints, suspects: Ints, out: Bytes) -> int:
     """Write a frame again, block by block, as :func:`patch_block` does.
 
     Args:
-        data, blocks: the frame, and a row for each of its blocks, see :data:`BLOCK_AT`.
-        marks, marked: places in ``content`` and their number; one more, beyond the content, stands behind them.
-        near: zeros; so it is again afterwards.
+        data, blocks, used: the frame, and a row for each of its ``used`` blocks, see :data:`BLOCK_AT`.
+        marks: places in ``content``; one more, beyond the content, stands behind them.
+        suspects: as for a block; one more, beyond the frame, stands behind them.
 
-    Returns its size, or -1.
+    Returns its size, or -1 where there is no room.
     """
-    for number in range(marked):
-        near[marks[number] >> GRANULE_BITS] = 1
-    size = _blocks(data, blocks, content, marks, near, out)
-    for number in range(marked):
-        near[marks[number] >> GRANULE_BITS] = 0
-    return size
-
-
-@compiled
-def _blocks(data: Bytes, blocks: Ints, content: Bytes, marks: Ints, near: Bytes, out: Bytes) -> int:
-    if len(blocks) == 0 or blocks[0, BLOCK_AT] > len(out):
+    if used == 0 or blocks[0, BLOCK_AT] > len(out):
         return -1
     size = int(blocks[0, BLOCK_AT]) - 4
     put(out, 0, data, 0, size)
-    place = first = 0
-    for row in range(len(blocks)):
-        at = int(blocks[row, BLOCK_AT])
-        end = int(blocks[row, BLOCK_END])
-        stop = int(blocks[row, BLOCK_CONTENT])
+    place = first = row = 0
+    for block in range(used):
+        at = int(blocks[block, BLOCK_AT])
+        end = int(blocks[block, BLOCK_END])
+        stop = int(blocks[block, BLOCK_CONTENT])
         if len(out) - size < 8:
             return -1
         start = size + 4
-        plain = blocks[row, BLOCK_PLAIN] != 0
+        plain = blocks[block, BLOCK_PLAIN] != 0
         if not plain:
-            size = patch_block(data, at, end, content, place, stop, marks[first:], near, out, start)
+            size = patch_block(data, at, end, content, place, stop, marks[first:], suspects[row:], out, start)
             if size < 0:
                 return -1
             plain = size - start >= stop - place
@@ -247,11 +223,13 @@ def _blocks(data: Bytes, blocks: Ints, content: Bytes, marks: Ints, near: Bytes,
             size = start + stop - place
         length = size - start
         if plain:
-            length |= _PLAIN_BLOCK
+            length |= PLAIN_BLOCK
         for number in range(4):
             out[start - 4 + number] = length >> 8 * number & 255
         while marks[first] < stop:
             first += 1
+        while suspects[row, SUSPECT_AT] < end:
+            row += 1
         place = stop
     if len(out) - size < 4:
         return -1

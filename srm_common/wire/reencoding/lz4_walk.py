@@ -7,20 +7,27 @@ lz4_Block_format.md.
 from __future__ import annotations
 
 from srm_common.wire.reencoding.machine_code import byte, put, put_16, spill, two_bytes
-from srm_common.wire.reencoding.record_walk import Bytes, compiled
+from srm_common.wire.reencoding.record_walk import Bytes, Ints, compiled
 
 #: Of a frame: magic, flags, block size, checksum, then the length of the first block. Bit 31 of that says that the
 #: block is not compressed.
-_FRAME_MAGIC, _FRAME_HEADER, _FRAME_END = 0x184D2204, 7, 4
-_FRAME_VERSION, _FRAME_BLOCK_CHECKSUM, _FRAME_OTHER = 0x40, 0x10, 0xCF
+_FRAME_MAGIC, FRAME_FLAGS, FRAME_HEADER, FRAME_END = 0x184D2204, 4, 7, 4
+FRAME_VERSION, FRAME_INDEPENDENT, _FRAME_BLOCK_CHECKSUM, _FRAME_OTHER = 0x40, 0x20, 0x10, 0xCF
 #: The third byte before the lengths: 4 to 7 in its upper half, for blocks of 64 KB, 256 KB, 1 MB and 4 MB at most.
 _LEAST_BLOCK, _MOST_BLOCK, _BLOCK_OTHER = 0x40, 0x70, 0x8F
-_PLAIN_BLOCK = 1 << 31
-_LEAST_MATCH = 4
+PLAIN_BLOCK = 1 << 31
+#: Bytes that a repetition has, and that a sequence takes, at least.
+LEAST_MATCH, LEAST_SEQUENCE = 4, 3
 #: Of a usual sequence, at most: its literals, and its repetition, which are copied as so many bytes however short they
 #: are; what is read of it, and what is written for it.
-_USUAL_LITERALS, _USUAL_MATCH = 14, 32
-_USUAL_READ, _USUAL_WRITTEN = 1 + 16 + 2, _USUAL_LITERALS + _USUAL_MATCH
+USUAL_LITERALS, _USUAL_MATCH = 14, 32
+USUAL_READ, _USUAL_WRITTEN = 1 + 16 + 2, USUAL_LITERALS + _USUAL_MATCH
+#: A row of what :func:`unlz4_block` finds out: where a sequence begins in the block, and its content.
+SUSPECT_AT, SUSPECT_PLACE = range(2)
+#: A bit of an address says in which granule of so many bytes it is: a usual repetition looks at one or two of them.
+GRANULE_BITS = 5
+#: Beyond all places.
+ANYWHERE = (1 << 63) - 1
 
 
 @compiled
@@ -43,12 +50,78 @@ def more_length(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @compiled
-def unlz4_block(data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
-    """Decompress a block to ``start``; returns where its content ends in ``out``, -1 where it is damaged or there is no
-    room. Then something else may have been written behind ``start``."""
+def _unlz4_sequence(data: Bytes, at: int, end: int, out: Bytes, start: int, place: int) -> tuple[int, int, int, int]:
+    """Decompress a sequence of any lengths. Returns where it ends in ``data``, where its literals end in ``out``, and
+    the distance and the length of its repetition, 0 where it has none; -1 for the first where it is damaged or there is
+    no room."""
     room = len(out)
-    place = start
-    last, last_place = end - _USUAL_READ, room - _USUAL_WRITTEN
+    token = byte(data, at)
+    at += 1
+    length = token >> 4
+    if length == 15:
+        more, at = more_length(data, at, end)
+        if at < 0:
+            return -1, place, 0, 0
+        length += more
+    if length > end - at or length > room - place:
+        return -1, place, 0, 0
+    spill(out, place, data, at, length)
+    place += length
+    at += length
+    if at == end:
+        return at, place, 0, 0
+    if end - at < 2:
+        return -1, place, 0, 0
+    distance = two_bytes(data, at)
+    at += 2
+    match = token & 15
+    if match == 15:
+        more, at = more_length(data, at, end)
+        if at < 0:
+            return -1, place, 0, 0
+        match += more
+    match += LEAST_MATCH
+    # No block ends with a repetition.
+    if distance == 0 or distance > place - start or match > room - place or at == end:
+        return -1, place, 0, 0
+    if match <= distance:
+        spill(out, place, out, place - distance, match)
+    else:
+        for copied in range(place, place + match):
+            out[copied] = out[copied - distance]
+    return at, place, distance, match
+
+
+@compiled
+def unlz4_block(
+    data: Bytes,
+    at: int,
+    end: int,
+    out: Bytes,
+    start: int,
+    place: int,
+    limit: int,
+    near: Bytes | None,
+    suspects: Ints | None,
+    suspected: int,
+) -> tuple[int, int, int]:
+    """Decompress a block, or a part of it.
+
+    Args:
+        data, at, end: the rest of the block.
+        out, start, place: where its content begins, and where that of the rest does.
+        limit: stop after the first sequence whose content ends beyond this place.
+        near: of each granule of ``out`` whether something in it is about to change; None where nothing is.
+        suspects, suspected: with ``near``, gets a row of :data:`SUSPECT_AT` for each sequence that takes bytes from
+            such a granule, and for each one that ends beyond ``limit``; and how many rows there are already.
+
+    Returns where it stopped in ``data`` and in ``out``, and the number of suspects; -1 for all of them where the block
+    is damaged or there is no room. Then something else may have been written behind ``place``.
+    """
+    room = len(out)
+    if at >= end:
+        return -1, -1, -1
+    last, last_place = end - USUAL_READ, min(room - _USUAL_WRITTEN, limit)
     while at < end:
         while (last - at | last_place - place) >= 0:
             # Nearly all sequences are decompressed in here, without a branch that the processor could guess wrong.
@@ -57,75 +130,74 @@ def unlz4_block(data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
             match = token & 15
             # One where the length of the repetition has another byte, which counts for nothing elsewhere.
             longer = match + 1 >> 4
-            match += _LEAST_MATCH + (byte(data, at + length + 3) & -longer)
+            match += LEAST_MATCH + (byte(data, at + length + 3) & -longer)
             match_at = place + length
+            match_end = match_at + match
             first = match_at - two_bytes(data, at + 1 + length)
-            if (_USUAL_LITERALS - length | _USUAL_MATCH - match | match_at - first - 16 | first - start) < 0:
+            if (
+                USUAL_LITERALS - length
+                | _USUAL_MATCH - match
+                | match_at - first - 16
+                | first - start
+                | limit - match_end
+            ) < 0:
                 break
             put_16(out, place, data, at + 1)
             put_16(out, match_at, out, first)
             put_16(out, match_at + 16, out, first + 16)
-            place = match_at + match
+            if near is not None and suspects is not None:
+                suspects[suspected, SUSPECT_AT] = at
+                suspects[suspected, SUSPECT_PLACE] = place
+                suspected += byte(near, first >> GRANULE_BITS) | byte(near, first + match - 1 >> GRANULE_BITS)
+            place = match_end
             at += length + 3 + longer
-        token = byte(data, at)
-        at += 1
-        length = token >> 4
-        if length == 15:
-            more, at = more_length(data, at, end)
-            if at < 0:
-                return -1
-            length += more
-        if length > end - at or length > room - place:
-            return -1
-        spill(out, place, data, at, length)
-        place += length
-        at += length
-        if at == end:
-            return place
-        if end - at < 2:
-            return -1
-        distance = two_bytes(data, at)
-        at += 2
-        length = token & 15
-        if length == 15:
-            more, at = more_length(data, at, end)
-            if at < 0:
-                return -1
-            length += more
-        length += _LEAST_MATCH
-        if distance == 0 or distance > place - start or length > room - place:
-            return -1
-        if length <= distance:
-            spill(out, place, out, place - distance, length)
-        else:
-            for copied in range(place, place + length):
-                out[copied] = out[copied - distance]
-        place += length
-    return -1
+        sequence, begin = at, place
+        at, place, distance, match = _unlz4_sequence(data, at, end, out, start, place)
+        if at < 0:
+            return -1, -1, -1
+        if near is not None and suspects is not None:
+            suspects[suspected, SUSPECT_AT] = sequence
+            suspects[suspected, SUSPECT_PLACE] = begin
+            touched = place + match > limit
+            for granule in range(place - distance >> GRANULE_BITS, (place - distance + match - 1 >> GRANULE_BITS) + 1):
+                touched |= near[granule] != 0
+            suspected += touched
+        place += match
+        if place > limit:
+            break
+    return at, place, suspected
+
+
+@compiled
+def largest_block(data: Bytes, at: int, end: int) -> int:
+    """What a block of the frame that begins at ``at`` comes to at most; -1 where there is no frame."""
+    if end - at < FRAME_HEADER + 4 + FRAME_END or little(data, at) != _FRAME_MAGIC:
+        return -1
+    block = int(data[at + 5])
+    if block & _BLOCK_OTHER != 0 or not _LEAST_BLOCK <= block <= _MOST_BLOCK:
+        return -1
+    return 1 << 8 + 2 * (block >> 4)
 
 
 @compiled
 def unlz4(data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
-    """Decompress a frame of one block to ``start``; returns as :func:`unlz4_block`, and -1 for any other frame, too.
-    Checksums within it are passed over, as the batch has its own."""
-    if end - at < _FRAME_HEADER + 4 + _FRAME_END or little(data, at) != _FRAME_MAGIC:
+    """Decompress a frame of one block to ``start``; returns where its content ends in ``out``, and -1 for any other
+    frame, too, or where it is damaged or there is no room. Checksums within it are passed over, as the batch has its
+    own."""
+    most = largest_block(data, at, end)
+    if most < 0 or data[at + FRAME_FLAGS] & _FRAME_OTHER != FRAME_VERSION:
         return -1
-    flags = int(data[at + 4])
-    block = int(data[at + 5])
-    if block & _BLOCK_OTHER != 0 or not _LEAST_BLOCK <= block <= _MOST_BLOCK:
-        return -1
-    most = 1 << 8 + 2 * (block >> 4)
-    size = little(data, at + _FRAME_HEADER)
-    plain = size >= _PLAIN_BLOCK
-    size &= _PLAIN_BLOCK - 1
-    at += _FRAME_HEADER + 4
-    after = at + size
-    if flags & _FRAME_BLOCK_CHECKSUM:
+    size = little(data, at + FRAME_HEADER)
+    plain = size >= PLAIN_BLOCK
+    size &= PLAIN_BLOCK - 1
+    after = at + FRAME_HEADER + 4 + size
+    if data[at + FRAME_FLAGS] & _FRAME_BLOCK_CHECKSUM:
         after += 4
-    if flags & _FRAME_OTHER != _FRAME_VERSION or end - after != _FRAME_END or little(data, after) != 0:
+    at += FRAME_HEADER + 4
+    if end - after != FRAME_END or little(data, after) != 0:
         return -1
     if not plain:
-        content = unlz4_block(data, at, at + size, out, start)
+        _, content, _ = unlz4_block(data, at, at + size, out, start, start, ANYWHERE, None, None, 0)
         return content if content - start <= most else -1
     if size > most or size > len(out) - start:
         return -1

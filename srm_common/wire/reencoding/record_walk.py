@@ -87,17 +87,21 @@ _TEXT = _text() if COMPILED else ""
 
 def compiled(function: _Function) -> _Function:
     """The loop as numba compiles it, kept beside this file, or where NUMBA_CACHE_DIR says, for the processes that come
-    later; where neither can be written to, as in read-only containers, each process compiles for itself."""
+    later; where neither can be written to, as in read-only containers, each process compiles for itself.
+
+    Loops own no memory, so they go without numba's run-time, which would count the references to each array at each
+    call of a function: two atomic additions an array, a third of what it costs to close the holes of a batch."""
     if not COMPILED:
         return function
     global KEPT
     # Under this name numba keeps it.
     function.__qualname__ = f"{function.__name__}_{_TEXT}"
+    options: dict[str, Any] = {"nogil": True, "_nrt": False}
     try:
-        return cast(_Function, njit(function, cache=True, nogil=True))
+        return cast(_Function, njit(function, cache=True, **options))
     except RuntimeError:
         KEPT = False
-        return cast(_Function, njit(function, nogil=True))
+        return cast(_Function, njit(function, **options))
 
 
 @compiled

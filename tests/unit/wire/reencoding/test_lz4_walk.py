@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import cramjam
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +31,25 @@ def array(data: bytes) -> npt.NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)
 
 
+def unpacked(
+    loop: Callable[..., tuple[int, int, int]], data: bytes, at: int, end: int, out: npt.NDArray[np.uint8], start: int
+) -> int:
+    """Where the content of a whole block ends."""
+    stop, place, _ = loop(array(data), at, end, out, start, start, lz4_walk.ANYWHERE, None, None, 0)
+    assert stop == (end if place >= 0 else -1)
+    return place
+
+
 @given(CONTENT, st.integers(0, 5), st.integers(0, 40))
 def test_a_block(content: bytes, before: int, behind: int) -> None:
     block = bytes(cramjam.lz4.compress_block(content, store_size=False))
     end = before + len(content)
     out = np.full(end + behind, 7, np.uint8)
-    assert lz4_walk.unlz4_block(array(b"x" + block), 1, 1 + len(block), out, before) == end
+    assert unpacked(lz4_walk.unlz4_block, b"x" + block, 1, 1 + len(block), out, before) == end
     assert out[:end].tobytes() == bytes([7] * before) + content
     if content:
         less = np.full(end, 7, np.uint8)
-        assert lz4_walk.unlz4_block(array(block), 0, len(block), less[:-1], before) == -1
+        assert unpacked(lz4_walk.unlz4_block, block, 0, len(block), less[:-1], before) == -1
         assert less[-1] == 7
 
 
@@ -52,7 +63,7 @@ def test_a_damaged_block_stays_within_its_bounds(content: bytes, data: st.DataOb
     out = np.full((2, room + 32), 7, np.uint8)
     plain = getattr(lz4_walk.unlz4_block, "py_func", lz4_walk.unlz4_block)
     ends = [
-        loop(array(bytes(block)), 0, end, row[:room], 0)
+        unpacked(loop, bytes(block), 0, end, row[:room], 0)
         for loop, row in zip((lz4_walk.unlz4_block, plain), out, strict=True)
     ]
     assert ends[0] == ends[1]
