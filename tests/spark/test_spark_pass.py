@@ -29,6 +29,7 @@ from srm_common.replication.spark.spark_conf import local_master, patient_master
 from srm_common.replication.spark.spark_pass import SparkPassRunner
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.wire.reencoding.merging import CLOSES_HOLES
 from tests.kafka.flows import flow_between, prepare, read, write
 
 if TYPE_CHECKING:
@@ -200,6 +201,25 @@ def test_workers_of_flows_that_change_records_are_forked_with_what_that_needs(sp
     runner = SparkPassRunner(lambda: spark, tells_what_is_loaded)
     loaded = [set(runner(job, [SlotTask(0, None, ())])[0].notes) for job in (plain, changing, plain)]
     assert loaded == [set(), {"numba", "pyarrow"}, set()]
+
+
+def test_workers_of_flows_with_many_holes_to_close_are_forked_with_the_loops(spark: SparkContext) -> None:
+    nowhere = ClusterSettings("a", "localhost:9", {}, {})
+    job = CopyJob("a->b", "a", nowhere, nowhere, "o", 1, "s", 1)
+    part = CopyRange("t", "a.t", 0, 0, 200_000)
+    loaded = []
+    try:
+        for ranges in (
+            (part, replace(part, partition=1)),
+            (replace(part, compacted=True),),
+            (replace(part, compacted=True), replace(part, partition=1, compacted=True)),
+        ):
+            runner = SparkPassRunner(lambda: spark, tells_what_is_loaded)
+            # What the first pass of an application has to do counts for all.
+            loaded.append([set(runner(job, [SlotTask(0, None, given)])[0].notes) for given in (ranges, ())])
+    finally:
+        spark.environment.pop(CLOSES_HOLES, None)
+    assert loaded == [[set(), set()], [set(), set()], [{"numba"}, {"numba"}]]
 
 
 def dies(job: CopyJob, task: SlotTask) -> SlotResult:

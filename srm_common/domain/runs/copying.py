@@ -36,7 +36,8 @@ class CopyRange:
     topics of the same name apart (:func:`srm_common.domain.offsets.segments.generation_of`). ``leader_epoch`` is that
     of the offset before ``start`` in the source log, -1 when it is not known. ``unmapped``: so many offsets before
     ``start`` were read since the newest segment of the offset map, and held nothing to copy. ``copied_to``: what the
-    flow has committed, None where it does not know. No transform is for ``heartbeats``.
+    flow has committed, None where it does not know. No transform is for ``heartbeats``. ``compacted``: the copy is, by
+    its settings, so the source is likely to have holes.
     """
 
     upstream_topic: str
@@ -50,6 +51,7 @@ class CopyRange:
     unmapped: int = 0
     heartbeats: bool = False
     copied_to: CopiedTo | None = None
+    compacted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class PartitionTrack:
     log, -1 when it is not known; ``nothing`` the last offsets, first (inclusive) and end, that were read and held
     nothing to copy, since the newest segment of the offset map; ``copied_to`` what the flow has committed, None where
     only the target knows, if any; ``copied`` what all passes brought, ``recent_bytes`` what the last one did;
-    ``unmeasured_records`` came with a pass whose result did not arrive. ``heartbeats``: see
+    ``unmeasured_records`` came with a pass whose result did not arrive. ``heartbeats``, ``compacted``: see
     :class:`~srm_common.domain.runs.copying.CopyRange`. Times are seconds of a monotonic clock."""
 
     upstream_topic: str
@@ -115,6 +115,7 @@ class PartitionTrack:
     rest_seconds: float = 0.0
     unlisted_since: float | None = None
     heartbeats: bool = False
+    compacted: bool = False
 
     @property
     def place(self) -> TopicPartition:

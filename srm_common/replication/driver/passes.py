@@ -234,6 +234,7 @@ class Passes:
                         topic.upstream, topic.downstream, partition, heartbeats=topic.heartbeats
                     )
                 self.tracks[place].max_message_bytes = topic.max_message_bytes
+                self.tracks[place].compacted = topic.compacted
         for place, track in self.tracks.items():
             if place in there:
                 self._missing_since.pop(place, None)
@@ -386,6 +387,7 @@ class Passes:
             unmapped=track.unmapped,
             heartbeats=track.heartbeats,
             copied_to=self.points.copied_to(track),
+            compacted=track.compacted,
         )
 
     def _store(self) -> None:

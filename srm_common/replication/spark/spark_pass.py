@@ -26,6 +26,7 @@ from srm_common.replication.spark.slot_work import CopySlot, SlotWork
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
 from srm_common.replication.spark.sql_pass import SqlPasses
 from srm_common.settings_files.sources.secret_variables import none_inherited
+from srm_common.wire.reencoding.merging import CLOSES_HOLES, MANY_RECORDS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -142,12 +143,16 @@ class SparkPassRunner:
     def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         if not tasks:
             return []
-        # First of all: it chooses which pyspark is imported.
-        context = self._context = self._context or self._start()
+        if self._context is None:
+            # First of all: it chooses which pyspark is imported.
+            self._context = self._start()
+            # For all passes: workers of another environment are forked from a daemon of their own.
+            if compacted_offsets(tasks) >= MANY_RECORDS:
+                self._context.environment[CLOSES_HOLES] = "1"
+        context = self._context
         from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
-        # Workers of another environment are forked from a daemon of their own.
         context.environment.pop(CHANGES_RECORDS, None)
         if job.changes_records:
             context.environment[CHANGES_RECORDS] = "1"
@@ -183,6 +188,12 @@ class SparkPassRunner:
         finally:
             watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
+
+
+def compacted_offsets(tasks: Sequence[SlotTask]) -> int:
+    """How many offsets of compacted topics are to be copied, holes included."""
+    ranges = [copy_range for task in tasks for copy_range in task.ranges]
+    return sum(copy_range.end - copy_range.start for copy_range in ranges if copy_range.compacted)
 
 
 def _raise_interrupt(error: BaseException) -> None:

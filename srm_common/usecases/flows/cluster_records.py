@@ -225,6 +225,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
         if kind is not None and kind.value == "LogAppendTime":
             continue  # refused by the plan, which says why
         limit = limits[remote].get("max.message.bytes")
+        policy = limits[remote].get("cleanup.policy")
         mappings.append(
             CopiedTopic(
                 topic,
@@ -234,6 +235,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
                 theirs[remote].topic_id,
                 int(limit.value) if limit is not None and limit.value is not None else MAX_MESSAGE_BYTES,
                 flow.policy.is_heartbeats_topic(topic),
+                policy is not None and "compact" in (policy.value or ""),
             )
         )
     return mappings

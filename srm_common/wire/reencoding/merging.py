@@ -27,18 +27,26 @@ from srm_common.wire.batches.batch import (
     Packed,
     SourceBatch,
     UpstreamRun,
+    split,
+    stamp,
     verify,
 )
-from srm_common.wire.batches.codec import LZ4, NONE, decompress
+from srm_common.wire.batches.codec import LZ4, NONE, compress, decompress
 from srm_common.wire.batches.records import ends_inside, packed_records, start_time
 from srm_common.wire.reencoding.small_batches import SmallBatches
+from srm_common.wire.state.plain_records import plain_records
 from srm_common.wire.varints import MOST_VARINT_BYTES, Buffer, read_varint, signed64, write_varint
+
+#: In the environment of Spark's Python workers, where many batches have holes to be closed.
+CLOSES_HOLES = "SRM_CLOSES_HOLES"
+#: Of so many small records each process that copies them loads the compiled loops.
+MANY_RECORDS = 400_000
 
 _VARINTS = [write_varint(value) for value in range(1 << 15)]
 #: So much is done in plain Python, for about half a second, before the compiled loops are loaded; with so much left of
 #: a partition they are at once. Two units are what they save on a small record; where LZ4 need not be compressed again,
 #: they save one on so many compressed bytes.
-_PLAIN_WORK, _MUCH_WORK, _LZ4_BYTES = 500_000, 800_000, 40
+_PLAIN_WORK, _MUCH_WORK, _LZ4_BYTES = 500_000, 2 * MANY_RECORDS, 40
 
 #: Bodies with their headers, wanted offsets (the last one exclusive), and the time to count from -> the records of all
 #: of them as one body, how many there are, and which offsets they had.
@@ -70,12 +78,38 @@ def _loops(first: Header | None = None, last_offset: int | None = None) -> _Loop
     global _compiled, _walked, _looked
     if _compiled is None and (_walked >= _PLAIN_WORK or (not _looked and _left(first, last_offset) >= _MUCH_WORK)):
         _walked, _looked = 0, True
-        if find_spec("numba") is not None:
-            from srm_common.wire.reencoding import record_walk
-
-            if record_walk.KEPT:
-                _compiled = _compiled_loops()
+        _compiled = _kept_loops()
     return _compiled
+
+
+def load() -> None:
+    """Load the compiled loops into a process from which workers are forked, and take batches through them, which loads
+    what numba has compiled. Where they are not kept nothing happens."""
+    global _compiled
+    _compiled = _kept_loops()
+    if _compiled is None:
+        return
+    count = 4
+    records = bytearray(plain_records([(b"key", b"value")] * count))
+    for number in range(count):
+        # Its length, attributes and time delta are a byte each; then comes the offset delta, with a hole after each.
+        records[number * len(records) // count + 3] = 2 * 2 * number
+    for codec in (LZ4, NONE):
+        body = compress(codec, bytes(records))
+        data = memoryview(stamp(codec, 2 * count, 0, 0, count, body, -1, -1, -1) + body)
+        batches = list(split(data))
+        _compiled.small_batches(data)
+        _compiled.merge_small(batches, 0, 1 << 20, None)
+        _compiled.close_holes(batches[0])
+        merge(batches, 1, 1 << 20)
+
+
+def _kept_loops() -> _Loops | None:
+    if find_spec("numba") is None:
+        return None
+    from srm_common.wire.reencoding import record_walk
+
+    return _compiled_loops() if record_walk.KEPT else None
 
 
 def _compiled_loops() -> _Loops:

@@ -127,7 +127,7 @@ def test_a_new_topic_is_created_like_the_source_and_then_nothing_is_left_to_do(
     assert plan_topics(flow).actions == ()
     (mapping,) = replicated_topics(flow)
     assert (mapping.upstream, mapping.downstream, mapping.partitions) == (name, f"here.{name}", 3)
-    assert mapping.max_message_bytes == 2_000_000
+    assert (mapping.max_message_bytes, mapping.compacted) == (2_000_000, True)
     assert len({mapping.upstream_topic_id, mapping.downstream_topic_id}) == 2
     assert min(len(mapping.upstream_topic_id), len(mapping.downstream_topic_id)) > 10
 

@@ -22,3 +22,18 @@ def test_the_loops_are_there_before_the_first_record() -> None:
     pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
     done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
     assert done.stdout.split(maxsplit=1) == ["True", "[1, 1, 1, 1, 1]\n"]
+
+
+_LOADED = """
+from srm_common.wire.reencoding import merging
+merging.load()
+from srm_common.wire.reencoding import batch_walk, holes
+loops = [*vars(batch_walk).values(), *vars(holes).values()]
+print(sorted(loop.__name__ for loop in loops if getattr(loop, "signatures", ())))
+"""
+
+
+def test_loops_that_close_holes_are_there_before_the_first_batch() -> None:
+    pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
+    done = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout == "['number_frame', 'renumber', 'scan', 'unpack', 'write_between']\n"
