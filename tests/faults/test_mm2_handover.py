@@ -97,7 +97,7 @@ def _leave_aborted_offsets(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) 
         topic, partitions = scenario.state.offsets_topic, scenario.state.offsets_partitions
         entries = [*ahead.items(), (never, source_offset_value(7))]
         records = [NewRecord(topic, partition_for(key, partitions), key, value) for key, value in entries]
-        write_transaction(scenario.flow, owner, records)
+        write_transaction(scenario.flow, owner.identities[0], records)
     return len(ahead) + 1
 
 

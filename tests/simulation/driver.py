@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, ProducerIdentity, SlotResult, SlotTask
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.errors import LostProcess, OwnershipError
+from srm_common.errors import Fenced, LostProcess, OwnershipError
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
@@ -34,8 +34,10 @@ from tests.simulation.world import Process, World
 
 @dataclass
 class Remembered:
-    """The flow's state topic: it outlives drivers."""
+    """The flow's state topic: it outlives drivers. Where topics start is written by transactions, which only the run
+    that has taken the flow last can commit."""
 
+    owner: Ownership | None = None
     topics: dict[str, Any] | None = None
     slots: int = 0
 
@@ -85,6 +87,7 @@ class Driver:
             job = replace(copy_job(flow, self.state), **self.job_settings)
             highest, memory.slots = memory.slots, max(memory.slots, self.slots)
             owner = Ownership.take(flow, self.slots, max(self.slots, highest), pool=links)
+            memory.owner = owner
             runs: list[Passes] = []
             stack.push(lambda kind, error, trace: self._disown(owner, kind, job, runs, links))
             self._free(
@@ -105,8 +108,11 @@ class Driver:
                 note=self.notes.append,
             )
 
-            def remember(topics: SourceTopics) -> None:
+            def remember(topics: SourceTopics, identity: ProducerIdentity | None) -> ProducerIdentity | None:
+                if memory.owner is not owner:
+                    raise Fenced(f"a newer run holds {flow.name}")
                 memory.topics = topics.to_json()
+                return identity
 
             passes = Passes(
                 job=job,

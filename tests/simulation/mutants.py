@@ -276,6 +276,14 @@ MUTANTS = (
         "    if bookmark.offset < log.start:\n        return None\n        return Finding(",
     ),
     Mutant(
+        "where topics start is stored without a transaction",
+        "srm_common.usecases.runs.replicate",
+        "        if identity is None:\n            self._store.write(StateKey.TOPICS",
+        "        if True:\n            self._store.write(StateKey.TOPICS",
+        "tests/unit/usecases/runs/test_competing_runs.py::"
+        "test_a_run_that_was_overtaken_does_not_replace_where_topics_start",
+    ),
+    Mutant(
         "leader epochs of what was copied are not compared",
         "srm_common.domain.runs.data_loss",
         "    if _diverges(bookmark, log):\n",
@@ -336,7 +344,7 @@ MUTANTS = (
     Mutant(
         "a run goes on that another one has fenced",
         _OWNERSHIP,
-        "        except Fenced as error:\n            raise self._lost() from error\n        try:",
+        "        except Fenced as error:\n            raise taken_over(self._flow) from error\n        try:",
         "        except Fenced as error:\n            return True\n        try:",
     ),
     # ---- passes

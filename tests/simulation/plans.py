@@ -47,7 +47,7 @@ PLANS: tuple[Plan, ...] = (
     ),
     Plan(
         15,
-        (Planned(4, "second driver", 0.902, "Fetch", 14),),
+        (Planned(2, "driver killed", 2.949, "EndTxn", 17), Planned(4, "second driver", 0.902, "Fetch", 14)),
         "a record is in the copy twice: two runs owned the slot",
         "a slot takes ownership instead of bumping its own epoch",
     ),

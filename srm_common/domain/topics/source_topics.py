@@ -60,6 +60,11 @@ class SourceTopics:
         known = self.topics.get(topic)
         return None if known is None else known.start
 
+    @property
+    def pinned(self) -> frozenset[TopicPartition]:
+        """The partitions that have a pin."""
+        return frozenset(TopicPartition(topic, number) for topic, known in self.topics.items() for number in known.pins)
+
     def pin(self, topic: str, partition: int) -> Pin | None:
         known = self.topics.get(topic)
         return None if known is None else known.pins.get(partition)

@@ -178,20 +178,15 @@ class Ownership:
         except FencedAfterRepeat:
             pass  # perhaps by our own bump: that is asked next
         except Fenced as error:
-            raise self._lost() from error
+            raise taken_over(self._flow) from error
         try:
             asked = await self._init(name, deadline, producer_id, epoch + 1)
         except Fenced as error:
-            raise self._lost() from error
+            raise taken_over(self._flow) from error
         self._driver = await self._init(name, deadline)
         if self._driver != (asked[0], asked[1] + 1):
-            raise self._lost()
+            raise taken_over(self._flow)
         return False
-
-    def _lost(self) -> FlowOwnedElsewhere:
-        return FlowOwnedElsewhere(
-            f"another run took over flow {self._flow.name}; this one stopped and changed nothing more"
-        )
 
     async def _fence(self, deadline: float) -> None:
         ids = sorted(self._known)
@@ -251,3 +246,8 @@ class Ownership:
             self.abandon()
         else:
             self.release()
+
+
+def taken_over(flow: FlowSettings) -> FlowOwnedElsewhere:
+    """What a run says that another one has fenced."""
+    return FlowOwnedElsewhere(f"another run took over flow {flow.name}; this one stopped and changed nothing more")

@@ -74,7 +74,8 @@ class Passes:
         runner: runs slots.
         points: where partitions start.
         topics: lists what is to be copied now.
-        remember: stores what :class:`StartingPoints` must not forget.
+        remember: stores what :class:`StartingPoints` must not forget, by the identity of the first slot, which none has
+            meanwhile; returns the one that it goes on with, None when it needs a new one.
         owner: None for an at-least-once flow.
         slots_max: the most slots of a pass.
         record_bytes: observed record size by upstream topic.
@@ -87,7 +88,7 @@ class Passes:
     runner: PassRunner
     points: StartingPoints
     topics: Callable[[], Iterable[CopiedTopic]]
-    remember: Callable[[SourceTopics], None]
+    remember: Callable[[SourceTopics, ProducerIdentity | None], ProducerIdentity | None]
     owner: Owner | None
     slots_max: int
     record_bytes: dict[str, float]
@@ -329,20 +330,13 @@ class Passes:
             elif result.needs_new_epoch:
                 doubts.append("; ".join(result.notes) or f"slot {result.slot} lost its worker")
         doubts += [f"slot {task.slot} did not report" for task in tasks if task.slot not in answered]
-        if any(track.place in self._pinned() for track in moved):
+        if not self.points.memory.pinned.isdisjoint(track.place for track in moved):
             self.points.forget_spent_pins(moved)
             self._store()
         if doubts:
             return self._mark_uncertain(doubts[0], ready, bool(moved))
         self._fruitless = 0
         return PassOutcome.COPIED
-
-    def _pinned(self) -> set[TopicPartition]:
-        return {
-            TopicPartition(topic, partition)
-            for topic, known in self.points.memory.topics.items()
-            for partition in known.pins
-        }
 
     def _mark_uncertain(self, why: str, ready: list[PartitionTrack], moved: bool) -> PassOutcome:
         self.retries += 1
@@ -391,6 +385,16 @@ class Passes:
         )
 
     def _store(self) -> None:
-        if self.points.memory != self._remembered:
-            self.remember(self.points.memory)
+        """Remember where topics start, with the patience that slots have, before anything is copied from there."""
+        deadline = self.clock() + self.patience_seconds
+        while self.points.memory != self._remembered:
+            (identity,) = self._identities_for(1)
+            self._identities[:1] = [None]
+            try:
+                self._identities[:1] = [self.remember(self.points.memory, identity)]
+            except (StateUnavailable, UnreachableCluster):
+                if self.owner is None or self.clock() >= deadline:
+                    raise
+                self.sleep(_FIRST_PAUSE_SECONDS)
+                continue
             self._remembered = self.points.memory

@@ -122,12 +122,9 @@ class StartingPoints:
         logs = {
             track.place: source_log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts
         }
-        passed: set[TopicPartition] = set()
         if self._finds_loss_on_the_way(tracks, logs):
             # A pin stands in for the offset that is committed now, not for that of the run's start.
             self._read()
-            # Another run has gone on since: a pin at a position that it has passed would make it copy again.
-            passed = {track.place for track in tracks if self._was_passed(track)}
         overridden = [track for track in tracks if track.place in self.overridden]
         wanted = override_offsets(self.source, self.override, overridden, starts)
         firsts = self._firsts(tracks, starts)
@@ -144,10 +141,6 @@ class StartingPoints:
                 track.fail(backward[place], "ConfigError", now)
                 continue
             if place in faults or place not in starts:
-                track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
-                continue
-            if place in passed:
-                track.reposition(self._known(track, ignoring_position=True), self._epoch(track, ignoring_position=True))
                 track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
                 continue
             log = logs[place]
@@ -220,11 +213,6 @@ class StartingPoints:
         if track.position is not None and not ignoring_position:
             return track.position
         return self.memory.position(*track.place, self._committed.get(track.place))
-
-    def _was_passed(self, track: PartitionTrack) -> bool:
-        """Whether more is committed, as read just now, than this run has copied."""
-        known = self._known(track, ignoring_position=True)
-        return track.position is not None and known is not None and known > track.position
 
     def _epoch(self, track: PartitionTrack, ignoring_position: bool = False) -> int:
         """The leader epoch of the offset before :meth:`_known`; -1 when it is not known, as behind a pin."""

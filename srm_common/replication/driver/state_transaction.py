@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import StateUnavailable
 from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
@@ -15,7 +16,6 @@ from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_so
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
-from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.state_batches import denied, produce_state
 from srm_common.wire.state.mm2 import (
     SOURCE_CONNECTOR,
@@ -28,11 +28,14 @@ from srm_common.wire.state.plain_records import Entry, NewRecord
 
 
 def write_transaction(
-    flow: FlowSettings, owner: Ownership, records: Iterable[NewRecord], pool: LinkPool | None = None
-) -> None:
-    """Write ``records`` to the target by the identity of the flow's first slot, which ``owner`` holds.
+    flow: FlowSettings, identity: ProducerIdentity, records: Iterable[NewRecord], pool: LinkPool | None = None
+) -> ProducerIdentity | None:
+    """Write ``records`` to the target by the identity of a slot that does nothing else meanwhile.
 
     A run that takes the flow meanwhile makes it fail, so that nothing newer is ever overwritten.
+
+    Returns:
+        The identity that the slot goes on with; None when it needs a new one.
 
     Raises:
         Fenced: another run took the flow; nothing was written.
@@ -43,17 +46,17 @@ def write_transaction(
     for record in records:
         homes[TopicPartition(record.topic, record.partition)].append(record)
     with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool) as link:
-        link.run(lambda: _write(flow, owner, link, homes))
+        return link.run(lambda: _write(flow, identity, link, homes))
 
 
 async def _write(
-    flow: FlowSettings, owner: Ownership, link: ClusterLink, homes: dict[TopicPartition, list[NewRecord]]
-) -> None:
+    flow: FlowSettings, identity: ProducerIdentity, link: ClusterLink, homes: dict[TopicPartition, list[NewRecord]]
+) -> ProducerIdentity | None:
     topics = {topic for topic, _ in homes}
     await link.open(topics)
     producer = Producer(
         link,
-        owner.identities[0],
+        identity,
         transactions_v2=await link.finalized_feature("transaction.version") >= 2,
         transaction_timeout_ms=flow.transaction_timeout_ms,
         retry_seconds=flow.retry_timeout_seconds,
@@ -72,6 +75,7 @@ async def _write(
             f"the state of flow {flow.name} could not be written to {', '.join(sorted(topics))}: {error}; "
             f"nothing is lost, do it again"
         ) from error
+    return producer.identity
 
 
 def rewritten_offsets(

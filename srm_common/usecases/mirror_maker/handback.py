@@ -156,7 +156,7 @@ def _write(
     if owner is None:
         clusters.target.writer().write(f"hand back flow {flow.name}", records)
     elif records:
-        write_transaction(flow, owner, records, clusters.target.links)
+        write_transaction(flow, owner.identities[0], records, clusters.target.links)
     changed = [position for position in found.positions if position.position != position.stored]
     how = f"to MirrorMaker 2 in group {request.mirror_maker.group}"
     record_handover(clusters, "handback", how, found.positions, changed)

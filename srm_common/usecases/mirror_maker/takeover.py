@@ -156,7 +156,7 @@ def _write(
     if owner is None:
         clusters.target.writer().write(f"take over flow {flow.name}", records)
     else:
-        write_transaction(flow, owner, records, clusters.target.links)
+        write_transaction(flow, owner.identities[0], records, clusters.target.links)
     how = f"from MirrorMaker 2 in group {request.mirror_maker.group}"
     record_handover(clusters, "takeover", how, found.positions, changed)
 

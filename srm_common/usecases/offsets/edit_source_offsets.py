@@ -92,7 +92,7 @@ def _carry_out(
     if owner is None:
         clusters.target.writer().write(f"write source offsets of flow {flow.name}", records)
     else:
-        write_transaction(flow, owner, records, clusters.target.links)
+        write_transaction(flow, owner.identities[0], records, clusters.target.links)
     changed = [edit for edit in edits if edit.changes]
     with clusters.control_log() as log:
         log.append(

@@ -13,7 +13,7 @@ from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
-from srm_common.domain.runs.copying import CopyJob, CopyRange
+from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
 from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
@@ -22,16 +22,17 @@ from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
+from srm_common.errors import Fenced, FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
 from srm_common.kafka.state.driver_presence import DriverPresence, drivers
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
-from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.ownership import Ownership, taken_over
 from srm_common.replication.driver.pass_watch import PassWatch
 from srm_common.replication.driver.passes import Passes, PassRunner
 from srm_common.replication.driver.source_view import SourceView
 from srm_common.replication.driver.starting_points import Committed, StartingPoints
+from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.replication.spark.driver_pass import NeedsSpark
 from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -147,7 +148,7 @@ class _Run:
                 runner=self._watched if self._progress else self._runner,
                 points=points,
                 topics=_then(topics, self._topics),
-                remember=lambda memory: self._store.write(StateKey.TOPICS, memory.to_json()),
+                remember=self._remember,
                 owner=owner,
                 slots_max=slots,
                 record_bytes=dict(self._journal.sizes),
@@ -187,6 +188,17 @@ class _Run:
             # Before the ids are used, so that a later run fences them even if this one ends here.
             self._store.write(StateKey.SLOTS, {"highest": slots})
         return Ownership.take(self._flow, slots, max(slots, highest), pool=self._clusters.target.links)
+
+    def _remember(self, memory: SourceTopics, identity: ProducerIdentity | None) -> ProducerIdentity | None:
+        """By a transaction, where there are any: a run that was overtaken must not replace what the next one chose."""
+        if identity is None:
+            self._store.write(StateKey.TOPICS, memory.to_json())
+            return None
+        record = self._store.record(StateKey.TOPICS, memory.to_json())
+        try:
+            return write_transaction(self._flow, identity, [record], self._clusters.target.links)
+        except Fenced as error:
+            raise taken_over(self._flow) from error
 
     def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
         """Free the copies that earlier transactions hold back; no slot is active."""

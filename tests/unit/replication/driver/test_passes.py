@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartPosition, StartRules, parse_topic_starts
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, ProducerIdentity, SlotResult, SlotTask
 from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.errors import UnreachableCluster
+from srm_common.errors import StateUnavailable, UnreachableCluster
 from srm_common.replication.driver.passes import Passes
 from srm_common.replication.driver.starting_points import StartingPoints
 from tests.unit.replication.driver.simulated_cluster import JOB, Log, SimulatedSlots, SimulatedSource, SimulatedTarget
@@ -79,8 +79,9 @@ class SimulatedFlow:
         for topic in sorted({topic for topic, _ in self.source.logs}):
             yield CopiedTopic(topic, f"a.{topic}", 1 + max(p for t, p in self.source.logs if t == topic))
 
-    def remember(self, memory: SourceTopics) -> None:
+    def remember(self, memory: SourceTopics, identity: ProducerIdentity | None) -> ProducerIdentity | None:
         self.memory = SourceTopics.from_json(memory.to_json())
+        return None if self.slots.v1 else identity
 
     def sleep(self, seconds: float) -> None:
         self.now += max(seconds, 0.01)
@@ -593,3 +594,25 @@ class TestCutCopies:
         passes = there.run(cut_copies=CUT)
         assert passes.tracks[TopicPartition("t", 0)].error is None
         assert there.target.records[TopicPartition("t", 0)] == [0, 1, 2, 3, 4, 77]
+
+
+@pytest.mark.parametrize("away_seconds", [5.0, 100.0])
+def test_where_topics_start_is_written_by_new_identities_until_the_target_takes_it(away_seconds: float) -> None:
+    there = world(3)
+    genuine, used = there.remember, []
+
+    def remember(memory: SourceTopics, identity: ProducerIdentity | None) -> ProducerIdentity | None:
+        used.append(identity)
+        if there.now < away_seconds:
+            raise StateUnavailable("the state could not be written")
+        return genuine(memory, identity)
+
+    there.remember = remember  # type: ignore[method-assign]
+    if away_seconds > 60:
+        with pytest.raises(StateUnavailable):
+            there.run()
+        assert copied(there) == {}
+    else:
+        there.run()
+        assert copied(there) == everything(there)
+    assert len(set(used)) == len(used) > 5

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowOwnedElsewhere
+from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.passes import Passes
 from srm_common.usecases.runs.run_journal import last_run
 from tests.unit.usecases.fakes import Sides
 
@@ -46,3 +50,28 @@ def test_a_run_that_was_overtaken_leaves_the_record_to_the_new_owner(
     assert record is not None
     assert record.run_id == "before"
     assert flowing.values("a.orders") == [b"v"]
+
+
+def test_a_run_that_was_overtaken_does_not_replace_where_topics_start(
+    flowing: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = Passes.run
+    starts = []
+
+    def start() -> ChosenStart | None:
+        with FlowState(flowing.flow) as state:
+            return SourceTopics.from_json(state.read(StateKey.TOPICS)).start("orders")
+
+    def overtaken(passes: Passes) -> None:
+        monkeypatch.undo()
+        flowing.set(auto_offset_reset="latest")
+        flowing.run("newer")
+        starts.append(start())
+        go(passes)
+
+    monkeypatch.setattr(Passes, "run", overtaken)
+    with pytest.raises(FlowOwnedElsewhere, match="another run took over flow a->b"):
+        flowing.run("late")
+    assert starts == [start()]
+    assert starts[0] is not None
+    assert starts[0].where == "latest"

@@ -120,7 +120,7 @@ def test_an_offset_that_is_written_once_more_keeps_its_epoch(
 
     with Ownership.take(flow, 1, 1) as owner, monkeypatch.context() as patch:
         patch.setattr(Producer, "commit", stopped_before)
-        write_transaction(flow, owner, [ahead])
+        write_transaction(flow, owner.identities[0], [ahead])
     with Ownership.take(flow, 1, 1):
         pass
     again = rewritten_offsets(flow, state)
