@@ -16,7 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.records.connect.connect_records import ConnectRecords
+from srm_common.records.connect.data.java_values import DataFault
+from srm_common.records.connect.registry_values import RecordSchemas
 from srm_common.records.headers import HEADERS_TYPE, appended, named_headers
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.reencoding.columns import with_headers
@@ -30,10 +34,20 @@ SQL_COLUMNS = {
     "value": pa.binary(),
     "headers": HEADERS_TYPE,
     "timestamp": TIMESTAMP,
+    "avro": pa.string(),
 }
-"""What statements see, as Arrow's types; a timestamp is null where a record has none (-1)."""
+"""What statements see, as Arrow's types; a timestamp is null where a record has none (-1). What is Avro in a value goes
+as the JSON that it says."""
 _NO_TIMESTAMP = -1
 _MICROS = 1000
+#: Null stays null, whatever a schema has as default.
+_AVRO = Format(FormatKind.AVRO, replace_null_with_default=False)
+#: Why a value that is parsed may be none, by what of it a statement reads.
+_NOT_PARSED = {
+    ("json",): ", or its value is not JSON",
+    ("avro",): ", or its value is more than a VARIANT holds",
+    ("json", "avro"): ", or its value is not JSON",
+}
 _LAST_MS = np.iinfo(np.int64).max // _MICROS
 
 Milliseconds = npt.NDArray[np.int64]
@@ -65,6 +79,7 @@ class SqlStatement:
         number: of the statement among the flow's.
         columns: which it reads and changes.
         upstream: the partition at the source.
+        schemas: of the registry by which values are read; needed where the statement reads ``avro``.
     """
 
     def __init__(
@@ -74,6 +89,7 @@ class SqlStatement:
         columns: StatementColumns,
         upstream: TopicPartition,
         evaluate: Evaluate,
+        schemas: RecordSchemas | None = None,
     ) -> None:
         self.alias = statement.key.removeprefix("transforms.")
         self.path = statement.key
@@ -81,6 +97,7 @@ class SqlStatement:
         self._columns = columns
         self._upstream = upstream
         self._evaluate = evaluate
+        self._connect = ConnectRecords(upstream.topic, upstream.partition, schemas)
 
     def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """What the statement keeps of ``records``, both as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
@@ -88,6 +105,7 @@ class SqlStatement:
         Raises:
             RowFaults: the records that it fails on.
             CorruptBatch: headers that cannot be read, where the statement reads them.
+            TransformFailed: a registry does not tell.
             LostProcess: Spark does not answer.
         """
         rows = records.num_rows
@@ -98,7 +116,7 @@ class SqlStatement:
         result = self._evaluate(self._number, read, rows, what)
         failed = np.flatnonzero(result.is_null().to_numpy(zero_copy_only=False))
         if len(failed):
-            reason = "fails on this record" + ", or its value is not JSON" * self._columns.parsed
+            reason = "fails on this record" + _NOT_PARSED.get(self._columns.parsed, "")
             raise RowFaults(dict.fromkeys(failed.tolist(), reason))
         kept = result.field("kept")
         rows_kept = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
@@ -115,6 +133,8 @@ class SqlStatement:
             return pa.repeat(pa.scalar(self._upstream[0], pa.string()), records.num_rows)
         if name == "partition":
             return pa.repeat(pa.scalar(self._upstream[1], pa.int32()), records.num_rows)
+        if name == "avro":
+            return _as_json(records.column("value"), self._connect)
         if name in self._columns.nulls:
             return _NOTHING[name](records)
         if name == "headers":
@@ -122,6 +142,25 @@ class SqlStatement:
         if name == "timestamp":
             return _timestamps(records.column("timestamp").to_numpy())
         return records.column(name)
+
+
+def _as_json(values: pa.Array, connect: ConnectRecords) -> pa.Array:
+    """Values that are Avro as the JSON that they say.
+
+    Raises:
+        RowFaults: the values that are not Avro of a schema registry.
+        TransformFailed: a registry does not tell.
+    """
+    texts: list[str | None] = []
+    faults = {}
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            texts.append(None if value is None else connect.json_text(Side.VALUE, _AVRO, value))
+        except DataFault as error:
+            faults[row] = f"the value {error}"
+    if faults:
+        raise RowFaults(faults)
+    return pa.array(texts, pa.string())
 
 
 def _without_bytes(name: str) -> Any:

@@ -16,7 +16,7 @@ from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings.layers import Entry, Found, Layers, Scope
 from srm_common.domain.settings.table import BY_NAME, FLOW_KEYS
-from srm_common.domain.transforms.chain import CHAIN_KEYS, parse_chain
+from srm_common.domain.transforms.chain import CHAIN_KEYS, parse_chain, schema_formats
 from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.statements import KEY as SQL
 from srm_common.domain.transforms.statements import parse_statements
@@ -321,7 +321,7 @@ class _Loader:
         except ConfigError as error:
             faults.append(error)
         faults += pair_faults(self.layers, name, source, target, policy)
-        faults += registry_faults(self.layers, name, source, target, values, transforms.get("transforms", ()))
+        faults += registry_faults(self.layers, name, source, target, values, transforms)
         if faults:
             raise one_fault(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
@@ -380,7 +380,8 @@ class _Loader:
         starts = CHAIN_KEYS if entry else (SQL,)
         values = {k: v for start in starts for k, v in self._below(start, name, key.levels).items()}
         try:
-            return {"transforms": parse_chain(values) if entry else (), "statements": parse_statements(values)}
+            chain = parse_chain(values) if entry else ()
+            return {"transforms": chain, "statements": parse_statements(values, schema_formats(chain))}
         except TransformFault as fault:
             if (written := self.layers.strongest(fault.key, name, key.levels)) is not None:
                 raise at_entry(written, str(fault)) from None

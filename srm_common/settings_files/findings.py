@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.layers import Entry, Layers
 from srm_common.domain.settings.table import BY_NAME
-from srm_common.domain.transforms.chain import Chain, schema_formats
+from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.formats import WITH_REGISTRY
 from srm_common.errors import ConfigError
 
@@ -107,19 +107,27 @@ def registry_faults(
     source: ClusterSettings,
     target: ClusterSettings,
     values: Mapping[str, Any],
-    transforms: Chain,
+    transforms: Mapping[str, Any],
 ) -> list[ConfigError]:
-    """Faults of the schema registries of a flow that copies schemas, or whose transforms need one."""
+    """Faults of the schema registries of a flow that copies schemas, or whose transforms or statements need one."""
     found = []
     needing = [("sync.schemas.enabled", "")] if values.get("sync.schemas.enabled") else []
     needing += [
         ("transforms", f"asks for fields of {WITH_REGISTRY[schema_format]}, which ")
-        for schema_format in schema_formats(transforms)
+        for schema_format in schema_formats(transforms.get("transforms", ()))
     ]
-    for key, what in needing:
-        on = layers.find(BY_NAME[key], name).entry
+    asking: list[tuple[Entry | None, str, tuple[ClusterSettings, ...]]] = [
+        (layers.find(BY_NAME[key], name).entry, what, (source, target)) for key, what in needing
+    ]
+    levels = BY_NAME["transforms"].levels
+    asking += [
+        (layers.strongest(statement.key, name, levels), "reads avro, which ", (source,))
+        for statement in transforms.get("statements", ())
+        if statement.reads_avro
+    ]
+    for on, what, clusters in asking:
         assert on is not None
-        for cluster in (source, target):
+        for cluster in clusters:
             # Without an alias its settings are a fault of their own; without an address they are Airflow's.
             if cluster.alias and cluster.schema_registry is None and cluster.kafka_python:
                 found.append(at_entry(on, f"{what}needs {cluster.alias}.schema.registry.url, which is not set"))

@@ -75,13 +75,15 @@ def with_transforms(configuration: Configuration, flow: FlowSettings, keys: Mapp
             raise ConfigError(f"{name} {error}") from None
     try:
         fields["transforms"] = parse_chain(values) if "transforms" in values else ()
-        fields["statements"] = parse_statements(values)
+        fields["statements"] = parse_statements(values, schema_formats(fields["transforms"]))
     except TransformFault as fault:
         raise ConfigError(f"{fault.key} {fault}") from None
-    if schema_formats(fields["transforms"]):
-        for cluster in (flow.source, flow.target):
-            if cluster.schema_registry is None:
-                raise ConfigError(f"transforms needs {cluster.alias}.schema.registry.url, which is not set")
+    both = (flow.source, flow.target)
+    needing = [("transforms", cluster) for cluster in both if schema_formats(fields["transforms"])]
+    needing += [(statement.key, flow.source) for statement in fields["statements"] if statement.reads_avro]
+    for key, cluster in needing:
+        if cluster.schema_registry is None:
+            raise ConfigError(f"{key} needs {cluster.alias}.schema.registry.url, which is not set")
     return replace(flow, **fields)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import random
 import signal
 import threading
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from srm_common.domain.cluster import RegistrySettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.translation import Translated
 from srm_common.domain.runs.run_options import RunOptions
@@ -25,7 +27,7 @@ from srm_common.errors import ConfigError
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.spark.spark_pass import SparkPassRunner
-from srm_common.testing import LocalKafka
+from srm_common.testing import LocalKafka, LocalRegistry
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import Seen, flow_between, prepare, read, write
 from tests.kafka.records import mixed_records, produce
@@ -240,6 +242,32 @@ def test_values_are_parsed_once_for_the_statements_that_read_them(
     assert failed.trouble == (
         f"{name}-1: partition {name}-1: offset 400, transforms.sql.orders: "
         "fails on this record, or its value is not JSON"
+    )
+
+
+def test_values_are_read_by_the_schemas_of_the_registry(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    order = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": "n", "type": "int"}, {"name": "of", "type": "string"}],
+    }
+    query = "SELECT key FROM records WHERE avro IS NULL OR variant_get(avro, '$.of', 'string') = 'DE'"
+    with LocalRegistry() as registry:
+        source = replace(flow.source, schema_registry=RegistrySettings((registry.url,)))
+        number = registry.register(f"{name}-value", json.dumps(order))
+        # Numbers are in zigzag.
+        kept = [b"\0" + number.to_bytes(4) + bytes([2 * n, 4]) + (b"FR" if n % 3 else b"DE") for n in range(60)]
+        write(source_kafka, name, [*kept, None])
+        write(source_kafka, name, [kept[0], kept[1], b"no Avro", kept[3]], 1)
+        record = run(replace(flow, source=source), spark, query)
+    assert values(copies(flow, target_kafka, name)) == [*kept[::3], None]
+    assert values(copies(flow, target_kafka, name, 1)) == [kept[0]]
+    (failed,) = record.failed_partitions
+    assert failed.trouble is not None
+    assert failed.trouble.startswith(
+        f"{name}-1: partition {name}-1: offset 2, transforms.sql: the value is not Avro of a schema registry: "
     )
 
 

@@ -12,7 +12,7 @@ from srm_common.domain.transforms.statement_faults import statement_fault
 from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.errors import ConfigError
 from srm_common.replication.spark.sql_plan import COLUMNS as TYPES
-from srm_common.replication.spark.sql_plan import compile_statement, with_json
+from srm_common.replication.spark.sql_plan import compile_statement, with_parsed
 from tests.unit.domain.transforms.test_statement_faults import RIGHT, WRONG
 
 COLUMNS = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
@@ -28,7 +28,7 @@ def session(spark: SparkContext) -> SparkSession:
 
 
 def rows(session: SparkSession, *records: tuple[object, ...]) -> DataFrame:
-    return with_json(session.createDataFrame(records, COLUMNS))
+    return with_parsed(session.createDataFrame(records, COLUMNS), ["json"])
 
 
 def statement(text: str) -> Statement:
@@ -63,9 +63,23 @@ def test_values_as_json(session: SparkSession, uses: int) -> None:
     read = " || ".join(["coalesce(variant_get(json, '$.card', 'string'), '-')"] * uses)
     text = f"SELECT {read} AS value FROM records WHERE json IS NULL OR try_variant_get(json, '$.n[1].a', 'int') IS NULL"
     compiled = compile_statement(session, records, statement(text + " OR offset = 0"))
-    assert compiled.columns == StatementColumns(("offset", "value"), ("value",), parsed=True)
+    assert compiled.columns == StatementColumns(("offset", "value"), ("value",), parsed=("json",))
     found = [row[0] and row[0].value for row in records.select(compiled.column).collect()]
     assert found == [b"4111" * uses, b"-" * uses, b"-" * uses, None, None, None, None, b"-" * uses]
+
+
+def test_values_as_avro_come_as_json(session: SparkSession) -> None:
+    texts = ('{"n":2.50}', "null", None, "{", '{"n":"a"}')
+    given = [("t", 0, at, b"k", None if text is None else b"", None, None, text) for at, text in enumerate(texts)]
+    records = with_parsed(session.createDataFrame(given, f"{COLUMNS}, avro string"), ["avro"])
+    text = (
+        "SELECT to_json(variant_get(avro, '$.n')) AS value FROM records WHERE avro IS NULL OR NOT is_variant_null(avro)"
+    )
+    compiled = compile_statement(session, records, statement(text))
+    assert compiled.columns == StatementColumns(("avro", "value"), ("value",), ("value",), parsed=("avro",))
+    found = [row[0] and (row[0].kept, row[0].value) for row in records.select(compiled.column).collect()]
+    # The fourth is what a VARIANT does not hold.
+    assert found == [(True, b"2.5"), (False, None), (True, None), None, (True, b'"a"')]
 
 
 def test_a_column_of_json_is_no_part_of_records(session: SparkSession) -> None:

@@ -114,6 +114,11 @@ class CopyJob:
         return bool(self.transforms or self.statements or self.python_transform or self.provenance or self.id_mapping)
 
     @property
+    def reads_avro(self) -> bool:
+        """Whether statements read values by the schemas of the source's registry."""
+        return any(statement.reads_avro for statement in self.statements)
+
+    @property
     def needs_spark_sql(self) -> bool:
         """Whether only Spark can evaluate the statements."""
         return needs_spark(self.statements)

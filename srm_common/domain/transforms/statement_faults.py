@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 #: What a statement can read.
-COLUMNS = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "json")
+COLUMNS = ("topic", "partition", "offset", "key", "value", "headers", "timestamp", "json", "avro")
 _ONLY = "and only SELECT ... FROM records WHERE ... keeps partitions and order"
 _TOKEN = re.compile(
     r"\s+|--[^\r\n]*|(?P<string>[rR]'[^']*'|[rR]\"[^\"]*\"|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
@@ -71,6 +71,12 @@ def statement_fault(text: str) -> str | None:
     except _Wrong as reason:
         return str(reason)
     return None
+
+
+def names_column(text: str, column: str) -> bool:
+    """Whether a statement has the name of a column in it, outside of strings."""
+    named = (found.group("quoted") or found.group("word") for found in _TOKEN.finditer(text))
+    return any(name is not None and name.lower() == column for name in named)
 
 
 def _tokens(text: str) -> Iterator[_Token]:

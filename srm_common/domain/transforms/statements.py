@@ -6,12 +6,13 @@ others would clash with the keys of a transform called ``sql``, so a flow has ei
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
 from srm_common.domain.transforms.faults import TransformFault
-from srm_common.domain.transforms.statement_faults import statement_fault
+from srm_common.domain.transforms.formats import FormatKind
+from srm_common.domain.transforms.statement_faults import names_column, statement_fault
 
 KEY = "transforms.sql"
 _TOPICS = ".topics"
@@ -31,21 +32,26 @@ class Statement:
         """Whether it is for records of the topic, by its name at the source."""
         return compile_java_regex(self.topics).matches(topic)
 
+    @property
+    def reads_avro(self) -> bool:
+        """Whether it reads values by the schemas of a registry."""
+        return names_column(self.text, "avro")
+
 
 @dataclass(frozen=True, slots=True)
 class StatementColumns:
     """Which columns of ``records`` a statement needs, and which it changes.
 
     ``nulls``: those of ``reads`` of which it only asks whether they are null. ``header``: name and value of one that it
-    appends to each record's; ``changes`` then lacks the headers. ``parsed``: it reads the value as JSON, and fails on
-    records whose value is none.
+    appends to each record's; ``changes`` then lacks the headers. ``parsed``: which of ``json`` and ``avro`` it reads;
+    it fails on records whose value is none.
     """
 
     reads: tuple[str, ...]
     changes: tuple[str, ...]
     nulls: tuple[str, ...] = ()
     header: tuple[str, bytes | None] | None = None
-    parsed: bool = False
+    parsed: tuple[str, ...] = ()
 
 
 def statement_for(topic: str, statements: Sequence[Statement]) -> int | None:
@@ -53,9 +59,12 @@ def statement_for(topic: str, statements: Sequence[Statement]) -> int | None:
     return next((number for number, one in enumerate(statements) if one.concerns(topic)), None)
 
 
-def parse_statements(values: Mapping[str, str]) -> tuple[Statement, ...]:
+def parse_statements(values: Mapping[str, str], formats: Collection[FormatKind] = ()) -> tuple[Statement, ...]:
     """The statements that keys ask for: those with a name in the order of their names, then ``transforms.sql``.
     What only Spark knows to be wrong shows when a run starts (:mod:`srm_common.replication.spark.sql_plan`).
+
+    Args:
+        formats: those in which transforms write fields with schemas of a registry.
 
     Raises:
         TransformFault: the first key that is wrong.
@@ -67,7 +76,15 @@ def parse_statements(values: Mapping[str, str]) -> tuple[Statement, ...]:
         if KEY not in values:
             return ()
         raise TransformFault(KEY, "is a statement, but transforms lists a transform 'sql': give that another name")
-    return tuple(_statement(key, values) for key in keys if not _is_topics(key, values))
+    statements = tuple(_statement(key, values) for key in keys if not _is_topics(key, values))
+    for statement in statements:
+        if statement.reads_avro and FormatKind.AVRO in formats:
+            raise TransformFault(
+                statement.key,
+                "reads avro, but the flow's transforms change fields of Avro, and what they write has a schema of the "
+                "target's registry: do without one of the two",
+            )
+    return statements
 
 
 def _is_topics(key: str, values: Mapping[str, str]) -> bool:

@@ -25,7 +25,8 @@ from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
 
 Mask = npt.NDArray[np.bool_]
 _COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
-_PLAIN_JSON = Format(FormatKind.JSON)
+#: Null stays null, whatever the default of a schema is, and a decimal is the number that it is.
+_JSON = Converter(Format(FormatKind.JSON, replace_null_with_default=False, numeric_decimals=True))
 
 
 class _Cell(NamedTuple):
@@ -145,7 +146,8 @@ class ConnectRecords:
         return held
 
     def json_text(self, side: Side, format_: Format, data: bytes) -> str:
-        """What a key or value says: its JSON, or what ``JsonConverter`` writes without the schema for other formats.
+        """What a key or value says: its JSON, or for other formats what ``JsonConverter`` writes without the schema,
+        with decimals as numbers.
 
         Raises:
             DataFault: it is not what the format says.
@@ -155,7 +157,7 @@ class ConnectRecords:
             value = self._converter(side, format_).decode(data)
             if format_.kind is FormatKind.JSON_SCHEMA:
                 return data[HEADER_BYTES:].decode("utf-8", "backslashreplace")
-            text = Converter(_PLAIN_JSON).encode(*value)
+            text = _JSON.encode(*value)
         except RecursionError:
             raise DataFault("is nested too deeply") from None
         return "null" if text is None else text.decode()

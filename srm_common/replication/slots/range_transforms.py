@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from srm_common.domain.runs.copying import CopyJob, CopyRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import schema_formats
+from srm_common.domain.transforms.formats import FormatKind
 from srm_common.domain.transforms.statements import StatementColumns, statement_for
 from srm_common.errors import ConfigError
 from srm_common.replication.slots.ranges import Transformed
@@ -84,7 +85,9 @@ def range_transforms(
     def after_chain(upstream: TopicPartition) -> Iterator[BatchStep]:
         number, function = statement_of(upstream.topic), function_of(upstream.topic)
         if number is not None:
-            yield SqlStatement(job.statements[number], number, access.columns(number), upstream, access.evaluate)
+            yield SqlStatement(
+                job.statements[number], number, access.columns(number), upstream, access.evaluate, registries
+            )
         if function is not None:
             yield function
 
@@ -111,7 +114,7 @@ def range_transforms(
 
 def _import_formats(job: CopyJob) -> None:
     """Raises ImportError where a package is missing, before anything is copied."""
-    kinds = list(schema_formats(job.transforms))
+    kinds = [*schema_formats(job.transforms), *([FormatKind.AVRO] * job.reads_avro)]
     if kinds:
         from srm_common.records.connect.registry_converter import values_of
 

@@ -187,19 +187,21 @@ class SlotRegistries:
 
 
 def slot_registries(job: CopyJob) -> SlotRegistries | None:
-    """What a job's transforms and ids are asked from; None where they need no registry.
+    """What a job's transforms, statements and ids are asked from; None where they need no registry.
 
     Raises:
         ConfigError: a cluster has no registry, or a certificate or key of one cannot be read.
     """
-    if not schema_formats(job.transforms) and job.id_mapping is None:
+    writes = bool(schema_formats(job.transforms)) or job.id_mapping is not None
+    if not writes and not job.reads_avro:
         return None
     from srm_common.schema_registry.registry import SchemaRegistry
 
     seconds = min(_LONGEST_REQUEST_SECONDS, job.request_timeout_ms / 1000)
 
-    def registries() -> tuple[SchemaRegistry, SchemaRegistry]:
-        return SchemaRegistry(job.source, timeout_seconds=seconds), SchemaRegistry(job.target, timeout_seconds=seconds)
+    def registries() -> tuple[SchemaRegistry, SchemaRegistry | None]:
+        source = SchemaRegistry(job.source, timeout_seconds=seconds)
+        return source, SchemaRegistry(job.target, timeout_seconds=seconds) if writes else None
 
     def make() -> Registries:
         from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
@@ -208,6 +210,7 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
         if job.id_mapping is None:
             return Registries(RegistrySchemas(source, target, job.schemas_context), None)
         # What comes to the chain has the target's ids already.
+        assert target is not None
         context = job.schemas_context
         return Registries(
             RegistrySchemas(target, target, context, source_context=context),

@@ -19,7 +19,14 @@ from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.replication.spark.slot_work import CopySlot, Relay, SqlSlotWork
 from srm_common.replication.spark.sql_channel import FILLING, SqlPipe
-from srm_common.replication.spark.sql_plan import COLUMNS, JSON, compile_statement, result_of_filling, with_json
+from srm_common.replication.spark.sql_plan import (
+    AVRO,
+    COLUMNS,
+    PARSED,
+    compile_statement,
+    result_of_filling,
+    with_parsed,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,19 +101,18 @@ class SqlPasses:
             buffer_bytes=self._buffer_bytes,
             answer_seconds=max(_LEAST_ANSWER_SECONDS, job.retry_timeout_seconds),
         )
-        types = {"statement": "int", **COLUMNS, "filling": "binary"}
+        types = {"statement": "int", **COLUMNS, AVRO: "string", "filling": "binary"}
         sent = self._session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
             Relay(pipe), ", ".join(f"{name} {types[name]}" for name in ("statement", *pipe.read, "filling"))
         )
-        if any(column.parsed for column in pipe.columns):
-            sent = with_json(sent)
+        sent = with_parsed(sent, {name for column in pipe.columns for name in column.parsed})
         work = SqlSlotWork(job, tuple(tasks), copy, pipe)
         results = sent.select(self._evaluated(job, pipe, sent)).mapInArrow(work, "result binary")
         return [pickle.loads(bytes(row[0])) for row in results.collect()]
 
     def _check(self, statements: tuple[Statement, ...]) -> tuple[StatementColumns, ...]:
         if statements not in self._checked:
-            records = _records(self._session.range(0), ())
+            records = _records(self._session.range(0))
             self._checked[statements] = tuple(
                 compile_statement(self._session, records, statement).columns for statement in statements
             )
@@ -116,7 +122,7 @@ class SqlPasses:
         """One column: what becomes of a row by the statement that it is for."""
         from pyspark.sql import functions as F
 
-        records = _records(sent, pipe.read)
+        records = _records(sent)
         changed = tuple(sorted({name for columns in pipe.columns for name in columns.changes}))
         out: Any = F.when(F.col("statement") == FILLING, result_of_filling(changed))
         for number, statement in enumerate(job.statements):
@@ -152,7 +158,7 @@ class LocalStatements:
             ConfigError: it is refused.
         """
         if statement not in self._columns:
-            records = _records(self._session.range(0), ())
+            records = _records(self._session.range(0))
             self._columns[statement] = compile_statement(self._session, records, self._statements[statement]).columns
         return self._columns[statement]
 
@@ -167,9 +173,8 @@ class LocalStatements:
         from pyspark.sql import functions as F
 
         sent = self._session.createDataFrame(pa.table({"row": pa.array(range(rows), pa.int64()), **columns}))
-        if self.columns(statement).parsed:
-            sent = with_json(sent)
-        records = _records(sent, tuple(columns))
+        sent = with_parsed(sent, self.columns(statement).parsed)
+        records = _records(sent)
         try:
             column = compile_statement(self._session, records, self._statements[statement]).column
             # Arrow does not take Spark's word for it that a field of a struct that may be null never is.
@@ -182,13 +187,12 @@ class LocalStatements:
         return pa.StructArray.from_arrays(batch.columns[1:], names=batch.schema.names[1:], mask=batch.column("failed"))
 
 
-def _records(rows: DataFrame, present: Sequence[str]) -> DataFrame:
-    """The relation that statements are about; columns that are not ``present`` are null, since no statement reads
-    them."""
+def _records(rows: DataFrame) -> DataFrame:
+    """The relation that statements are about; columns that ``rows`` lack are null, since no statement reads them."""
     from pyspark.sql import functions as F
 
-    there = {*present, *({JSON} & set(rows.columns))}
-    kinds = {**COLUMNS, JSON: "variant"}
+    kinds = {**COLUMNS, **dict.fromkeys(PARSED, "variant")}
+    there = kinds.keys() & set(rows.columns)
     return rows.select(
         *(F.col(name) if name in there else F.lit(None).cast(kind).alias(name) for name, kind in kinds.items())
     )

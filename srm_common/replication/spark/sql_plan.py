@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from srm_common.domain.transforms.statements import Statement, StatementColumns
@@ -26,10 +26,10 @@ CHANGEABLE = {
     "timestamp": "timestamp",
 }
 _FIXED = {"topic": "string", "partition": "int", "offset": "bigint"}
-#: What records have. Statements see :data:`JSON`, too.
+#: What records have. Statements see :data:`PARSED`, too.
 COLUMNS = {**_FIXED, **CHANGEABLE}
-#: The value, parsed; of type VARIANT.
-JSON = "json"
+#: The value, parsed; of type VARIANT. Slots send JSON for what is Avro.
+JSON, AVRO = PARSED = ("json", "avro")
 #: Types of literals, and what is none of one moment.
 _MOMENTS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _SPECIAL = re.compile(r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
@@ -61,15 +61,16 @@ class Compiled(NamedTuple):
     columns: StatementColumns
 
 
-def with_json(rows: DataFrame) -> DataFrame:
-    """Rows with what is parsed of their column ``value``.
+def with_parsed(rows: DataFrame, parsed: Collection[str]) -> DataFrame:
+    """Rows with what is parsed of their columns ``value``, as :data:`JSON`, and :data:`AVRO`, in its place.
 
     A value that is no JSON is null there instead of an error: Spark may parse outside of the TryEval around a
     statement.
     """
     from pyspark.sql import functions as F
 
-    return rows.select("*", F.try_parse_json(F.col("value").cast("string")).alias(JSON))
+    texts = {JSON: F.col("value").cast("string"), AVRO: F.col(AVRO)} if parsed else {}
+    return rows.withColumns({name: F.try_parse_json(texts[name]) for name in parsed})
 
 
 def compile_statement(
@@ -78,7 +79,7 @@ def compile_statement(
     """What a statement does to a row of ``records``.
 
     Args:
-        records: with :data:`COLUMNS` and, as :func:`with_json` gives it, :data:`JSON`.
+        records: with :data:`COLUMNS` and, as :func:`with_parsed` gives them, :data:`PARSED`.
         gives: the columns that are in the struct, null where the statement does not change them; by default those that
             it changes.
 
@@ -140,7 +141,7 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
         if name in seen:
             raise _refused(statement, f"column {name} is there twice")
         seen.add(name)
-        if name == JSON and plain:
+        if name in PARSED and plain:
             # As * has it.
             continue
         if name in _FIXED and not plain:
@@ -158,9 +159,10 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
         raise _refused(statement, _reason("a subquery"))
     reads = {one.name().lower() for part in parts for one in _items(part.references().toSeq())}
     values = {name for part in parts for name in _values(part)}
-    parsed = JSON in reads
+    parsed = tuple(name for name in PARSED if name in reads)
     if parsed:
         reads = reads - {JSON} | {"value"}
+    if JSON in parsed:
         values.add("value")
     nulls = reads.intersection(_NULLABLE) - values
     nothing = {name: F.lit(None).cast(CHANGEABLE[name]).alias(name) for name in (changed if gives is None else gives)}
@@ -169,9 +171,9 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
     dropped = F.struct(F.lit(False).alias("kept"), *nothing.values(), filling)
     either: Any = F.when(condition, kept).otherwise(dropped)
     column: Column = ClassicColumn(utils.column(expressions.TryEval(utils.expression(either._jc))))
-    if parsed:
+    for name in parsed:
         # JSON's null is a value of type VARIANT.
-        column = F.when(F.col("value").isNull() | F.col(JSON).isNotNull(), column)
+        column = F.when(F.col("value").isNull() | F.col(name).isNotNull(), column)
     return Compiled(
         column, StatementColumns(tuple(sorted(reads)), tuple(changed), tuple(sorted(nulls)), header, parsed)
     )

@@ -11,6 +11,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.transforms.chain import schema_formats
+from srm_common.domain.transforms.formats import FormatKind
 from srm_common.domain.transforms.statements import Statement, statement_for
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.settings_files.user_classes import load_function
@@ -211,7 +212,9 @@ def _of_topic(
 def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: Allowance) -> TrialSchemas | None:
     """Those of the source; nothing is registered."""
     chains = [one.flow.transforms for one in compared]
+    reads_avro = any(statement.reads_avro for one in compared for statement in one.flow.statements)
     formats = [kind for chain in chains for kind in schema_formats(chain)]
+    formats += [FormatKind.AVRO] * reads_avro
     if not formats:
         return None
     try:
@@ -225,7 +228,7 @@ def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: A
         raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
     seconds = min(_LONGEST_REQUEST_SECONDS, clusters.flow.request_seconds, allowance.seconds)
     source = clusters.source.schema_registry_within(seconds)
-    return TrialSchemas(RegistrySchemas(source, None), chains)
+    return TrialSchemas(RegistrySchemas(source, None), chains, reads_avro=reads_avro)
 
 
 class _Compared:
@@ -248,7 +251,8 @@ class _Compared:
         if flow.policy.is_heartbeats_topic(upstream.topic):
             return {offset: Outcome(record) for offset, record in _shown(records).items()}
         copy = decision.remote_topic or decision.topic
-        transform = Transform(flow.transforms, copy, tuple(self._after_chain(upstream)), partition, schemas)
+        then = tuple(self._after_chain(upstream, schemas))
+        transform = Transform(flow.transforms, copy, then, partition, schemas)
         offsets = records.column("offset").to_pylist()
         try:
             left, faults = transform.apply(records)
@@ -263,7 +267,7 @@ class _Compared:
             out[fault.offset] = Outcome(reason=f"{step}: {fault.reason}", step=step)
         return out
 
-    def _after_chain(self, upstream: TopicPartition) -> Iterator[BatchStep]:
+    def _after_chain(self, upstream: TopicPartition, schemas: TrialSchemas | None) -> Iterator[BatchStep]:
         from srm_common.records.plain_statement import PlainStatements
         from srm_common.records.python_function import PythonFunction
         from srm_common.records.sql_statement import SqlStatement
@@ -272,7 +276,7 @@ class _Compared:
         number = statement_for(upstream.topic, statements)
         if number is not None:
             access = self._sql or PlainStatements(statements)
-            yield SqlStatement(statements[number], number, access.columns(number), upstream, access.evaluate)
+            yield SqlStatement(statements[number], number, access.columns(number), upstream, access.evaluate, schemas)
         if own is not None:
             yield PythonFunction(own.path, load_function(own.path), own.timeout_seconds, upstream.topic)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from srm_common.domain.transforms.chain import Chain
-from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, Side
+from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, FormatKind, Side
 from srm_common.errors import TransformFailed
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.data.java_values import DataFault
@@ -35,14 +35,15 @@ class TrialSchemas:
     Args:
         source: of the source's registry.
         chains: by which keys and values are read.
+        reads_avro: whether statements read values, too.
     """
 
-    def __init__(self, source: RegistrySchemas, chains: Iterable[Chain]) -> None:
+    def __init__(self, source: RegistrySchemas, chains: Iterable[Chain], *, reads_avro: bool = False) -> None:
         self._source = source
         self.read_from = source.read_from
         self._made: dict[SchemaText, int] = {}
         self._by_id: dict[int, SchemaText] = {}
-        self._formats = _formats(chains)
+        self._formats = {**({Side.VALUE: Format(FormatKind.AVRO)} if reads_avro else {}), **_formats(chains)}
         self._silent = False
         # The names of topic and partition are for what is written.
         self._records = ConnectRecords("", 0, self)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pytest
 
+from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.records.headers import HEADERS_TYPE
 from srm_common.records.sql_statement import SqlStatement
 from srm_common.records.transform import RecordFault, Transform
+from srm_common.schema_registry.record_schemas import RegistrySchemas
+from srm_common.schema_registry.registry import SchemaRegistry
+from srm_common.testing import LocalRegistry
 from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
 
 Columns = Mapping[str, pa.Array]
@@ -133,3 +138,68 @@ def test_a_header_without_a_name_is_a_fault(header: object, reason: str) -> None
     assert left["header_count"].to_pylist() == [1, 0, 0]
     assert left["headers"].to_pylist() == [encoded_header("n", None), b"", b""]
     assert faults == [RecordFault(11, "sql.x", reason)]
+
+
+ORDER = json.dumps(
+    {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}},
+            {"name": "of", "type": ["null", "string"], "default": None},
+            {"name": "raw", "type": {"type": "fixed", "name": "Raw", "size": 2}},
+        ],
+    }
+)
+
+
+def test_avro_goes_to_spark_as_the_json_that_it_says() -> None:
+    seen: list[Columns] = []
+
+    def evaluate(statement: int, columns: Columns, rows: int, what: str) -> pa.StructArray:
+        seen.append(columns)
+        return kept(rows)
+
+    with LocalRegistry() as registry:
+        order = b"\0" + registry.register("orders-value", ORDER).to_bytes(4)
+        nothing = b"\0" + registry.register("nothing-value", '["null", "int"]').to_bytes(4) + b"\0"
+        values = [
+            order + b"\x04\x04\xd2" + b"\x02\x04DE" + b"ab",
+            order + b"\x04\x04\xd2" + b"\x00" + b"ab",
+            nothing,
+            None,
+            b"{}",
+            order + b"\x04",
+            b"\0\0\0\0\x63\0",
+        ]
+        rows = len(values)
+        records = pa.record_batch(
+            [
+                pa.array(range(rows), pa.int64()),
+                pa.array([0] * rows, pa.int64()),
+                pa.array([None] * rows, pa.binary()),
+                pa.array(values, pa.binary()),
+                pa.array([0] * rows, pa.int32()),
+                pa.array([b""] * rows),
+            ],
+            schema=SCHEMA,
+        )
+        source = ClusterSettings("e", "", {}, {}, schema_registry=RegistrySettings((registry.url,)))
+        schemas = RegistrySchemas(SchemaRegistry(source, timeout_seconds=30), None)
+        columns = StatementColumns(("avro", "value"), (), ("value",), parsed=("avro",))
+        step = SqlStatement(
+            Statement("transforms.sql", "SELECT"), 0, columns, TopicPartition("orders", 5), evaluate, schemas
+        )
+        left, faults = Transform((), "a.orders", [step]).apply(records)
+    assert left == records.slice(0, 4)
+    (sent,) = seen
+    assert sent["avro"].to_pylist() == [
+        '{"price":12.34,"of":"DE","raw":"YWI="}',
+        '{"price":12.34,"of":null,"raw":"YWI="}',
+        "null",
+        None,
+    ]
+    assert sent["value"].to_pylist() == [b"", b"", b"", None]
+    assert [(fault.offset, fault.step) for fault in faults] == [(4, "sql"), (5, "sql"), (6, "sql")]
+    assert faults[0].reason.startswith("the value is not Avro of a schema registry: ")
+    assert "schema id 99" in faults[2].reason

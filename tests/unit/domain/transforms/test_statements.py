@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from srm_common.domain.transforms.faults import TransformFault
+from srm_common.domain.transforms.formats import FormatKind
 from srm_common.domain.transforms.statements import Statement, parse_statements, statement_for
 
 QUERY = "SELECT key FROM records"
@@ -19,6 +20,26 @@ def test_named_ones_come_first_and_one_without_a_name_is_for_the_rest() -> None:
     )
     assert [statement_for(topic, statements) for topic in ("x1", "y")] == [0, 1]
     assert statement_for("y", statements[:1]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reads"),
+    [
+        ("SELECT key FROM records WHERE variant_get(Avro, '$.n') IS NULL", True),
+        ("SELECT key FROM records WHERE `avro` IS NULL", True),
+        ("SELECT CAST('avro' AS BINARY) AS value FROM records", False),
+        ("SELECT key FROM records WHERE topic = 'an avro topic' OR json IS NULL", False),
+    ],
+)
+def test_values_are_read_as_avro_where_the_column_is_named(text: str, reads: bool) -> None:
+    (statement,) = parse_statements({"transforms.sql": text}, [FormatKind.PROTOBUF])
+    assert statement.reads_avro == reads
+    if reads:
+        with pytest.raises(
+            TransformFault, match=r"reads avro, but the flow's transforms change fields of Avro"
+        ) as fault:
+            parse_statements({"transforms.sql.a": text}, [FormatKind.AVRO])
+        assert fault.value.key == "transforms.sql.a"
 
 
 def test_a_transform_of_that_name_keeps_its_keys() -> None:

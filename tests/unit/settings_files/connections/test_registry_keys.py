@@ -180,6 +180,15 @@ def test_transforms_need_two_registries_for_schemas(tmp_path: Path, converter: s
     assert is_secret("a->b.value.converter.basic.auth.user.info")
 
 
+def test_a_statement_that_reads_avro_needs_the_registry_of_the_source(tmp_path: Path) -> None:
+    lines = ("transforms.sql.a = SELECT key FROM records WHERE avro IS NULL", "b->a.enabled = true")
+    assert flow_of(tmp_path, *lines).statements
+    with pytest.raises(
+        ConfigError, match=r"transforms\.sql\.a reads avro, which needs b\.schema\.registry\.url, which is not set"
+    ):
+        loaded(tmp_path, *lines).flow("b->a")
+
+
 def test_keys_are_known_and_a_misspelt_one_is_not(tmp_path: Path) -> None:
     known = loaded(tmp_path, "a.basic.auth.user.info = u:p")
     assert [finding.text for finding in findings(known) if "registry" in finding.key] == []
