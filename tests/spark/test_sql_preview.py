@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from pyspark import SparkContext
 
+from srm_common.domain.cluster import RegistrySettings
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.transforms.formats import Side
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.replication.spark.sql_pass import SqlPasses
-from srm_common.testing import FakeCluster
+from srm_common.testing import FakeCluster, LocalRegistry
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.transforms.transform_preview import Preview, preview_transforms
 from tests.kafka.flows import flow_between, properties_of
@@ -61,6 +63,27 @@ def test_statements_are_tried_and_compared(spark: SparkContext, flow: FlowSettin
     assert differences == {"newly dropped": 1, "written differently": 2, "no longer failed": 1}
     with pytest.raises(ConfigError, match="cannot be carried out: it sorts"):
         preview("SELECT key FROM records ORDER BY key")
+
+
+def test_values_are_tried_and_shown_by_the_schemas_of_the_registry(spark: SparkContext) -> None:
+    with FakeCluster(name="source") as source, FakeCluster(name="target") as target, LocalRegistry() as registry:
+        number = registry.register("orders-value", '"string"')
+        source.create_topic("orders")
+        source.write("orders", [(b"k", b"\0" + number.to_bytes(4) + b"\x04" + text) for text in (b"DE", b"FR")], 0)
+        source.write("orders", [(b"k", b"DE")], 0)
+        flow = flow_between(source, target, "orders")
+        flow = replace(flow, source=replace(flow.source, schema_registry=RegistrySettings((registry.url,))))
+        query = "SELECT key FROM records WHERE variant_get(avro, '$', 'string') = 'DE'"
+        with closing(FlowClusters(with_statement(flow, query))) as clusters:
+            found = preview_transforms(clusters, [], 10, sql=SqlPasses(spark).local)
+    kept, dropped, failed = sorted(found.records, key=lambda record: record.offset)
+    assert [one.after.fate(one.before) for one in (kept, dropped, failed)] == ["unchanged", "dropped", "failed"]
+    assert failed.after.reason is not None
+    assert failed.after.reason.startswith("transforms.sql: the value is not Avro of a schema registry")
+    assert found.schemas is not None
+    assert kept.before.value is not None
+    data = found.schemas.read(Side.VALUE, kept.before.value)
+    assert (data and (data.text, data.format)) == ('"DE"', "avro")
 
 
 def test_the_command_starts_a_spark_of_its_own(flow: FlowSettings, configuration_file: Callable[..., Path]) -> None:
