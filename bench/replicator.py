@@ -23,10 +23,7 @@ def replicator_properties(flow: Flow, source_servers: str, target_servers: str) 
         **flow_properties(flow, source_servers, target_servers),
         f"{target}.exactly.once.source.support": "enabled" if flow.exactly_once else "disabled",
     }
-    if flow.sql:
-        properties[f"{arrow}.transforms.sql"] = flow.sql
-    else:
-        properties |= {f"{arrow}.{key}": value for key, value in flow.transforms.items()}
+    properties |= {f"{arrow}.{key}": value for key, value in (flow.ours or flow.transforms).items()}
     if flow.run_seconds:
         properties["run.max.seconds"] = f"{flow.run_seconds:g}"
     return properties

@@ -84,7 +84,7 @@ class SideBySide:
             workload.record_bytes,
             GUARANTEES[guarantee],
             transforms=workload.transforms,
-            sql=workload.sql,
+            ours=workload.ours,
             security=self._clusters.security,
         )
         folder = self._folder / f"run-{number:03d}-{side.name}"

@@ -46,7 +46,7 @@ class Flow:
     exactly_once: bool
     run_seconds: float = 0.0
     transforms: Mapping[str, str] = field(default_factory=dict)
-    sql: str = ""
+    ours: Mapping[str, str] = field(default_factory=dict)
     security: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -17,8 +17,8 @@ class Workload:
 
     ``record_bytes`` is key plus value. ``batch_bytes`` and ``batch_records`` limit a batch before compression, as
     librdkafka's ``batch.size`` and ``batch.num.messages`` do. ``uncompressed_bytes`` is the size of all topics
-    together, before compaction. ``transforms`` are keys of the flow, below its arrow; ``sql``: a statement
-    that does the same, for the side that knows it. ``tls``: all clients of both brokers speak TLS.
+    together, before compaction. ``transforms`` are keys of the flow, below its arrow; ``ours``: keys that
+    do the same, which this project has in their place. ``tls``: all clients of both brokers speak TLS.
     """
 
     name: str
@@ -32,7 +32,7 @@ class Workload:
     idle_topics: int = 0
     compacted: bool = False
     transforms: Mapping[str, str] = field(default_factory=dict)
-    sql: str = ""
+    ours: Mapping[str, str] = field(default_factory=dict)
     tls: bool = False
 
     @property
@@ -82,7 +82,8 @@ _FILTER_AND_HEADER = {
     "predicates.gone.type": f"{_CONNECT}.transforms.predicates.RecordIsTombstone",
     "header.converter": f"{_CONNECT}.storage.SimpleHeaderConverter",
 }
-#: What they do, as a statement. MirrorMaker 2 has the transforms.
+#: What they do, as a function and as a statement. MirrorMaker 2 has the transforms.
+_PYTHON = "bench.filter_and_header:filter_and_header"
 _SQL = (
     "SELECT array_append(headers, named_struct('key', 'origin', 'value', CAST('east' AS BINARY))) AS headers "
     "FROM records WHERE value IS NOT NULL"
@@ -104,14 +105,18 @@ _ALL = (
              transforms=_FILTER_AND_HEADER),
     Workload("100b-transforms", "100 B JSON, lz4, a filter and a header", 100, "lz4", 16_384, 100_000, 1 * GB,
              transforms=_FILTER_AND_HEADER),
+    Workload("1k-python", "1 KB JSON, lz4, a filter and a header by Python", 1024, "lz4", 131_072, 100_000, 4 * GB,
+             transforms=_FILTER_AND_HEADER, ours={"transforms.python": _PYTHON}),
+    Workload("100b-python", "100 B JSON, lz4, a filter and a header by Python", 100, "lz4", 16_384, 100_000, 1 * GB,
+             transforms=_FILTER_AND_HEADER, ours={"transforms.python": _PYTHON}),
     Workload("1k-sql", "1 KB JSON, lz4, a filter and a header by SQL", 1024, "lz4", 131_072, 100_000, 4 * GB,
-             transforms=_FILTER_AND_HEADER, sql=_SQL),
+             transforms=_FILTER_AND_HEADER, ours={"transforms.sql": _SQL}),
     Workload("100b-sql", "100 B JSON, lz4, a filter and a header by SQL", 100, "lz4", 16_384, 100_000, 1 * GB,
-             transforms=_FILTER_AND_HEADER, sql=_SQL),
+             transforms=_FILTER_AND_HEADER, ours={"transforms.sql": _SQL}),
     Workload("1k-spark-sql", "1 KB JSON, lz4, a filter and a header by Spark", 1024, "lz4", 131_072, 100_000, 4 * GB,
-             transforms=_FILTER_AND_HEADER, sql=_SPARK_SQL),
+             transforms=_FILTER_AND_HEADER, ours={"transforms.sql": _SPARK_SQL}),
     Workload("100b-spark-sql", "100 B JSON, lz4, a filter and a header by Spark", 100, "lz4", 16_384, 100_000, 1 * GB,
-             transforms=_FILTER_AND_HEADER, sql=_SPARK_SQL),
+             transforms=_FILTER_AND_HEADER, ours={"transforms.sql": _SPARK_SQL}),
     Workload("idle", "5 busy topics (1 KB, lz4) among 200 empty ones", 1024, "lz4", 131_072, 100_000, 2 * GB,
              busy_topics=5, idle_topics=200),
 )  # fmt: skip

@@ -13,7 +13,16 @@ from srm_common.settings_files.configuration import load_configuration
 
 def test_names_are_those_results_are_kept_under() -> None:
     plain = ["1k-lz4", "1k-lz4-tls", "1k-none", "1k-zstd", "100b-lz4", "100b-tiny", "1k-compacted"]
-    changed = ["1k-transforms", "100b-transforms", "1k-sql", "100b-sql", "1k-spark-sql", "100b-spark-sql"]
+    changed = [
+        "1k-transforms",
+        "100b-transforms",
+        "1k-python",
+        "100b-python",
+        "1k-sql",
+        "100b-sql",
+        "1k-spark-sql",
+        "100b-spark-sql",
+    ]
     assert list(WORKLOADS) == [*plain, *changed, "idle"]
 
 
