@@ -41,6 +41,8 @@ class CommittedOffsets:
             return known
         reader, topic = self._clusters.target.reader, names.segments_topic(self._clusters.flow.name.source)
         partitions = range(reader.partitions(topic))
+        if not partitions:
+            return known  # the topic was deleted, and nothing more will be told
         home = segment_partition(*upstream, len(partitions))
         if home not in self._settled:
             try:

@@ -223,6 +223,8 @@ def test_a_map_that_is_lost_as_a_whole_is_told(copied: Sides) -> None:
         log.delete_before(log.end)
     one = the_one(verified(copied))
     assert one.findings.differences == [Difference(DifferenceKind.UNMAPPED, 0, 61)]
+    delete_topic(copied.target, names.segments_topic("a"))
+    assert the_one(verified(copied)).findings.differences == [Difference(DifferenceKind.UNMAPPED, 0, 61)]
     copied.target.log(COPY, 0).delete_before(63)
     assert the_one(verified(copied)).verdict is Verdict.NOTHING
 
