@@ -17,7 +17,7 @@ floor, which says why.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Literal, Self
 
@@ -36,7 +36,7 @@ from srm_common.domain.offsets.translation import (
 )
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
-from srm_common.errors import ClusterError
+from srm_common.errors import ClusterError, CorruptRecord
 from srm_common.kafka.log.log_windows import LogWindows, ScanResult, Window
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import next_offsets
@@ -127,7 +127,10 @@ class ExactTranslation:
         undecided = record.state is TopicState.RECREATED
         if not undecided and not former - {now}:
             return found
-        newest = self._log.newest(topic, partition)
+        try:
+            newest = self._log.newest(topic, partition)
+        except CorruptRecord as error:
+            return Unmapped(f"it is unknown of which topic named {topic} it is: {error}")
         if newest is None or newest.generation not in former | {0, now}:
             return found  # the copy is ahead of what is recorded
         if undecided:
@@ -262,11 +265,12 @@ class ExactTranslation:
         ids = windows.topic_ids({topic for topic, _, _ in wanted})
         out = {}
         for one, window in wanted.items():
-            newest = self._log.newest(one[0], one[1])
-            generation = newest.generation if newest else 0
             topic_id = ids[one[0]]
-            if topic_id is not None and generation in (0, generation_of(topic_id)):
-                out[one] = window
+            with suppress(CorruptRecord):  # which topic it covers is not known
+                newest = self._log.newest(one[0], one[1])
+                generation = newest.generation if newest else 0
+                if topic_id is not None and generation in (0, generation_of(topic_id)):
+                    out[one] = window
         return out
 
     def _lose_source(self, error: ClusterError) -> None:

@@ -10,6 +10,7 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.verification.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
+from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -22,7 +23,7 @@ _LISTING_SECONDS = 10.0
 @dataclass(frozen=True)
 class CopiesChecked:
     """``copies`` have a map and were checked. ``unmapped`` copies have none. ``left`` gaps were not read, since there
-    are too many. ``faults``: copies that cannot be read."""
+    are too many. ``faults``: copies that cannot be read, or whose map cannot."""
 
     flow: str
     copies: int
@@ -72,7 +73,7 @@ def _checked(clusters: FlowClusters) -> CopiesChecked:
         for number in range(topic.partitions)
     }
     records: list[ForeignRecords] = []
-    copies = left = 0
+    copies = unread = left = 0
     # The logs first: what is committed between the two looks is in the map then.
     logs, faults = _logs(clusters, places)
     copied = {upstream: place for place, upstream in places.items() if place in logs}
@@ -80,14 +81,21 @@ def _checked(clusters: FlowClusters) -> CopiesChecked:
         place = copied.get(upstream)
         if place is None:
             continue
-        copies += 1
         log = logs[place]
-        records += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
-        gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
+        try:
+            mixed = list(mixed_runs(mapped, log))
+            gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
+        except CorruptRecord as error:
+            # Whose the records are that such a segment maps is not known.
+            faults[place] = f"{place.topic}-{place.partition} was not checked: {error}"
+            unread += 1
+            continue
+        copies += 1
+        records += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed]
         left += max(0, len(gaps) - _GAPS)
         records += _read(reader, place, gaps[-_GAPS:])
     records.sort(key=lambda one: (one.topic, one.partition))
-    unmapped = len(logs) - copies
+    unmapped = len(logs) - copies - unread
     return CopiesChecked(str(flow.name), copies, unmapped, tuple(records), left, tuple(faults.values()))
 
 

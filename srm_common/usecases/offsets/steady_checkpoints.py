@@ -22,7 +22,7 @@ from srm_common.domain.monitoring.run_report import GroupSample, groups_from, gr
 from srm_common.domain.offsets.checkpoints import Checkpoint, CheckpointMemory, supersedes
 from srm_common.domain.offsets.translation import NotReplicatedYet, Translated, Translation, Unmapped
 from srm_common.domain.topics.state_topics import state_topics
-from srm_common.errors import SrmError
+from srm_common.errors import CorruptRecord, SrmError
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets
 from srm_common.kafka.state.checkpoint_log import Place, newest_checkpoints
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -274,10 +274,16 @@ class CheckpointRounds:
             return None
         new = Checkpoint(one.group, remote, one.partition, one.committed.offset, answer.offset, one.committed.metadata)
         before = self._before.get(_place(new))
-        newest = self._log.newest(one.topic, one.partition)
-        if before is not None and newest is not None and before.downstream > newest.downstream_end:
-            return None  # of a former copy
+        if before is not None and self._may_be_of_a_former_copy(before, one):
+            return None
         return new if supersedes(new, before) else None
+
+    def _may_be_of_a_former_copy(self, before: Checkpoint, one: _Moved) -> bool:
+        try:
+            newest = self._log.newest(one.topic, one.partition)
+        except CorruptRecord:
+            return True  # where the copy ends is not known
+        return newest is not None and before.downstream > newest.downstream_end
 
 
 def _place(one: Checkpoint) -> Place:
