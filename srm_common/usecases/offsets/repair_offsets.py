@@ -9,12 +9,13 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, repair_action
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import CorruptRecord, SrmError
+from srm_common.errors import CorruptRecord, Fenced, FlowRunning, SrmError
 from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_topics import present_state_topics
+from srm_common.kafka.state.state_topics import StateTopics, present_state_topics
 from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: So many offsets of the copy are looked at behind the map's end; one visible record among them is enough.
@@ -34,19 +35,42 @@ def repair_offsets(flow: FlowSettings | FlowClusters, *, dry_run: bool = False) 
         One action per partition without a position; those without ``next_offset`` were not written.
 
     Raises:
+        FlowRunning: a run took the flow before the positions were committed.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
     with clusters_of(flow) as clusters:
-        return _repaired(clusters, dry_run)
+        if dry_run:
+            return _planned(clusters, present_state_topics(clusters.target.reader, clusters.flow))
+        return _repaired(clusters)
 
 
-def _repaired(clusters: FlowClusters, dry_run: bool) -> list[RepairAction]:
+def _repaired(clusters: FlowClusters) -> list[RepairAction]:
+    flow, state = clusters.flow, clusters.state_topics()
+    highest = int((clusters.state.read(StateKey.SLOTS) or {}).get("highest", 0))
+    owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), pool=clusters.target.links)
+    try:
+        actions = _planned(clusters, state)
+        records = [
+            offset_record(flow.name, state, TopicPartition(action.topic, action.partition), action.next_offset)
+            for action in actions
+            if action.next_offset is not None
+        ]
+        if records:
+            # Not by another producer: a run that has begun since has committed more than what the map proved.
+            write_transaction(flow, owner.identities[0], records, clusters.target.links)
+    except Fenced as error:
+        raise FlowRunning(
+            f"the source offsets of flow {flow.name} were not repaired: a run took over the flow in the meantime; "
+            f"repair them again after its end"
+        ) from error
+    finally:
+        # Without another fence, which would hit a run that took the flow meanwhile.
+        owner.abandon()
+    return actions
+
+
+def _planned(clusters: FlowClusters, state: StateTopics) -> list[RepairAction]:
     flow, reader = clusters.flow, clusters.target.reader
-    state = present_state_topics(reader, flow) if dry_run else clusters.state_topics()
-    if not dry_run:
-        highest = int((clusters.state.read(StateKey.SLOTS) or {}).get("highest", 0))
-        with Ownership.take(flow, flow.tasks_max, max(highest, flow.tasks_max), pool=clusters.target.links):
-            pass
     known = read_source_offsets(flow, state, refuse_loss=False, pool=clusters.target.links)
     actions = []
     # Nearly all of a map that may have a million segments is about partitions with a position.
@@ -62,13 +86,6 @@ def _repaired(clusters: FlowClusters, dry_run: bool) -> list[RepairAction]:
             actions.append(RepairAction(*place, None, last))
         else:
             actions.append(repair_action(last, _copy_end(flow, reader, last)))
-    if not dry_run:
-        records = [
-            offset_record(flow.name, state, TopicPartition(action.topic, action.partition), action.next_offset)
-            for action in actions
-            if action.next_offset is not None
-        ]
-        clusters.target.writer().write(f"write source offsets of flow {flow.name}", records)
     return actions
 
 
