@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook, DagRunState
@@ -48,12 +49,8 @@ class FlowSchedule:
         self._rest = airflow_itself()
 
     def is_paused(self) -> bool:
-        try:
-            return bool(self._task.get_dag(self.dag_id).is_paused)
-        except AirflowRuntimeError as error:
-            raise AirflowError(
-                f"this Airflow has no DAG {self.dag_id}; move the flow where its DAG runs, or with srm-control"
-            ) from error
+        with self._refusals():
+            return self._paused()
 
     def pause(self, why: str) -> list[str]:
         """Pause the DAG, and end the runs that it would keep frozen; what was done, for people.
@@ -77,7 +74,9 @@ class FlowSchedule:
 
     def end_runs(self, why: str) -> list[str]:
         """Mark queued and running runs as failed, with ``why`` as their note."""
-        if not self._task.get_dr_count(self.dag_id, states=ACTIVE_STATES):
+        with self._refusals():
+            active = self._task.get_dr_count(self.dag_id, states=ACTIVE_STATES)
+        if not active:
             return []
         said = []
         try:
@@ -111,6 +110,20 @@ class FlowSchedule:
 
     # ---- inside
 
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        try:
+            yield
+        except AirflowRuntimeError as error:
+            if not _is_missing(error):
+                raise AirflowError(f"Airflow does not say how {self.dag_id} is doing: {error}") from error
+            raise AirflowError(
+                f"this Airflow has no DAG {self.dag_id}; move the flow where its DAG runs, or with srm-control"
+            ) from error
+
+    def _paused(self) -> bool:
+        return bool(self._task.get_dag(self.dag_id).is_paused)
+
     def _final_state(self, run_id: str) -> str | None:
         # An enumeration whose text is not its value.
         state = DagRunState(self._task.get_dagrun_state(self.dag_id, run_id)).value
@@ -126,11 +139,11 @@ class FlowSchedule:
                 "(type http, the credentials of a user who may do it) the task does it by itself",
                 *(error, verb, self.dag_id, CONNECTION),
             )
-            self._wait(lambda: self.is_paused() is paused, f"a person to {verb} {self.dag_id}", PERSON_SECONDS)
+            self._wait(lambda: self._paused() is paused, f"a person to {verb} {self.dag_id}", PERSON_SECONDS)
 
     def _wait(self, condition: Callable[[], Any], what: str, seconds: float | None) -> Any:
         started = reported = time.monotonic()
-        while not (found := condition()):
+        while not (found := self._asked(condition)):
             now = time.monotonic()
             if seconds is not None and now - started > seconds:
                 raise AirflowError(f"waited {seconds:.0f} s for {what}; clear this task to wait once more")
@@ -139,6 +152,21 @@ class FlowSchedule:
                 _LOG.info("waiting for %s", what)
             time.sleep(_LOOK_SECONDS)
         return found
+
+    def _asked(self, condition: Callable[[], Any]) -> Any:
+        """None where Airflow does not respond: a restart of its API server must not end a wait of half an hour."""
+        with self._refusals():
+            try:
+                return condition()
+            except AirflowRuntimeError as error:
+                if _is_missing(error):
+                    raise
+                _LOG.warning("%s is looked at again: %s", self.dag_id, error)
+                return None
+
+
+def _is_missing(error: AirflowRuntimeError) -> bool:
+    return bool((error.error.detail or {}).get("status_code") == 404)
 
 
 def airflow_itself() -> AirflowRest:

@@ -1,0 +1,83 @@
+"""What a task sees of another DAG while Airflow's API server comes and goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
+
+from srm_common.airflow_bridge.moves import flow_schedule
+from srm_common.airflow_bridge.moves.flow_schedule import FlowSchedule
+from srm_common.airflow_rest import AirflowRest
+from srm_common.errors import AirflowError
+
+pytestmark = pytest.mark.airflow
+
+#: What the supervisor answers when the API server does not respond, and what it answers for a DAG that is not there.
+SILENT: dict[str, Any] = {"status_code": None, "message": "Connection refused", "exception_type": "ConnectError"}
+MISSING: dict[str, Any] = {"status_code": 404, "message": "Not Found"}
+
+
+class Task:
+    """Answers with each of ``found`` in turn, then with the last one."""
+
+    def __init__(self, *found: bool | str | dict[str, Any]) -> None:
+        self._last = found[-1]
+        self._found: Iterator[bool | str | dict[str, Any]] = iter(found)
+
+    def _next(self) -> Any:
+        found = next(self._found, self._last)
+        if isinstance(found, dict):
+            raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail=found))
+        return found
+
+    def get_dag(self, dag_id: str) -> Any:
+        return SimpleNamespace(is_paused=self._next())
+
+    def get_dr_count(self, dag_id: str, states: list[str]) -> Any:
+        return self._next()
+
+    def get_dagrun_state(self, dag_id: str, run_id: str) -> Any:
+        return self._next()
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No API server is there, and looks follow one another."""
+    monkeypatch.setattr(flow_schedule, "airflow_itself", lambda: AirflowRest("http://127.0.0.1:1"))
+    monkeypatch.setattr(flow_schedule, "_LOOK_SECONDS", 0.0)
+
+
+def schedule(*found: bool | str | dict[str, Any]) -> FlowSchedule:
+    task: Any = Task(*found)
+    return FlowSchedule("srm.a.b", task)
+
+
+def test_a_dag_that_is_not_there_is_not_one_that_cannot_be_asked_about() -> None:
+    with pytest.raises(AirflowError, match=r"this Airflow has no DAG srm\.a\.b"):
+        schedule(MISSING).is_paused()
+    with pytest.raises(AirflowError, match=r"does not say how srm\.a\.b is doing: .*Connection refused"):
+        schedule(SILENT).is_paused()
+    with pytest.raises(AirflowError, match="Connection refused"):
+        schedule(SILENT).end_runs("why")
+
+
+def test_a_person_is_waited_for_while_the_server_restarts() -> None:
+    assert schedule(False, False, SILENT, False, SILENT, True, False).pause("why") == ["paused srm.a.b"]
+    with pytest.raises(AirflowError, match=r"this Airflow has no DAG srm\.a\.b"):
+        schedule(False, False, MISSING).pause("why")
+
+
+def test_a_run_is_waited_for_while_the_server_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from airflow.sdk.execution_time import task_runner
+
+    sent: list[Any] = []
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=sent.append), raising=False)
+    assert schedule("queued", SILENT, "running", SILENT, "success").run_once("r", {}, "note") == "success"
+    assert [one.run_id for one in sent] == ["r"]
+    with pytest.raises(AirflowError, match=r"waited 0 s for run r of srm\.a\.b to end"):
+        schedule(SILENT).run_once("r", {}, "note", seconds=0.0)
