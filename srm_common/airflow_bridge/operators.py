@@ -129,7 +129,7 @@ class ReportLagOperator(FlowOperator):
         self.asset = asset
 
     def execute(self, context: Context) -> None:
-        from srm_common.errors import ClusterError
+        from srm_common.errors import ClusterError, StateError
         from srm_common.usecases.monitoring.raw_metrics import publish_report
         from srm_common.usecases.monitoring.report_run import keep_in_history, make_report, unreachable_report
 
@@ -142,7 +142,7 @@ class ReportLagOperator(FlowOperator):
                     report = make_report(clusters, run_id, unable=unable, warnings=now.faults, filters=now)
                     keep_in_history(report, configuration)
                     publish_report(clusters, report)
-            except ClusterError as error:
+            except (ClusterError, StateError) as error:
                 report = unreachable_report(self.flow, run_id, str(error))
                 keep_in_history(report, configuration)
                 self._tell(self.settings(), report, context)

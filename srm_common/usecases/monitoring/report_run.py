@@ -150,7 +150,8 @@ def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
 
 
 def unreachable_report(flow: str, run_id: str, reason: str, clock: Callable[[], float] = time.time) -> RunReport:
-    """The report of a run whose target does not respond, which is all that is known. ``clock`` gives epoch seconds."""
+    """The report of a run of which nothing else is known, because the target does not respond or its state cannot be
+    read. ``clock`` gives epoch seconds."""
     return RunReport(flow, run_id, int(clock() * 1000), None, fault=reason)
 
 

@@ -1,0 +1,60 @@
+"""The task ``report_lag`` of a flow whose state cannot be read."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import Asset
+from airflow.sdk.exceptions import AirflowFailException
+from confluent_kafka import Producer
+
+from srm_common.airflow_bridge.operators import ReportLagOperator
+from srm_common.domain.flow import names
+from srm_common.domain.flow.names import StateKey
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.store.location import open_store
+from srm_common.testing import FakeCluster
+from tests.airflow.test_alarms import State
+
+pytestmark = pytest.mark.airflow
+
+FUTURE = b'{"version":99,"written_ms":1,"value":{}}'
+
+
+def test_the_flow_is_failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the run itself does not need, as after a return to an older version."""
+    monkeypatch.setenv("AIRFLOW_VAR_SRM_FILTERS__A__B", "{}")
+    state = State()
+    with FakeCluster() as target:
+        topic = names.flow_state_topic("a")
+        target.create_topic(topic, 1, config={"cleanup.policy": "compact"})
+        producer = Producer({"bootstrap.servers": target.bootstrap_servers, "log_level": 0})
+        producer.produce(topic, key=StateKey.VERIFICATION, value=FUTURE, partition=0)
+        assert producer.flush(60) == 0
+        file = tmp_path / "srm.properties"
+        file.write_text(
+            f"clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = {target.bootstrap_servers}\n"
+            f"a->b.enabled = true\nmetrics.database.url = sqlite:///{tmp_path}/metrics.db\n"
+        )
+        task = ReportLagOperator(
+            task_id="report_lag", flow="a->b", config=str(file), asset=Asset(name="srm.a.b", uri="srm://a/b")
+        )
+        context: Any = {
+            "run_id": "r",
+            "ti": SimpleNamespace(xcom_pull=lambda **_: None),
+            "asset_state_store": {task.asset: state},
+        }
+        with pytest.raises(AirflowFailException, match=f"'{StateKey.VERIFICATION}' .* has version 99"):
+            task.execute(context)
+    status = state["status"]
+    assert status["state"] == "failing"
+    assert f"'{StateKey.VERIFICATION}' at offset 0" in status["cause"]
+    # The page has it, too.
+    store = open_store(load_configuration(file, connections=None))
+    with closing(store):
+        (row,) = store.flows(["a->b"])
+    assert (row.history.ok, row.history.error) == (False, status["cause"].partition(": ")[2])
