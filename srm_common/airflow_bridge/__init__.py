@@ -1,14 +1,14 @@
 """Airflow's side of the project: flows become DAGs, use cases tasks, reports metrics.
 
-A DAG file needs one line::
+A DAG file needs one line for the DAGs of all flows::
 
     globals().update(flow_dags())
 
-and another one, for the DAGs that move consumer groups::
+another one for the DAGs that move consumer groups::
 
     globals().update(move_dags())
 
-and a third one, for the DAG that verifies copies::
+and a third one for the DAG that verifies copies::
 
     globals().update(verify_dags())
 """

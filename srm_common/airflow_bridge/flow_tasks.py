@@ -152,7 +152,7 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
         ),
     ]
     if settings.emit_heartbeats:
-        # Not tried again: a late heartbeat says nothing, and the next run brings a new one.
+        # Not retried: a late heartbeat says nothing, and the next run writes a new one.
         beat = spec(Work.EMIT_HEARTBEAT, f"Writes a heartbeat to {_beating(settings)}.")
         tasks.append(replace(beat, retries=0))
     everything = tuple(task.work for task in tasks)

@@ -254,7 +254,8 @@ def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str
 
 
 def _fitting(topics: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """As many partitions as Airflow stores, those furthest behind; and how many are left out."""
+    """As many topics as Airflow stores, those with failed partitions and those furthest behind first; and how many are
+    left out."""
     chosen, used = [], 2
     for topic in sorted(
         topics, key=lambda topic: (-topic["failed_partitions"], -topic["lag_bounds"]["least"], topic["topic"])

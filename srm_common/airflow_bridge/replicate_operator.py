@@ -30,8 +30,8 @@ class ReplicateOperator(SparkJobOperator):
     """Submits ``srm_common/spark_jobs/replicate.py`` for one flow. The filters go into a file of their own, since lists
     may be longer than a command line.
 
-    Nearly all runs of nearly all flows find little that is new. So the run begins here, and Spark is started when it
-    turns out to be worth it; at once, where the last run was.
+    Nearly all runs of nearly all flows find little that is new. So the run begins here, and Spark is started when there
+    turns out to be enough to copy; at once, if the last run copied that much.
     """
 
     ui_color = "#cfe8d5"

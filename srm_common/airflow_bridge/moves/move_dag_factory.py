@@ -95,7 +95,7 @@ def _build_task(dag: DAG, spec: MoveDagSpec, task: MoveTaskSpec, config: Path) -
 def _params(spec: MoveDagSpec, flows: list[str]) -> dict[str, Param]:
     """The form of the DAG's params; :mod:`srm_common.airflow_bridge.params` parses them."""
     modes = [mode.value for mode in spec.modes]
-    # With several flows there is none that is meant when nothing is said: the form insists on a choice.
+    # With several flows there is no default: the form insists on a choice.
     chosen: dict[str, Any] = {"default": flows[0]} if len(flows) == 1 else {}
     return {
         "flow": Param(type="string", enum=flows, title="Flow", description=spec.flow_help, **chosen),

@@ -53,8 +53,8 @@ class MoveTaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class MoveDagSpec:
-    """One DAG. ``modes`` are those to choose from, the first is the one that is meant when nothing is said;
-    ``flow_help`` says which flow is asked for."""
+    """One DAG. ``modes`` are those to choose from, the first is the default; ``flow_help`` says which flow is asked
+    for."""
 
     kind: MoveKind
     title: str

@@ -21,7 +21,7 @@ DAG_ID = "srm.verify"
 TAG = "srm-verify"
 _RETRIES = 2
 _RETRY_DELAY = timedelta(minutes=1)
-#: A try that is ended by it is gone on with by the next.
+#: An attempt that it ends is continued by the next one.
 _TIMEOUT = timedelta(hours=24)
 
 #: What the form shows.
@@ -86,7 +86,7 @@ def build_verify_dags(config: str | Path | None = None) -> dict[str, DAG]:
 
 def _params(flows: list[str]) -> dict[str, Param]:
     """The form of the DAG's params; :mod:`srm_common.airflow_bridge.params` parses them."""
-    # With several flows there is none that is meant when nothing is said: the form insists on a choice.
+    # With several flows there is no default: the form insists on a choice.
     chosen: dict[str, Any] = {"default": flows[0]} if len(flows) == 1 else {}
     patterns: dict[str, Any] = {"type": ["null", "array"], "items": {"type": "string"}, "section": "Only a part"}
     return {

@@ -58,7 +58,7 @@ class VerifyOperator(SparkJobOperator):
             selection = params.selection(context["run_id"])
             configuration = load_configuration(Path(self.config))
             settings = configuration.flow(params.flow)
-            # Which Spark a flow runs in, its settings say.
+            # The flow's settings say in which Spark it runs.
             self._conn_id = settings.spark_connection
             self.require_connection()
             with FlowClusters(settings) as clusters:
