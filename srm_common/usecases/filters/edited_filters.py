@@ -35,7 +35,7 @@ class FilterPlace(Protocol):
 
     @property
     def place(self) -> str:
-        """Where, for people."""
+        """Where they are kept, for messages."""
         ...
 
     @property

@@ -149,7 +149,7 @@ class OpenCluster(Closing):
         return SegmentLog(reader, topic, reader.partitions(topic) if partitions is None else partitions)
 
     def ensure(self, topics: Sequence[StateTopic], *, timeout_seconds: float | None = None) -> dict[str, int]:
-        """Make state topics, or check them, as :func:`ensure_topics`; their partitions by name."""
+        """Create state topics, or check them, as :func:`ensure_topics`; their partitions by name."""
         seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
         return ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)[0]
 

@@ -19,7 +19,7 @@ from srm_common.usecases.offsets.source_offsets import logs_of
 COMPARED = 100
 #: Partitions of a topic that are read at the same time: their records are in memory together.
 _AT_ONCE = 10
-#: How much further back is looked where markers and aborted records leave too few that can be seen, and how often.
+#: Where markers and aborted records leave too few visible records, windows grow by this factor, so often at most.
 _WIDER, _WIDENINGS = 8, 4
 #: How far behind the stored offset the copy's end is looked for, and how many offsets are read at a time.
 _SEARCHED, _STRETCH = 200_000, 2_000

@@ -15,7 +15,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
-#: Of one copy: how many gaps, the newest, and how many offsets of each are read.
+#: Of each copy: how many of the newest gaps are read, and how many offsets of each.
 _GAPS, _OFFSETS = 100, 10_000
 _LISTING_SECONDS = 10.0
 

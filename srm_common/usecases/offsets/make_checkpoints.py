@@ -38,8 +38,8 @@ class CheckpointsMade:
     """What one round found out.
 
     ``written`` are the new checkpoints, in order; ``newest`` by group what holds after them, written now or before.
-    ``positions`` of each group with offsets on copied topics are so many; ``asked`` is when it was asked for them, by
-    the monotonic clock. ``topics`` are groups by upstream topic, ``remotes`` the copies of these. ``rewound`` were
+    ``positions`` is how many each group has on copied topics, ``asked`` when they were queried, by the monotonic
+    clock. ``topics`` are groups by upstream topic, ``remotes`` the copies of these. ``rewound`` were
     moved back at the source. ``renewed`` counts positions whose earlier checkpoint belonged to a former copy.
     ``unsupported`` (group, kind) pass the filter and are no consumer groups. ``shared`` are remote topics that other
     flows write to as well, with these flows. ``copies`` are the ids of remote topics, for the next round. ``notes`` say

@@ -18,7 +18,7 @@ from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
-#: So many offsets of the copy are looked at behind the map's end; one visible record among them is enough.
+#: How many offsets of the copy are read after the end of the map; one visible record among them is enough.
 _LOOK_AHEAD = 50_000
 
 

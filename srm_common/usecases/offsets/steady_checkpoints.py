@@ -32,8 +32,8 @@ from srm_common.usecases.offsets.sync_checkpoints import write_checkpoints
 from srm_common.wire.state.mm2 import MAX_STRING_BYTES
 
 _LOG = logging.getLogger(__name__)
-#: A round uses at most one part in so many of a core, and waits for answers half of the time: otherwise it comes less
-#: often.
+#: The pause after a round is at least as long as the round, and this many times its CPU time: rounds use a tenth of a
+#: core at most.
 _SHARE = 10
 _LONGEST_PAUSE_SECONDS = 60.0
 #: How long a run that has copied waits for its last round.

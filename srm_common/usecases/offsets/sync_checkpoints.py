@@ -44,8 +44,7 @@ from srm_common.wire.state.plain_records import NewRecord
 from srm_common.wire.state.segment_map import map_changes
 from srm_common.wire.state.segments import segment_partition
 
-#: Where a flow's state has the :class:`CheckpointMemory`.
-#: With so many new segments the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
+#: New segments after which the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
 _MANY_SEGMENTS = 5_000
 
 

@@ -19,8 +19,8 @@ _LOG = logging.getLogger(__name__)
 
 
 def emit_heartbeat(flow: FlowSettings | FlowClusters) -> Heartbeat:
-    """Write one of MirrorMaker 2's heartbeats to each cluster of ``heartbeats.topic.location``, making the topic where
-    it is missing. A cluster that cannot be written to does not keep the other one from getting its heartbeat.
+    """Write one of MirrorMaker 2's heartbeats to each cluster of ``heartbeats.topic.location``, creating the topic
+    where it is missing. A cluster that cannot be written to does not keep the other one from getting its heartbeat.
 
     Raises:
         StateTopicInvalid: the heartbeats topic cannot be used.

@@ -44,8 +44,8 @@ def last_run(flow: FlowSettings | FlowClusters) -> RunRecord | None:
 
 
 class RunJournal:
-    """One run's. ``last`` is the record of the run before, None before the first; ``sizes`` are the mean bytes of a
-    record by topic, as far as they are known."""
+    """What one run records. ``last`` is the record of the run before, None before the first; ``sizes`` are the mean
+    bytes of a record by topic, as far as they are known."""
 
     def __init__(
         self, flow: FlowSettings, run: RunOptions, store: FlowState, clock: Callable[[], float] = time.time

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from srm_common.replication.slots.range_transforms import SqlAccess
     from srm_common.usecases.transforms.trial_schemas import TrialSchemas
 
-#: So many topics are looked at where none is named.
+#: How many topics are previewed if none is named.
 MOST_TOPICS = 10
 LIMITS = ReadLimits()
-#: What is done to so many records at once; in between it is seen whether there is time left.
+#: Records that are transformed at a time; in between the limits are checked.
 _PIECE_ROWS = 200
 #: A registry that is silent must not take all the time there is.
 _LONGEST_REQUEST_SECONDS = 10.0

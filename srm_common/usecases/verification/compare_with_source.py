@@ -40,7 +40,8 @@ from srm_common.wire.state.segment_map import SegmentMap
 _LISTING_SECONDS = 30.0
 _FETCH_BYTES = 8 << 20
 _PATIENCE_SECONDS = 60.0
-#: So many keys of each side are held at a time, some 200 bytes each; of more, the logs are read once for each part.
+#: How many keys of each side are held at a time, some 200 bytes each; if there are more, the keys are divided, and the
+#: logs read once for each part.
 _KEYS = 200_000
 
 

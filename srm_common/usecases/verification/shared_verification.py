@@ -30,7 +30,7 @@ from srm_common.errors import CorruptRecord, SrmError
 from srm_common.usecases.verification.verify_copies import CopiesToShare, verify_copies
 from srm_common.wire.state.segment_map import SegmentMap
 
-#: Has tasks done, as many at a time as the flow has slots, and gives their results as they come.
+#: Runs tasks, as many at a time as the flow has slots, and yields their results as they come.
 VerificationRunner = Callable[[VerificationJob, Sequence[VerificationTask]], Iterator[TaskResult]]
 
 _LISTING_SECONDS = 30.0
