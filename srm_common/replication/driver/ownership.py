@@ -121,6 +121,15 @@ class Ownership:
 
         return self._link.run(ask) if wanted else {}
 
+    def assert_held(self) -> None:
+        """Assert that the flow is still ours; slots are not fenced, and their identities stay as they are. A run that
+        has nothing to copy learns only from this that another one took the flow, whose record it would replace.
+
+        Raises:
+            FlowOwnedElsewhere: another run took the flow.
+        """
+        self._link.run(self._still_held)
+
     def refence(self) -> None:
         """Assert that the flow is still ours, and fence all slots again: orphans are refused, identities are new.
 
@@ -140,9 +149,20 @@ class Ownership:
         finally:
             self._link.close()
 
-    def abandon(self) -> None:
-        """Disconnect without fencing: another run owns the flow."""
-        self._link.close()
+    def abandon(self, *, ours: bool = False) -> None:
+        """Disconnect without fencing: another run owns the flow, or nothing was done with it.
+
+        Args:
+            ours: assert that it is still ours.
+
+        Raises:
+            FlowOwnedElsewhere: it is not.
+        """
+        try:
+            if ours:
+                self.assert_held()
+        finally:
+            self._link.close()
 
     async def _take(self) -> None:
         deadline = time.monotonic() + self._seconds
@@ -152,6 +172,11 @@ class Ownership:
 
     async def _again(self) -> None:
         await self._make_sure(time.monotonic() + self._seconds)
+
+    async def _still_held(self) -> None:
+        deadline = time.monotonic() + self._seconds
+        if not await self._confirm(deadline):
+            await self._make_sure(deadline)
 
     async def _make_sure(self, deadline: float) -> None:
         """Assert ourselves, fence every slot, assert ourselves again; all of it before ``deadline``."""

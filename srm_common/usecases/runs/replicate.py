@@ -83,6 +83,7 @@ class _Run:
         self._journal = RunJournal(flow, run, self._store, clusters.clock)
         self._started = time.monotonic()
         self._passes: Passes | None = None
+        self._owner: Ownership | None = None
         self._copies: list[Copy] = []
         #: Copies that end before where an earlier run left them.
         self._cut: dict[TopicPartition, CutCopy] = {}
@@ -92,8 +93,7 @@ class _Run:
             self._copy()
         except OwnershipError as error:
             # The record belongs to the flow's current owner.
-            who = new_owner(self._clusters)
-            if who is None:
+            if (who := new_owner(self._clusters)) is None:
                 raise
             raise FlowOwnedElsewhere(who) from error
         except SrmError as error:
@@ -126,7 +126,7 @@ class _Run:
             job = replace(copy_job(flow, state), error_handling=error_handling(self._clusters, topics))
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(self._clusters))
-            owner = self._own(slots, known.get(StateKey.SLOTS) or {})
+            owner = self._owner = self._own(slots, known.get(StateKey.SLOTS) or {})
             checkpoints = stack.enter_context(SteadyCheckpoints(flow, self._journal.note, self._clusters.clock))
             for note in competing_runs(self._clusters, self._run):
                 self._journal.note(note)
@@ -220,8 +220,7 @@ class _Run:
                 self._journal.copy_ends[place] = end
 
     def _remember_copy_ends(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
-        """For the next run; a copy that was truncated in the meantime, or is undecided, is left for that run to
-        find."""
+        """For the next run, which is left to find copies that were truncated in the meantime, or are undecided."""
         for place, end in self._ends_of_copies(owner).items():
             decided = place in self._cut and place not in undecided
             if decided or (place not in self._cut and end >= self._journal.copy_ends.get(place, 0)):
@@ -235,7 +234,7 @@ class _Run:
         passes = self._passes
         untouched = kind is None and passes is not None and passes.count == 0
         if untouched or (kind is not None and issubclass(kind, (OwnershipError, NeedsSpark))):
-            owner.abandon()
+            owner.abandon(ours=untouched)
             return False
         try:
             if kind is None and passes is not None:
@@ -301,9 +300,11 @@ class _Run:
             self._store.write(StateKey.START, {"run_id": self._run.run_id, "start": str(points.override)})
             points.override = StartPosition()
             points.overridden = set()
-        if not ranges and passes.count and self._journal.is_due:
-            self._journal.write_so_far(passes)
         if not ranges:
+            if passes.count and self._journal.is_due:
+                if self._owner is not None:
+                    self._owner.assert_held()
+                self._journal.write_so_far(passes)
             self._report({}, copying=False)
 
     def _watched(self, job: CopyJob, tasks: Sequence[Any]) -> list[Any]:

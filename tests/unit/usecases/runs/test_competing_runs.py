@@ -5,11 +5,15 @@ from __future__ import annotations
 import pytest
 
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowOwnedElsewhere
 from srm_common.kafka.state.flow_state import FlowState
+from srm_common.replication.driver import passes as driver_passes
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.driver.passes import Passes
+from srm_common.replication.driver.passes import Passes, PassOutcome
+from srm_common.usecases.monitoring.report_run import make_report
+from srm_common.usecases.runs import run_journal
 from srm_common.usecases.runs.run_journal import last_run
 from tests.unit.usecases.fakes import Sides
 
@@ -75,3 +79,50 @@ def test_a_run_that_was_overtaken_does_not_replace_where_topics_start(
     assert starts == [start()]
     assert starts[0] is not None
     assert starts[0].where == "latest"
+
+
+def test_a_run_without_news_that_was_overtaken_leaves_the_record_to_the_new_owner(
+    flowing: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had nothing to copy, and so nothing that would have been refused."""
+    flowing.run("before")
+    go = Passes.run
+
+    def overtaken(passes: Passes) -> None:
+        monkeypatch.undo()
+        go(passes)
+        flowing.source.write("orders", [(b"k", b"w")])
+        flowing.run("newer")
+
+    monkeypatch.setattr(Passes, "run", overtaken)
+    with pytest.raises(FlowOwnedElsewhere, match="another run took over flow a->b"):
+        flowing.run("late")
+    record = last_run(flowing.flow)
+    assert record is not None
+    assert (record.run_id, record.records) == ("newer", 1)
+    assert make_report(flowing.clusters(), "newer").ok
+
+
+def test_a_run_that_waits_for_records_leaves_the_record_to_the_new_owner(
+    flowing: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes = iter(range(3))
+    go = Passes._pass
+
+    def overtaken(run: Passes) -> PassOutcome:
+        number = next(passes)
+        assert number < 2, "it goes on"
+        if number:
+            with monkeypatch.context() as patch:
+                patch.setattr(Passes, "_pass", go)
+                flowing.run("newer")
+        return go(run)
+
+    monkeypatch.setattr(run_journal, "_RECORD_SECONDS", 0.0)
+    monkeypatch.setattr(driver_passes, "PASS_SECONDS", 0.1)
+    monkeypatch.setattr(Passes, "_pass", overtaken)
+    with pytest.raises(FlowOwnedElsewhere, match="another run took over flow a->b"):
+        flowing.run("late", max_seconds=3600.0)
+    record = last_run(flowing.flow)
+    assert record is not None
+    assert (record.run_id, record.state) == ("newer", RunState.DONE)
