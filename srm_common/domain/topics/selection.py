@@ -208,11 +208,6 @@ class CopiedTopics:
             if record.downstream_topic_id
         }
 
-    def name_of(self, topic: str, by_policy: str) -> str:
-        """The copy of ``topic``: the recorded name if the copy exists, whatever the policy would call it now; without a
-        record, the policy's name."""
-        return self.records[topic].downstream_topic if topic in self.records else by_policy
-
     def copied_in_runs(self, topic: str, copy: str) -> bool:
         """Whether a run copies ``topic`` into ``copy``, according to the records."""
         record = self.records.get(topic)

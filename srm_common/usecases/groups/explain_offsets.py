@@ -7,6 +7,7 @@ The export of resume positions queries only the target, for its checkpoints, so 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -15,11 +16,12 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.offsets.checkpoints import Checkpoint, downstream_of, untranslated_from
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.selection import select_topics
+from srm_common.domain.topics.selection import TopicDecision, select_topics
 from srm_common.errors import SrmError
 from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import GroupOffsets
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
+from srm_common.usecases.flows.cluster_records import FlowTopics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.exact_translation import ExactTranslation, Position
 
@@ -140,10 +142,7 @@ def _explained(
     except SrmError as error:
         return _as_the_last_round_found(clusters, rows, groups, error)
     copies = clusters.target.registry.read().of_flow(flow.name)
-    decisions = {
-        select_topic.topic: select_topic
-        for select_topic in select_topics(flow, {topic for offset in offsets for topic, _ in offset.offsets})
-    }
+    decisions = _decisions(clusters, {topic for offset in offsets for topic, _ in offset.offsets})
     missing: dict[tuple[str, str, int], Position] = {}
     more: list[ExplainedOffset] = []
     for group_offsets in offsets:
@@ -174,6 +173,19 @@ def _explained(
         topic, _, committed_offset = position
         rows[place] = ExplainedOffset(*place, upstream=committed_offset, remark=remarks[position], upstream_topic=topic)
     return ExplainedOffsets(tuple(_sorted((*rows.values(), *more, *refused))), tuple(notes))
+
+
+def _decisions(clusters: FlowClusters, topics: Collection[str]) -> dict[str, TopicDecision]:
+    """By all that is known of both clusters; by names alone where that cannot be read now, and of topics that the
+    source does not have any more."""
+    flow = clusters.flow
+    decisions = {decision.topic: decision for decision in select_topics(flow, topics)}
+    try:
+        with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-decide") as pool:
+            known = FlowTopics.decided(clusters, pool).decisions
+    except SrmError:
+        return decisions
+    return decisions | {decision.topic: decision for decision in known if decision.topic in topics}
 
 
 def _of_checkpoints(exported: Iterable[ExportedOffset]) -> dict[tuple[str, str, int], ExplainedOffset]:

@@ -270,11 +270,13 @@ class CopiedPlaces:
     @classmethod
     def of(cls, flow: FlowSettings, records: TopicRecords, offsets: Iterable[GroupOffsets]) -> CopiedPlaces:
         copied = CopiedTopics(str(flow.name), records)
+        recorded = copied.names
         copies = cls({}, copied.ids, {}, {})
         for decision in select_topics(flow, {topic for found in offsets for topic, _ in found.offsets}):
-            if not decision.accepted or decision.remote_topic is None:
+            # Names do not tell of loops. What a refresh has accepted has a record, and a run copies nothing else.
+            if not decision.accepted or decision.topic not in recorded:
                 continue
-            topic, remote = decision.topic, copied.name_of(decision.topic, decision.remote_topic)
+            topic, remote = decision.topic, recorded[decision.topic]
             copies.names[topic] = remote
             if (gone := copied.gone(topic)) is not None:
                 copies.gone[topic] = gone

@@ -130,8 +130,7 @@ def test_each_state_of_a_record() -> None:
 
 def test_a_name_belongs_to_the_copy_that_was_made_under_it() -> None:
     copied = CopiedTopics("a->b", TopicRecords.of([record("t", TopicState.REPLICATING, copy="old.t")]))
-    assert copied.name_of("t", "a.t") == "old.t"
-    assert copied.name_of("u", "a.u") == "a.u"
+    assert copied.names == {"t": "old.t"}
     assert not copied.copied_in_runs("t", "a.t")
     assert copied.gone("u") is None
 
