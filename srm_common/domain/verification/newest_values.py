@@ -14,6 +14,8 @@ from srm_common.domain.verification.differences import Difference, DifferenceKin
 from srm_common.domain.verification.named_keys import MOST_SHOWN_BYTES, NamedKeys, key_digest
 
 _DIGEST_BYTES = 16
+#: Of a key's digest, to tell its class: enough for more classes than any log needs.
+_CLASS_BYTES = 4
 
 
 class KeyedRecord(NamedTuple):
@@ -47,7 +49,7 @@ class NewestValues:
         """The log's next records."""
         for offset, key, content in records:
             digest = key_digest(key)
-            if digest[0] % self._classes == self._number:
+            if int.from_bytes(digest[:_CLASS_BYTES]) % self._classes == self._number:
                 value = b"" if content is None else blake2b(content, digest_size=_DIGEST_BYTES).digest()
                 self._found[digest] = offset, value
                 if self._show:

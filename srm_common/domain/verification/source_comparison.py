@@ -23,6 +23,9 @@ from srm_common.domain.verification.named_keys import NamedKeys
 
 #: So much is looked at behind a difference, to say of what kind it is.
 _AHEAD, _AHEAD_BYTES = 5_000, 8 << 20
+#: Records of a batch that are looked at together. The other side's batches may be much smaller, and after each of them
+#: the rest of this one is looked at again.
+_AT_A_TIME = 50
 
 
 class LogRecord(NamedTuple):
@@ -170,12 +173,12 @@ class Side:
         self._drop()
 
     def left(self, end: int) -> list[LogRecord]:
-        """The records of the open batch, or of the next, that lie before ``end``; empty where there are no more."""
+        """The next records of the open batch, or of the following one, that lie before ``end``: not all of a large
+        batch at a time. Empty where there are no more."""
         while (batch := self._current()) is not None and batch.base_offset < end:
             records = self._opened()
-            log_records = [record for record in records[self._number :] if record.offset < end]
-            if log_records or records[self._number :]:
-                return log_records
+            if self._number < len(records):
+                return [record for record in records[self._number : self._number + _AT_A_TIME] if record.offset < end]
             self._drop()
         return []
 
