@@ -32,6 +32,8 @@ _NUMBER = re.compile(r"-?\d+")
 #: The first day of the Gregorian calendar, 15 October 1582, in days since the epoch.
 _CUTOVER = -141_427
 _MINUTE, _HOUR = 60_000, 3_600_000
+#: Of a number of 64 bits, at most.
+_LONG_DIGITS = 19
 
 
 class PatternError(ValueError):
@@ -249,7 +251,7 @@ class _Parser:
         found = _NUMBER.match(self._text, start, end)
         if found is None:
             raise TextMismatch
-        value, at = int(found[0]), found.end()
+        value, at = _java_int(found[0]), found.end()
         if value < 0 and following is not None and not following[1] and following[0].startswith("-"):
             beyond = at < len(self._text) and self._text[at] != "-"
             value, at = (-value, at - 1) if beyond else (value, at)
@@ -314,6 +316,18 @@ class _Parser:
         offset = int(found[2]) * _HOUR + (int(found[3]) * _MINUTE if minutes else 0)
         self._set("Z", offset if found[1] == "+" else -offset)
         self._at = found.end()
+
+
+def _java_int(text: str) -> int:
+    """What Java makes of a number (``DecimalFormat``, then ``Number.intValue``): the lower 32 bits of one that fits
+    into 64, the nearest of 32 bits to any other."""
+    negative = text.startswith("-")
+    digits = text.removeprefix("-").lstrip("0")
+    # Python refuses to read thousands of digits.
+    number = int(digits[:_LONG_DIGITS] or 0) * (-1 if negative else 1)
+    if len(digits) <= _LONG_DIGITS and -(1 << 63) <= number < 1 << 63:
+        return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+    return -(1 << 31) if negative else (1 << 31) - 1
 
 
 def _short_month(part: tuple[str, int]) -> bool:
