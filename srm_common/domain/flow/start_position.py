@@ -31,6 +31,9 @@ OF_RULES = (StartKind.EARLIEST, StartKind.LATEST, StartKind.TIMESTAMP, StartKind
 #: Where committed offsets may be moved to.
 OF_EDITS = (StartKind.EARLIEST, StartKind.LATEST, StartKind.TIMESTAMP, StartKind.OPPOSITE)
 
+#: Of a number of 64 bits.
+_MOST_DIGITS = 19
+
 _FORMS = {
     StartKind.COMMITTED: "committed",
     StartKind.EARLIEST: "earliest",
@@ -91,27 +94,38 @@ class StartPosition:
         return self.kind.value
 
 
+def _number(text: str) -> int | None:
+    """Of 64 bits, not negative; None for anything else."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        return None
+    number = int(text)
+    return number if number < 1 << 63 else None
+
+
 def _moment(text: str) -> int | None:
-    if text.isascii() and text.isdecimal():
-        return int(text)
+    number = _number(text)
+    if number is not None:
+        return number
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+    moment_ms = round(moment.timestamp() * 1000)
+    # Negative ones mean something else in a ListOffsets request: -1 is the end of the log.
+    return moment_ms if moment_ms >= 0 else None
 
 
 def _offsets(text: str, listed: str) -> tuple[tuple[int, int], ...]:
     found: dict[int, int] = {}
     for piece in listed.split(";"):
-        partition, _, offset = (part.strip() for part in piece.partition("="))
-        if not all(number.isascii() and number.isdecimal() for number in (partition, offset)):
+        partition, offset = (_number(part.strip()) for part in piece.partition("=")[::2])
+        if partition is None or offset is None:
             raise ConfigError(f"'{piece.strip()}' in '{text}' is not <partition>=<offset>, as in offsets:0=100;1=250")
-        if int(partition) in found:
-            raise ConfigError(f"'{text}' names partition {int(partition)} twice")
-        found[int(partition)] = int(offset)
+        if partition in found:
+            raise ConfigError(f"'{text}' names partition {partition} twice")
+        found[partition] = offset
     return tuple(sorted(found.items()))
 
 

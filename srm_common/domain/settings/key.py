@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from dataclasses import field as dataclass_field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import TopicStart, parse_topic_starts
@@ -34,6 +34,10 @@ class Level(Enum):
 STRONGEST_FIRST = tuple(reversed(Level))
 CONNECTOR_LEVELS = (Level.TOP, Level.CONNECTORS, Level.FLOW)
 WORKER_LEVELS = (Level.TOP, Level.WORKERS, Level.CLUSTER, Level.FLOW, Level.FLOW_WORKER)
+#: The largest of Java's ``int``, the type of these settings in Kafka's clients and of their fields in requests.
+LARGEST_INT = 2**31 - 1
+#: Likewise of a ``short``: replicas of a topic.
+LARGEST_SHORT = 2**15 - 1
 #: Of settings of connections, which clusters, sides and clients may have as well.
 CONNECTION_LEVELS = (Level.TOP, Level.CONNECTORS, Level.CLUSTER, Level.FLOW)
 ALL_LEVELS = tuple(level for level in Level if level is not Level.SOURCE)
@@ -42,6 +46,9 @@ FLOW_ONLY = (Level.FLOW,)
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _FLOW_FIELDS = frozenset(field.name for field in fields(FlowSettings))
+
+
+N = TypeVar("N", int, float)
 
 
 def consumer_spellings(name: str) -> tuple[tuple[Level, str], ...]:
@@ -169,7 +176,7 @@ def _whole(key: Key, text: str) -> int:
         number = int(text)
     except ValueError:
         raise BadValue(f"must be a whole number{unit}, but is '{text}'") from None
-    return int(_bounded(key, number))
+    return _bounded(key, number)
 
 
 def _number(key: Key, text: str) -> float:
@@ -193,13 +200,18 @@ def _number_or_auto(key: Key, text: str) -> float | None:
     return None if text.lower() == "auto" else _number(key, text)
 
 
-def _bounded(key: Key, number: float) -> float:
+def _bounded(key: Key, number: N) -> N:
+    unit = f" {key.unit}" if key.unit else ""
     if key.minimum is not None and number < key.minimum:
-        unit = f" {key.unit}" if key.unit else ""
-        raise BadValue(f"must be at least {key.minimum:g}{unit}, but is {number:g}")
+        raise BadValue(f"must be at least {_written(key.minimum)}{unit}, but is {_written(number)}")
     if key.maximum is not None and number > key.maximum:
-        raise BadValue(f"must be at most {key.maximum:g}, but is {number:g}")
+        raise BadValue(f"must be at most {_written(key.maximum)}{unit}, but is {_written(number)}")
     return number
+
+
+def _written(number: float) -> str:
+    """Whole numbers with all of their digits, however many."""
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _switch(key: Key, text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from srm_common.domain.settings.key import CONNECTOR_LEVELS, WORKER_LEVELS, Key, Kind
+from srm_common.domain.settings.key import CONNECTOR_LEVELS, LARGEST_INT, LARGEST_SHORT, WORKER_LEVELS, Key, Kind
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
 _TO_MM2 = "MirrorMaker 2's default."
@@ -70,23 +70,44 @@ def state_keys() -> Iterator[Key]:
         ("offset-syncs.topic", "offset_syncs_replication_factor", "the offset-syncs topic"),
     ):
         yield key(
-            f"{name}.replication.factor", Kind.WHOLE, "3", flow_field=field, minimum=-1, levels=CONNECTOR_LEVELS
+            f"{name}.replication.factor",
+            Kind.WHOLE,
+            "3",
+            flow_field=field,
+            minimum=-1,
+            maximum=LARGEST_SHORT,
+            levels=CONNECTOR_LEVELS,
         ).means(f"Replicas of {what}. {_BROKER_DEFAULT}", _TO_MM2)
     yield key(
-        "offset.storage.replication.factor", Kind.WHOLE, "3", flow_field="internal_replication_factor", minimum=-1
+        "offset.storage.replication.factor",
+        Kind.WHOLE,
+        "3",
+        flow_field="internal_replication_factor",
+        minimum=-1,
+        maximum=LARGEST_SHORT,
     ).means(
         "Replicas of the topics that hold committed offsets, the offset map and run records. " + _BROKER_DEFAULT,
         _TO_MM2,
     )
     yield key(
-        "status.storage.replication.factor", Kind.WHOLE, "3", flow_field="status_replication_factor", minimum=-1
+        "status.storage.replication.factor",
+        Kind.WHOLE,
+        "3",
+        flow_field="status_replication_factor",
+        minimum=-1,
+        maximum=LARGEST_SHORT,
     ).means(f"Replicas of `mm2-status.<source>.internal`. {_BROKER_DEFAULT}", _TO_MM2)
     yield key(
-        "config.storage.replication.factor", Kind.WHOLE, "3", flow_field="config_replication_factor", minimum=-1
+        "config.storage.replication.factor",
+        Kind.WHOLE,
+        "3",
+        flow_field="config_replication_factor",
+        minimum=-1,
+        maximum=LARGEST_SHORT,
     ).means(f"Replicas of `mm2-configs.<source>.internal`. {_BROKER_DEFAULT}", _TO_MM2)
-    yield key("offset.storage.partitions", Kind.WHOLE, "25", flow_field="offsets_partitions", minimum=1).means(
-        "Partitions of the offsets topic when it is created.", _TO_MM2
-    )
-    yield key("status.storage.partitions", Kind.WHOLE, "5", flow_field="status_partitions", minimum=1).means(
-        "Partitions of the status topic when it is created.", _TO_MM2
-    )
+    yield key(
+        "offset.storage.partitions", Kind.WHOLE, "25", flow_field="offsets_partitions", minimum=1, maximum=LARGEST_INT
+    ).means("Partitions of the offsets topic when it is created.", _TO_MM2)
+    yield key(
+        "status.storage.partitions", Kind.WHOLE, "5", flow_field="status_partitions", minimum=1, maximum=LARGEST_INT
+    ).means("Partitions of the status topic when it is created.", _TO_MM2)

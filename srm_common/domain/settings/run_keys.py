@@ -10,6 +10,7 @@ from srm_common.domain.settings.key import (
     ALL_LEVELS,
     CONNECTION_LEVELS,
     CONNECTOR_LEVELS,
+    LARGEST_INT,
     WORKER_LEVELS,
     Key,
     Kind,
@@ -66,7 +67,13 @@ def copying_keys() -> Iterator[Key]:
         "A delay of a tenth of a second, at about ten transactions per second and slot.",
     )
     yield key(
-        "fetch.bytes", Kind.WHOLE, "16777216", unit="bytes", minimum=1, also=consumer_spellings("fetch.max.bytes")
+        "fetch.bytes",
+        Kind.WHOLE,
+        "16777216",
+        unit="bytes",
+        minimum=1,
+        maximum=LARGEST_INT,
+        also=consumer_spellings("fetch.max.bytes"),
     ).means(
         "Bytes that a slot requests in one fetch.",
         "With `fetch.partition.bytes` and `tasks.max` it limits the memory of a task.",
@@ -77,6 +84,7 @@ def copying_keys() -> Iterator[Key]:
         "4194304",
         unit="bytes",
         minimum=1,
+        maximum=LARGEST_INT,
         also=consumer_spellings("max.partition.fetch.bytes"),
     ).means(
         "Bytes of one partition in one fetch; a larger batch is still returned whole.",
@@ -88,6 +96,7 @@ def copying_keys() -> Iterator[Key]:
         "500",
         unit="milliseconds",
         minimum=0,
+        maximum=LARGEST_INT,
         also=consumer_spellings("fetch.max.wait.ms"),
     ).means(
         "How long a broker of the source may delay the response to a fetch while it has no data: limited to between "
@@ -128,13 +137,20 @@ def copying_keys() -> Iterator[Key]:
         "30000",
         unit="milliseconds",
         minimum=1000,
+        maximum=LARGEST_INT,
         also=producer_spellings("transaction.timeout.ms"),
     ).means(
         "After this time the target's coordinator aborts a transaction whose owner is gone.",
         "A dead run delays readers of committed records for at most this long.",
     )
     yield key(
-        "request.timeout.ms", Kind.WHOLE, "30000", unit="milliseconds", levels=CONNECTION_LEVELS, minimum=1
+        "request.timeout.ms",
+        Kind.WHOLE,
+        "30000",
+        unit="milliseconds",
+        levels=CONNECTION_LEVELS,
+        minimum=1,
+        maximum=LARGEST_INT,
     ).means(
         "How long to wait for a broker's response. As a connection setting it may also be set for a cluster, a side or "
         "a client.",
@@ -146,6 +162,7 @@ def copying_keys() -> Iterator[Key]:
         "60000",
         unit="milliseconds",
         minimum=1,
+        maximum=LARGEST_INT,
         also=tuple((level, "admin.default.api.timeout.ms") for level in (Level.FLOW, Level.CONNECTORS, Level.TOP)),
         levels=CONNECTOR_LEVELS,
     ).means(

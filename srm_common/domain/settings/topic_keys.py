@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from srm_common.domain.flow.settings import PROVENANCE_HEADERS
-from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, Key, Kind, consumer_spellings
+from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, LARGEST_SHORT, Key, Kind, consumer_spellings
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
 _TO_MM2 = "MirrorMaker 2's default."
@@ -124,7 +124,9 @@ def selection_keys() -> Iterator[Key]:
         "values, headers and timestamps, in the transaction that passes them. Empty: they are dropped.",
         "Connect's default.",
     )
-    yield key("errors.deadletterqueue.topic.replication.factor", Kind.WHOLE, "3", minimum=-1).means(
+    yield key(
+        "errors.deadletterqueue.topic.replication.factor", Kind.WHOLE, "3", minimum=-1, maximum=LARGEST_SHORT
+    ).means(
         f"Its replicas where `srm-control apply` or `refresh_topics` creates it. {_BROKER_DEFAULT}",
         "Connect's default.",
     )
@@ -202,7 +204,7 @@ def topics_keys() -> Iterator[Key]:
     yield key("replication.policy.internal.topic.separator.enabled", Kind.SWITCH, "true", levels=ALL_LEVELS).means(
         "Use the separator in the names of checkpoints and offset-syncs topics, too.", _TO_MM2
     )
-    yield key("replication.factor", Kind.WHOLE, "2", minimum=-1).means(
+    yield key("replication.factor", Kind.WHOLE, "2", minimum=-1, maximum=LARGEST_SHORT).means(
         "Replicas of new remote topics. " + _BROKER_DEFAULT + " A value above the number of the target's brokers is "
         "lowered, and the plan says so.",
         _TO_MM2,

@@ -25,7 +25,14 @@ def test_times_are_utc_unless_they_say_otherwise(text: str) -> None:
     assert StartPosition.parse(text) == StartPosition(StartKind.TIMESTAMP, 1_700_000_000_000)
 
 
-@pytest.mark.parametrize("text", ["", "begin", "earliest:3", "timestamp", "timestamp:", "timestamp:noon"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "begin", "earliest:3", "timestamp", "timestamp:", "timestamp:noon"),
+        # Kafka's requests have 64 bits for a time, and other meanings for those before 1970: -1 is the end of the log.
+        *(f"timestamp:{1 << 63}", "timestamp:" + "9" * 5000, "timestamp:1969-12-31T23:59:59.999"),
+    ],
+)
 def test_anything_else_is_refused_with_the_choices(text: str) -> None:
     with pytest.raises(ConfigError, match="use committed, earliest, latest, timestamp"):
         StartPosition.parse(text)
@@ -57,6 +64,8 @@ def test_rules_are_read_in_their_order() -> None:
         ("a=timestamp:noon", "'timestamp:noon' is not a start position"),
         ("a=offsets:0=100;1", "'1' in 'offsets:0=100;1' is not <partition>=<offset>"),
         ("a=offsets:0=-1", "'0=-1' in"),
+        (f"a=offsets:0={1 << 63}", "is not <partition>=<offset>"),
+        ("a=offsets:0=" + "9" * 5000, "is not <partition>=<offset>"),
         ("a=offsets:0=1;0=2", "names partition 0 twice"),
         ("a=offsets:", "'' in 'offsets:' is not"),
         ("[=latest", "has an expression that cannot be used"),
