@@ -127,7 +127,9 @@ def _useless_isolation(configuration: Configuration, flow: FlowName) -> Iterator
 def _useless_group_sync(configuration: Configuration, flow: FlowName) -> Finding:
     """MirrorMaker 2 refuses such a flow, too."""
     on = configuration.layers.find(BY_NAME["sync.group.offsets.enabled"], flow).entry
-    off = configuration.layers.find(BY_NAME["emit.checkpoints.enabled"], flow).entry
+    by_interval = configuration.flows[flow].emit_checkpoints_interval_seconds < 0
+    key = BY_NAME["emit.checkpoints.interval.seconds" if by_interval else "emit.checkpoints.enabled"]
+    off = configuration.layers.find(key, flow).entry
     assert on is not None
     assert off is not None
     reason = f"has no effect for {flow}, as offsets are committed by checkpoints, and {off.place} switches these off"

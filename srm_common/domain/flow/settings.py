@@ -129,12 +129,12 @@ class FilterClass:
 
 #: Also with ``retry.timeout.seconds = 0``, which is about partitions that fail.
 _LEAST_PATIENCE_SECONDS = 30.0
-#: Whatever ``admin.timeout.ms`` says: nothing is copied meanwhile, and who has asked is waiting.
+#: Whatever ``admin.timeout.ms`` says: nothing is copied meanwhile, and the caller is waiting.
 _LONGEST_REQUEST_SECONDS = 30.0
 
 
 Provenance = Literal["flow", "cluster", "topic", "partition", "offset"]
-#: What copies can be told about where they came from, and the names of the headers.
+#: What headers can say about where a copy came from, and their names.
 PROVENANCE_HEADERS: Mapping[Provenance, str] = {
     "flow": "srm.flow",
     "cluster": "srm.source.cluster",
@@ -150,6 +150,18 @@ class OnDataLoss(StrEnum):
     FAIL = "fail"
     SKIP = "skip"
     RESET = "reset"
+
+
+#: Switches of jobs that MirrorMaker 2 does not start with a negative interval (``Scheduler.scheduleRepeating``,
+#: ``MirrorCheckpointConnector.taskConfigs``, ``MirrorHeartbeatConnector.taskConfigs``).
+_WITH_INTERVAL = (
+    "refresh_topics",
+    "sync_topic_configs",
+    "sync_topic_acls",
+    "emit_heartbeats",
+    "emit_checkpoints",
+    "sync_group_offsets",
+)
 
 
 def _plain(value: Any, *, shown: bool = False) -> Any:
@@ -172,7 +184,8 @@ def _plain(value: Any, *, shown: bool = False) -> Any:
 class FlowSettings:
     """All settings of one flow. Field names follow the property names; docs/configuration.md explains each.
 
-    Fields that end in ``_seconds``, ``_ms`` or ``_bytes`` are in that unit. An interval of 0 means each run.
+    Fields that end in ``_seconds``, ``_ms`` or ``_bytes`` are in that unit. An interval of 0 means each run, a negative
+    one turns its switch off, as in MirrorMaker 2.
     """
 
     name: FlowName
@@ -296,6 +309,11 @@ class FlowSettings:
     spark_connection: str = "spark"
     spark_min_bytes: int = 1 << 20
 
+    def __post_init__(self) -> None:
+        for switch in _WITH_INTERVAL:
+            if getattr(self, f"{switch}_interval_seconds") < 0:
+                object.__setattr__(self, switch, False)
+
     @property
     def patience_seconds(self) -> float:
         """How long a run waits for a cluster that has to answer before anything can be copied: as long as for a
@@ -332,8 +350,9 @@ class FlowSettings:
 
     @property
     def transforms_digest(self) -> str:
-        """Of what is done to records; empty if nothing is. The same text for the same steps in all versions, as far as
-        fields of steps that are new have defaults. The code of functions is not part of it, but of run records."""
+        """A digest of what is done to records; empty if nothing is. The same text for the same steps in all versions,
+        as far as fields of steps that are new have defaults. The code of functions is not part of it, but of run
+        records."""
         steps = [*self.transforms, *self.statements, self.transforms_python, self.provenance]
         if self.maps_schema_ids:
             steps.append(("schemas.ids", self.schemas_ids_keys, self.schemas_ids_values))
@@ -343,8 +362,8 @@ class FlowSettings:
 
     @property
     def digest(self) -> str:
-        """Of what shows in ``repr``, so of no secret, and of none of the clusters' settings: two runs with the same one
-        were configured alike."""
+        """A digest of what ``repr`` shows, so without secrets, and without the clusters' settings: two runs with the
+        same one were configured alike."""
         ends = ("source", "target", "policy")
         shown = {one.name: _plain(getattr(self, one.name), shown=True) for one in fields(self) if one.name not in ends}
         shown |= {"policy": policy_name(self.policy), "graph": None}

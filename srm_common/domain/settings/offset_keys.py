@@ -17,7 +17,8 @@ def offsets_keys() -> Iterator[Key]:
         "emit.heartbeats.enabled", Kind.SWITCH, "true", flow_field="emit_heartbeats", legacy=("emit.heartbeats",)
     ).means("Write heartbeats, to the clusters in `heartbeats.topic.location`.", _TO_MM2)
     yield key("emit.heartbeats.interval.seconds", Kind.NUMBER, "1", unit="seconds").means(
-        "How often in long runs, unless `schedule.interval.seconds` is longer. In addition each run writes one.",
+        "How often in long runs, unless `schedule.interval.seconds` is longer. In addition each run writes one. A "
+        "negative value turns heartbeats off.",
         _TO_MM2,
     )
     yield key("heartbeats.topic.location", Kind.CHOICE, "auto", choices=("auto", "both", "source", "target")).means(
@@ -31,7 +32,7 @@ def offsets_keys() -> Iterator[Key]:
     ).means("Write translated group offsets to the checkpoints topic.", _TO_MM2)
     yield key(
         "emit.checkpoints.interval.seconds", Kind.NUMBER, "60", unit="seconds", legacy=("emit.checkpoints.interval",)
-    ).means("How often at most, in whole runs; 0 means each run.", _TO_MM2)
+    ).means("How often at most, in whole runs; 0 means each run. A negative value turns checkpoints off.", _TO_MM2)
     yield key("emit.checkpoints.in.runs.interval.seconds", Kind.NUMBER, "5", unit="seconds", minimum=0).means(
         "How often at most while a run copies, for groups that moved, and once more after copying; 0 means only by the "
         "task after the run. Rounds that take long are less frequent.",
@@ -45,7 +46,9 @@ def offsets_keys() -> Iterator[Key]:
         legacy=("sync.group.offsets",),
     ).means("Commit translated offsets for groups that are idle on the target.", _TO_MM2)
     yield key("sync.group.offsets.interval.seconds", Kind.NUMBER, "60", unit="seconds").means(
-        "How often at most, together with checkpoints: the longer of the two intervals applies, in whole runs.", _TO_MM2
+        "How often at most, together with checkpoints: the longer of the two intervals applies, in whole runs. A "
+        "negative value turns it off.",
+        _TO_MM2,
     )
     yield key("emit.offset-syncs.enabled", Kind.SWITCH, "true", flow_field="emit_offset_syncs").means(
         "Write MirrorMaker 2's offset syncs, for tools that read them.", _TO_MM2

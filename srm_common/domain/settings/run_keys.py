@@ -43,8 +43,8 @@ def copying_keys() -> Iterator[Key]:
         "One slot uses about one core; MirrorMaker 2's default is 1.",
     )
     yield key("on.data.loss", Kind.CHOICE, "fail", choices=("fail", "skip", "reset")).means(
-        "What to do if records disappeared at the source before they were copied: `fail` the partition, `skip` to "
-        "the first remaining record, or `reset` according to `consumer.auto.offset.reset`.",
+        "What to do if records disappeared at the source before they were copied: `fail` stops the partition, `skip` "
+        "continues with the first remaining record, `reset` copies the whole log again from its start.",
         "Data loss never goes unnoticed.",
     )
     yield key("on.target.loss", Kind.CHOICE, "fail", choices=("fail", "skip", "reset")).means(

@@ -223,7 +223,7 @@ def topics_keys() -> Iterator[Key]:
         legacy=("sync.topic.configs",),
     ).means("Keep the topic settings of remote topics in sync with the source.", _TO_MM2)
     yield key("sync.topic.configs.interval.seconds", Kind.NUMBER, "600", unit="seconds").means(
-        "How often at most; 0 means each run.", _TO_MM2
+        "How often at most; 0 means each run. A negative value turns it off.", _TO_MM2
     )
     yield key(
         "config.properties.exclude",
@@ -240,7 +240,7 @@ def topics_keys() -> Iterator[Key]:
         "sync.topic.acls.enabled", Kind.SWITCH, "true", flow_field="sync_topic_acls", legacy=("sync.topic.acls",)
     ).means("Permit principals that may read a source topic to read its copy.", _TO_MM2)
     yield key("sync.topic.acls.interval.seconds", Kind.NUMBER, "600", unit="seconds").means(
-        "How often at most; 0 means each run.", _TO_MM2
+        "How often at most; 0 means each run. A negative value turns it off.", _TO_MM2
     )
     yield key("sync.topic.acls.replicator.principals", Kind.TEXT, "", flow_field="acl_replicator_principals").means(
         "The principals with which the replicator writes to the target, such as `User:srm`, separated by semicolons. "
@@ -261,7 +261,8 @@ def schema_keys() -> Iterator[Key]:
         _OFF,
     )
     yield key("sync.schemas.interval.seconds", Kind.NUMBER, "0", unit="seconds").means(
-        "How often at most; 0 means each run.", "A schema is there before the first record that needs it."
+        "How often at most; 0 means each run. A negative value turns it off.",
+        "A schema is there before the first record that needs it.",
     )
     yield key("schemas.subjects", Kind.PATTERNS, ".*").means(
         "Subjects to copy: an expression must match the whole name. Schemas that these refer to are copied, too.",

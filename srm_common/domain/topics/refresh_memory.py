@@ -92,7 +92,7 @@ class RefreshMemory:
             job
             for job, (switched_on, interval) in _jobs(flow).items()
             if (changed and (switched_on or job is Job.TOPICS))
-            or (switched_on and interval >= 0 and self._is_over(job, interval, flow, now_ms))
+            or (switched_on and self._is_over(job, interval, flow, now_ms))
         )
 
     def next_seconds(self, flow: FlowSettings, now_ms: int) -> float | None:
@@ -100,7 +100,7 @@ class RefreshMemory:
         waits = [
             interval - (now_ms - self.last_ms.get(job, 0)) / 1000
             for job, (switched_on, interval) in _jobs(flow).items()
-            if switched_on and interval >= 0
+            if switched_on
         ]
         return max(0.0, min(waits)) if waits else None
 
@@ -194,9 +194,11 @@ def fingerprint(flow: FlowSettings) -> str:
 
 
 def _jobs(flow: FlowSettings) -> dict[Job, tuple[bool, float]]:
-    return {
+    """Whether each is switched on, and its interval in seconds; a negative one turns it off."""
+    jobs = {
         Job.TOPICS: (flow.refresh_topics, flow.refresh_topics_interval_seconds),
         Job.CONFIGS: (flow.sync_topic_configs, flow.sync_topic_configs_interval_seconds),
         Job.ACLS: (flow.sync_topic_acls, flow.sync_topic_acls_interval_seconds),
         Job.SCHEMAS: (flow.sync_schemas, flow.sync_schemas_interval_seconds),
     }
+    return {job: (switch and interval >= 0, interval) for job, (switch, interval) in jobs.items()}

@@ -201,7 +201,7 @@ class Drift:
     _defaults: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
 
     def unchanged(self, remote: str, changes: Iterable[SettingChange]) -> None:
-        """These would be changed, but ``sync.topic.configs.enabled`` is off."""
+        """These would be changed, but ``sync.topic.configs.enabled`` is off, or its interval negative."""
         for change in changes:
             if change.key in FOLLOWED:
                 after = "the cluster's default" if change.after is None else change.after
@@ -228,7 +228,7 @@ class Drift:
     def notices(self) -> list[str]:
         """One sentence per setting, whatever the number of topics."""
         found = [
-            f"sync.topic.configs.enabled is false, so {key} stays as it is on {_some(places)}: {FOLLOWED[key]}"
+            f"sync.topic.configs.enabled is off, so {key} stays as it is on {_some(places)}: {FOLLOWED[key]}"
             for key, places in sorted(self._left.items())
         ]
         found += [

@@ -77,8 +77,9 @@ def test_offset_syncs_that_are_switched_off(check: Check) -> None:
     assert finding.text.startswith("has no effect for A->B, as ")
 
 
-def test_group_sync_without_checkpoints(check: Check) -> None:
-    lines = "A->B.enabled = true\nA->B.sync.group.offsets.enabled = true\nemit.checkpoints.enabled = false\n"
+@pytest.mark.parametrize("off", ["emit.checkpoints.enabled = false", "emit.checkpoints.interval.seconds = -1"])
+def test_group_sync_without_checkpoints(check: Check, off: str) -> None:
+    lines = f"A->B.enabled = true\nA->B.sync.group.offsets.enabled = true\n{off}\n"
     (finding,) = check(BASE.replace(", C", "").replace("C.", "#C.") + lines)
     assert finding.key == "A->B.sync.group.offsets.enabled"
     assert finding.text.startswith("has no effect for A->B, as offsets are committed by checkpoints, and ")

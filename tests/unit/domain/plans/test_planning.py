@@ -230,7 +230,7 @@ def test_retention_that_differs_is_said_once_for_all_topics() -> None:
     )
     gzip = {"A.t0": (1, settings(compression_type="gzip"))}
     assert planned(source, gzip, flow=replace(FLOW, sync_topic_configs=False)).notices == (
-        "sync.topic.configs.enabled is false, so compression.type stays as it is on A.t0 (gzip instead of the "
+        "sync.topic.configs.enabled is off, so compression.type stays as it is on A.t0 (gzip instead of the "
         "cluster's default): another codec makes the broker recompress every batch",
     )
 

@@ -65,6 +65,13 @@ def test_topics_are_made_once_even_where_refreshing_is_off() -> None:
     assert memory.next_seconds(flow, at(9000)) is None
 
 
+def test_a_negative_interval_turns_a_job_off_at_the_first_run_and_after_an_edit_too() -> None:
+    flow = replace(FLOW, sync_topic_configs_interval_seconds=-1, sync_topic_acls_interval_seconds=-1)
+    assert RefreshMemory().due(flow, START) == {Job.TOPICS, Job.SCHEMAS}
+    memory = RefreshMemory().after(flow, {Job.TOPICS, Job.SCHEMAS}, [], START)
+    assert memory.due(replace(flow, topics=("x",)), at(1)) == {Job.TOPICS, Job.SCHEMAS}
+
+
 @pytest.mark.parametrize("edit", [{"topics": ("x",)}, {"topics_exclude": ()}, {"use_defaults_from": "source"}])
 def test_an_edit_acts_at_the_next_run(edit: dict[str, object]) -> None:
     assert DONE.due(replace(FLOW, **edit), at(1)) == EVERYTHING  # type: ignore[arg-type]

@@ -194,7 +194,7 @@ def test_without_config_sync_harm_is_noted(sides: Sides) -> None:
     plan = plan_topics(sides.set(sync_topic_configs=False))
     assert changes(plan) == []
     assert plan.notices == (
-        "sync.topic.configs.enabled is false, so retention.ms stays as it is on a.orders (1000 instead of the "
+        "sync.topic.configs.enabled is off, so retention.ms stays as it is on a.orders (1000 instead of the "
         "cluster's default): shorter ones delete old records as soon as they are copied",
     )
 
