@@ -206,7 +206,7 @@ class ReportAssembly:
         """
         try:
             part = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise CorruptRecord(f"a record of raw metrics cannot be read: {error!r}") from error
         with reading(part, "a record of raw metrics", _VERSION):
             place = (str(part["flow"]), str(part["run_id"]), int(part["reported_ms"]))

@@ -66,8 +66,8 @@ class SchemaVersion:
         """Equal for the same schema with the same references, however its JSON is laid out."""
         text = self.schema.strip()
         if self.schema_type != "PROTOBUF":
-            # A registry may take what is no JSON; it is then compared as it is written.
-            with suppress(ValueError):
+            # What is not JSON, or nested too deeply to be read, is compared as it is written.
+            with suppress(ValueError, RecursionError):
                 text = json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
         parts = (self.schema_type, text, sorted(map(repr, self.references)), self.more)
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -87,7 +87,7 @@ _COLUMNS = frozenset({"topic", "headers", "timestamp"}) | _NULLABLE | _NUMBERS
 _TOKEN = re.compile(
     r"[ \t\r\n]*(?:([A-Za-z_]+)(?![A-Za-z_0-9])|([0-9]+)(?![A-Za-z_0-9.])|'([^'\\]*)'|(<>|!=|<=|>=|[=<>(),*]))"
 )
-_LARGEST = 2**63 - 1
+_LARGEST, _MOST_DIGITS = 2**63 - 1, 19
 #: Deeper parentheses are for Spark.
 _DEEPEST = 40
 
@@ -241,7 +241,7 @@ class _Parser:
         if column == "topic" and operator in ("=", "<>"):
             return Comparison(column, operator, self._string())
         kind, text = self._taken()
-        if column not in _NUMBERS or kind != "n" or int(text) > _LARGEST:
+        if column not in _NUMBERS or kind != "n" or len(text) > _MOST_DIGITS or int(text) > _LARGEST:
             raise _NotPlain
         return Comparison(column, operator, int(text))
 

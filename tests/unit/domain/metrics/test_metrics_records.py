@@ -77,7 +77,9 @@ def test_parts_of_two_attempts_do_not_mix_and_lost_ones_are_forgotten() -> None:
     assert [assembly.take(part) is None for part in second[1:]][-1] is False
 
 
-@pytest.mark.parametrize("value", [b"\xff", b"{}", b"[]", b'{"version": 2}', b'{"version": 1, "flow": "a->b"}'])
+@pytest.mark.parametrize(
+    "value", [b"\xff", b"{}", b"[]", b"[" * 100_000, b'{"version": 2}', b'{"version": 1, "flow": "a->b"}']
+)
 def test_what_is_no_part_is_refused(value: bytes) -> None:
     with pytest.raises(CorruptRecord, match="raw metrics"):
         ReportAssembly().take(value)

@@ -184,6 +184,8 @@ def test_json_is_compared_by_what_it_says() -> None:
     spaced, tight = schema("a", 1, 1, text='{ "b": 1, "a": [2] }'), schema("a", 1, 1, text='{"a":[2],"b":1}')
     assert spaced.fingerprint == tight.fingerprint
     assert replace(spaced, schema_type="PROTOBUF").fingerprint != replace(tight, schema_type="PROTOBUF").fingerprint
+    deep = schema("a", 1, 1, text="[" * 100_000 + "]" * 100_000)
+    assert deep.fingerprint == replace(deep, version=2).fingerprint != tight.fingerprint
 
 
 def test_levels_of_copied_subjects_are_set_and_none_is_taken_away() -> None:

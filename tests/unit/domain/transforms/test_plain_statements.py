@@ -91,6 +91,7 @@ def test_what_a_statement_says(text: str, expected: PlainStatement) -> None:
         "SELECT key FROM records WHERE offset = 3e1",
         "SELECT key FROM records WHERE offset = -3",
         "SELECT key FROM records WHERE offset = 9223372036854775808",
+        "SELECT key FROM records WHERE offset = " + "9" * 5000,
         "SELECT key FROM records WHERE 1 < offset < 3",
         "SELECT key FROM records WHERE offset <=> 3",
         "SELECT key FROM records WHERE 3 = offset",
