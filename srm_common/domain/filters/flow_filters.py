@@ -117,7 +117,7 @@ class FilterLists:
 
 @dataclass(frozen=True, slots=True)
 class FlowFilters:
-    """The lists that count for a flow. ``origin`` says where those named in ``edited`` come from; all others are in the
+    """The lists in effect for a flow. ``origin`` says where those named in ``edited`` come from; all others are in the
     properties file."""
 
     topics: tuple[str, ...]
@@ -279,12 +279,12 @@ def edited(in_file: FlowFilters, lists: FilterLists, edit: FilterEdit) -> Edited
         FilterLists.of({key: new})
         left = tuple(pattern for pattern in before if pattern not in gone)
         after = (*left, *(pattern for pattern in new if pattern not in left))
+        if after != before:
+            lists = lists.with_list(key, after)
         notes += [f"'{pattern}' is not in {key}" for pattern in gone if pattern not in before]
         notes += [f"'{pattern}' is in {key} already" for pattern in new if pattern in left]
         notes += _covered(key, left, [pattern for pattern in new if pattern not in left], "already")
         notes += _covered(key, after, [pattern for pattern in gone if pattern in before], "still")
-        if after != before:
-            lists = lists.with_list(key, after)
     return Edited(lists, tuple(notes))
 
 
@@ -295,11 +295,11 @@ def _covered(key: str, patterns: Sequence[str], names: Sequence[str], word: str)
     return [f"'{name}' is {word} matched by '{other}' of {key}" for name, other in found if other is not None]
 
 
-# Which names a flow takes in: its lists of expressions, or a class of the user's own that is given them.
+# Which names a flow includes: its lists of expressions decide, or a class of the user's own that is given them.
 #
 # ``topic.filter.class``, ``group.filter.class`` and ``config.property.filter.class`` name such a class by its dotted
-# Python path. It is made once for each look at the names, with the flow's include and exclude lists (properties have an
-# exclude list only, so all are included), and asked about one name at a time::
+# Python path. It is instantiated whenever names are evaluated, with the flow's include and exclude lists (properties
+# have an exclude list only, so all are included), and asked about one name at a time::
 #
 #     class OfMyTeam:
 #         def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None: ...
@@ -334,7 +334,7 @@ def property_filter(flow: FlowSettings) -> Chooser:
 
 
 class _OwnFilter:
-    """A filter of the user's own. What it raises about a name keeps that name out, and no other."""
+    """A filter of the user's own. An exception about a name excludes that name, and no other."""
 
     def __init__(self, by: str, made: Any) -> None:
         self._by = by

@@ -194,6 +194,13 @@ def test_an_expression_that_cannot_be_used_is_refused_with_its_position() -> Non
         edited(FILE_LISTS, FilterLists(), FilterEdit(add={"topics": ["b", "a["]}))
 
 
+def test_an_expression_that_cannot_be_used_behind_the_others_is_refused_too() -> None:
+    # The flag of the first is still on: everything behind # is a comment.
+    lists = FilterLists.of({"topics": ["(?x)a"]})
+    with pytest.raises(ConfigError, match="topics: 'b #c' is not a usable expression"):
+        edited(FILE_LISTS, lists, FilterEdit(add={"topics": ["b #c"]}))
+
+
 @given(patterns, patterns, patterns)
 def test_sets_behave_like_sets(before: list[str], add: list[str], remove: list[str]) -> None:
     now = FlowFilters(tuple(dict.fromkeys(before)), (), (), ())
