@@ -88,8 +88,8 @@ class Difference:
     """Offsets are inclusive; -1 for those of a side where no record of it belongs to the difference, and for all where
     it is the whole topic. They are those of the whole segment where nothing tells them more exactly. ``detail`` is more
     of the sentence. ``key``: the digest, in hexadecimal, of the key of the first record, where that is known
-    (:mod:`srm_common.domain.verification.named_keys`); ``shown_key`` is that key, for who asked to see it. It is part
-    of no document."""
+    (:mod:`srm_common.domain.verification.named_keys`); ``shown_key`` is that key, for users who asked to see it. No
+    document contains it."""
 
     kind: DifferenceKind
     downstream_first: int

@@ -21,7 +21,7 @@ def key_digest(key: bytes) -> bytes:
 @dataclass(frozen=True)
 class NamedKeys:
     """``key_of``: the key in a record's content, None where it has none. ``show``: differences have the key itself,
-    too, for who asked to see it; nothing that is kept or sent has it."""
+    too, for users who asked to see it; nothing that is kept or sent contains it."""
 
     key_of: Callable[[bytes], bytes | None]
     show: bool = False

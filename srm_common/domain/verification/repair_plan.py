@@ -1,4 +1,4 @@
-"""What would mend copies that a verification has found to be different. Nothing of it is done by itself."""
+"""What would mend copies that a verification has found to be different. None of it is done automatically."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _steps(flow: str, result: PartitionVerified) -> Iterator[RepairStep]:
 
 def _else(kind: DifferenceKind) -> str:
     if kind in (DifferenceKind.RECREATED, DifferenceKind.DELETED):
-        return "the next run would apply on.data.loss to the copy; srm-control plan shows what it would do"
+        return "the next run would apply on.target.loss to the topic; srm-control plan shows what it would do"
     if kind in (DifferenceKind.FOREIGN, DifferenceKind.DOUBLED):
         return "no record can be taken out of a log: leave it, or delete the copy, which is then copied from its start"
     if kind is DifferenceKind.UNMAPPED:

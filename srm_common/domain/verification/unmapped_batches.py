@@ -80,7 +80,7 @@ class UnmappedBatches:
         """A batch behind a segment that ends at the offset ``upstream`` of the source, before one that begins at
         ``until``; None where nothing follows and the flow's position is not known. ``gap`` lies between the two."""
         first, last = batch.base_offset, batch.next_offset - 1
-        # A flow that is turned round begins behind what was written at its target meanwhile.
+        # A flow whose direction is changed begins behind what was written at its target meanwhile.
         left_out = gap is GapKind.UNKNOWN or (self._traits.both_ways and gap is GapKind.NOTHING)
         untold = until - upstream if left_out and until is not None else 0
         if untold > 0 and batch.producer not in self.writers:
