@@ -23,7 +23,7 @@ class Amount:
 
     def __post_init__(self) -> None:
         if not (0 <= self.least <= self.known_most and 0 <= self.unknown <= self.parts):
-            raise ValueError(f"no amount is like this: {self!r}")
+            raise ValueError(f"this is not an amount: {self!r}")
 
     @classmethod
     def exactly(cls, number: int) -> Self:

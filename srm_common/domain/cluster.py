@@ -56,7 +56,7 @@ class OwnCertificate(Protocol):
 
 @dataclass(frozen=True)
 class LoginSettings:
-    """A login by SASL in the terms of both libraries: what of :class:`ClusterSettings` is about it."""
+    """A SASL login in the terms of both libraries: the part of :class:`ClusterSettings` that concerns it."""
 
     confluent: Mapping[str, str] = field(repr=False)
     kafka_python: Mapping[str, Any] = field(repr=False)
@@ -128,7 +128,7 @@ class ClusterSettings:
 
     @property
     def login(self) -> LoginSettings:
-        """What of the settings is about the login by SASL."""
+        """The settings of the SASL login."""
         return LoginSettings(
             {key: value for key, value in self.confluent.items() if key.startswith(_LOGIN_PREFIXES)},
             {key: value for key, value in self.kafka_python.items() if key.startswith("sasl_")},
@@ -145,7 +145,7 @@ class ClusterSettings:
         return self.kerberos is not None or self.by_token
 
     def of_client(self, client: Client) -> ClusterSettings:
-        """The settings that count for one kind of client."""
+        """The settings for one kind of client."""
         return self.clients.get(client, self)
 
     def client_name(self, part: str) -> str:

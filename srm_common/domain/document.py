@@ -1,4 +1,4 @@
-"""Versioned JSON documents: what topics have of runs and reports, read by other versions of this software, too."""
+"""Versioned JSON documents: runs and reports as topics hold them, also read by other versions of this software."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """From the desired bindings of copies to changes on the target, limited to bindings that the flow created.
 
-What was made is recorded before it is made. A binding that is there without a record was created by others: it
-is never deleted, and where it equals a wanted one there is nothing to do.
+A binding is recorded before it is created. One that exists without a record was created by others: it is never
+deleted, and where it equals a wanted one there is nothing to do.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class DeleteAcls(_AclAction):
 
 @dataclass(frozen=True)
 class UnknownAcls:
-    """That bindings cannot be compared, because a cluster refused to show its own: an action that always fails, so
-    that a revocation which does not reach the copies is never taken for none."""
+    """Bindings cannot be compared, because a cluster refused to list its own: an action that always fails, so that a
+    revocation that does not reach the copies never goes unnoticed."""
 
     kind: ClassVar[str] = "sync_acls"
     word: ClassVar[str] = "sync ACLs"

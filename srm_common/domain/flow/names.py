@@ -76,7 +76,7 @@ class StateKey(StrEnum):
     UNTRANSLATED = "untranslated"
     """Positions of groups that have no translation, and groups of other kinds."""
     FOREIGN = "foreign"
-    """The sentence that the newest look for records of other writers in the copies ended with."""
+    """The result of the newest search for records of other writers in the copies, a sentence."""
     VERIFICATION = "verification"
     """The newest verification: :class:`srm_common.domain.verification.summary.VerificationSummary`."""
     VERIFIED = "verified "

@@ -157,7 +157,7 @@ class Observation:
     certificate_warning_days: float = 30
 
 
-# How a flow does, in one line of a list.
+# Flow health, in one line of a list.
 
 
 URGENCY = {state: rank for rank, state in enumerate(HealthState)}

@@ -77,7 +77,8 @@ def _made(seen: Observation, state: HealthState, cause: str, since_ms: int | Non
 
 def _at_last(seen: Observation) -> str:
     if seen.running_since_ms is not None:
-        return f"; run {seen.running_run_id or 'of before'} is still active and ends by itself"
+        run = f"run {seen.running_run_id}" if seen.running_run_id else "a run"
+        return f"; {run} is still active and ends by itself"
     if seen.last_run_ok is False:
         return f"; its last run failed: {_failure(seen)}"
     if seen.last_run_ended_ms is None:
@@ -106,7 +107,7 @@ def _failure(seen: Observation) -> str:
     # The reason comes first: lists truncate, and the run id does not help to understand the failure.
     if seen.last_run_error:
         return f"the last run failed: {seen.last_run_error}"
-    return f"run {seen.last_run_id or 'of before'} failed without a reason"
+    return f"{f'run {seen.last_run_id}' if seen.last_run_id else 'the last run'} failed without a reason"
 
 
 def _unknown(seen: Observation) -> Health | None:

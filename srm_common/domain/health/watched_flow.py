@@ -86,7 +86,7 @@ class WatchedFlow:
 
 
 class Look(NamedTuple):
-    """What a look brought. ``informed`` False: the flow may be about to come right, so that no alarm is over yet."""
+    """The result of a look. ``informed`` False: the flow may be about to come right, so that no alarm is over yet."""
 
     memory: WatchMemory
     alarms: list[Alarm]

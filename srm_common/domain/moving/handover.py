@@ -23,13 +23,13 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import ActionResult, failed
 
-#: So many equal records in a row are no coincidence; fewer are one where the copy holds more.
+#: So many equal records in a row are no coincidence; fewer may be one if the copy holds more.
 ENOUGH = 16
 _SEGMENT_BYTES = 64 << 10
 
 
 class Verdict(StrEnum):
-    """What comparing the two logs brought."""
+    """The result of comparing the two logs."""
 
     PROVED = "proved"
     """The copy ends with the source's last record before the stored offset."""
@@ -99,7 +99,7 @@ def judge_position(
     *,
     compacted: bool = False,
 ) -> HandoverPosition:
-    """Hold one partition's stored offset against both logs.
+    """Compare one partition's stored offset with both logs.
 
     Args:
         stored: the next offset to copy by what is stored.

@@ -41,7 +41,7 @@ class Untranslated:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Where that begins, on both sides, which was added to the map of a partition since checkpoints were judged."""
+    """Where the segments begin, on both sides, that were added to a partition's map since checkpoints were judged."""
 
     upstream: int
     downstream: int
@@ -58,9 +58,8 @@ class Addition:
 def still_holds(last: Checkpoint, committed: int, added: Addition | None) -> bool:
     """Whether a translation of ``committed`` would give the same result as ``last``, so that it can be skipped.
 
-    The group has not moved, and what was copied since lies behind its place on either side: a later part of the map
-    changes nothing about what is before it, but for what is no record of the copy and lies between. A group that
-    stood ahead of the copy lies within such a part.
+    The group has not moved, and what was copied since begins at or after its position on both sides: a later part of
+    the map changes no translation before it. A group that was ahead of the copy may lie within such a part.
     """
     return last.upstream == committed and (
         added is None or (committed <= added.upstream and last.downstream <= added.downstream)

@@ -136,7 +136,7 @@ def with_identity(
     memory: SourceTopics,
     ids: Mapping[str, str | None],
 ) -> list[OffsetEdit]:
-    """The edits, with what tells the logs of today from those that were copied.
+    """The edits, with what distinguishes today's logs from those that were copied.
 
     Args:
         epochs: of the offsets before those to be set, in the logs of today.

@@ -74,9 +74,8 @@ def syncs_for(
     Args:
         segments: in the order of their commits.
         offset_lag_max: the flow's ``offset.lag.max``.
-        limit: most syncs to return; of more, evenly many are left out, as MirrorMaker 2 leaves out those that
-        come
-            while ten are being sent. The newest stays.
+        limit: most syncs to return; of more, some are left out at equal distances, as MirrorMaker 2 leaves out those
+            that come while ten are being sent. The newest stays.
     """
     stretches: list[_Stretch] = []
     last: tuple[Segment, OffsetSpan] | None = None
