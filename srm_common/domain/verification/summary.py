@@ -202,8 +202,10 @@ def outcome_sentence(flow: str, partitions: Sequence[PartitionVerified]) -> str:
         sentence = f"in {different} of {where} the copy differs from what was committed"
     elif failed := counts.get(Verdict.FAILED, 0):
         sentence = f"{failed} of {where} could not be read to the end"
-    elif set(counts) <= {Verdict.NOTHING}:
+    elif set(counts) <= {Verdict.NOTHING} and all(partition.whole for partition in partitions):
         sentence = "nothing was compared: the flow has copied nothing yet"
+    elif set(counts) <= {Verdict.NOTHING}:
+        sentence = "nothing was compared: no copied segment is in the sample and as new as was asked for"
     else:
         proved = sum(partition.findings.proved for partition in partitions)
         sentence = f"no difference in {where}, {counted(proved, 'record')} proved"

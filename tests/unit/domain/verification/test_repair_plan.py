@@ -38,6 +38,8 @@ def test_each_kind_has_an_effect_that_fits() -> None:
         (step,) = repair_plan("a->b", [result(Difference(kind, -1, -1))])
         assert (step.first, step.command) == (None, None)
         assert step.to_json()["effect"]
+    (step,) = repair_plan("a->b", [result(Difference(DifferenceKind.DELETED, -1, -1))])
+    assert "on.target.loss" in step.effect
 
 
 def test_what_is_remembered_is_enough_for_it() -> None:
