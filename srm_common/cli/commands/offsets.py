@@ -103,7 +103,7 @@ def offsets_apply_command(
 
 def _of_file(file: Path, wanted: Sequence[str]) -> list[GroupOffset]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the file cannot be read: {error}", file=str(file)) from error
     return parse_group_offsets(text, str(file), wanted)

@@ -103,6 +103,10 @@ def test_offsets_are_applied_and_compared(scenario: Scenario, target_kafka: Fake
     file.write_text(f"{remote},0,31\n")
     back = scenario.json("apply", "--group", one, "--from-file", str(file), "--rewind")
     assert [(row["before"], row["offset"], row["after"]) for row in back["offsets"]] == [(33, 31, 31)]
+    # A byte order mark, which Excel writes, is no part of the first group's name.
+    file.write_text(f"{one},{remote},0,30\n", encoding="utf-8-sig")
+    marked = scenario.json("apply", "--from-file", str(file), "--rewind")
+    assert [(row["group"], row["before"], row["after"]) for row in marked["offsets"]] == [(one, 31, 30)]
 
 
 @pytest.mark.usefixtures("impatient")
