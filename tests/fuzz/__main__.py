@@ -26,7 +26,7 @@ def main() -> int:
     if asked.file is not None:
         from tests.fuzz.targets import TARGETS
 
-        TARGETS[asked.target].warm_up()
+        campaign.warm_up(TARGETS[asked.target])
         print("it is read" if TARGETS[asked.target].accepts(asked.file.read_bytes()) else "it is refused")
         return 0
     _FOLDER.mkdir(parents=True, exist_ok=True)

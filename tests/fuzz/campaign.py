@@ -16,24 +16,33 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import srm_common
 from tests.fuzz.limits import TookTooLong
 
 #: For libFuzzer, behind the limits of one input: where a parser does not hear of them.
 _MOST_SECONDS, _MOST_MEGABYTES = 30, 4096
+_LOOPS = Path(srm_common.__file__).parent / "wire" / "reencoding"
 #: Compiled by numba, which does not take instructions that count.
 _COMPILED = [
-    "srm_common.wire.reencoding.record_walk",
-    "srm_common.wire.reencoding.batch_walk",
-    "srm_common.wire.reencoding.lz4_walk",
-    "srm_common.wire.reencoding.row_sums",
+    f"srm_common.wire.reencoding.{file.stem}"
+    for file in sorted(_LOOPS.glob("*.py"))
+    if file.stem == "machine_code" or "@compiled" in file.read_text(encoding="utf-8")
 ]
-_COMPILED += ["srm_common.wire.reencoding.machine_code"]
+
+
+def warm_up(target: Any) -> None:
+    """Load the compiled loops, and read the target's seeds."""
+    # Not before: what is imported from here on is counted.
+    from srm_common.wire.reencoding import merging
+
+    merging.load()
+    target.warm_up()
 
 
 def at_random(name: str, seconds: float, seed: int, folder: Path) -> int:
     """Returns how many kinds of findings there are; prints them and the number of runs."""
     target = importlib.import_module("tests.fuzz.targets").TARGETS[name]
-    target.warm_up()
+    warm_up(target)
     faulthandler.enable()
     chance, end, runs, taken = Random(seed), time.process_time() + seconds, 0, 0
     found: dict[tuple[str, str], str] = {}
@@ -66,7 +75,7 @@ def by_coverage(name: str, seconds: int, seed: int, folder: Path) -> None:
     atheris: Any = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["srm_common"], exclude=_COMPILED):
         target = importlib.import_module("tests.fuzz.targets").TARGETS[name]
-        target.warm_up()
+        warm_up(target)
 
     def change(data: bytes, most: int, number: int) -> bytes:
         chance = Random(number)

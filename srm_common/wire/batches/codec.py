@@ -224,9 +224,12 @@ def _unsnappy(body: Buffer) -> Buffer:
 def _unsnapped(block: Buffer, most: int) -> Buffer:
     """A block begins with its uncompressed size, for which the library allocates room."""
     try:
-        size, _ = read_uvarint(block[:5], 0)
-    except (IndexError, ValueError):
+        size, _ = read_uvarint(block, 0)
+    except IndexError:
         size = 0  # the library will say what is wrong
+    except ValueError:
+        # The library takes as many zeros behind it as there are.
+        raise CorruptBatch("batch body is not valid snappy: its size takes more than 5 bytes") from None
     if size > most:
         raise _too_large(SNAPPY)
     if size > len(block) * _SNAPPY_TIMES:

@@ -164,16 +164,16 @@ def source_offset_value(offset: int) -> bytes:
 def parse_source_offset_key(key: bytes | None) -> tuple[str, str, str, int] | None:
     """(connector, alias, topic, partition), or None when MirrorMaker 2's source connector would not find it.
 
-    That is so for the entries of its other connectors, and for every other order or spacing.
+    That is so for the entries of its other connectors, for every other order or spacing, and for text that is not in
+    Unicode.
     """
     try:
-        parsed = json.loads((key or b"").decode())
+        match json.loads((key or b"").decode()):
+            case [str(connector), {"cluster": str(alias), "partition": int(partition), "topic": str(topic)}]:
+                if source_offset_key(alias, topic, partition, connector) == key:
+                    return connector, alias, topic, partition
     except (ValueError, RecursionError):
-        return None
-    match parsed:
-        case [str(connector), {"cluster": str(alias), "partition": int(partition), "topic": str(topic)}]:
-            if source_offset_key(alias, topic, partition, connector) == key:
-                return connector, alias, topic, partition
+        pass
     return None
 
 

@@ -225,5 +225,7 @@ def test_a_snappy_block_that_says_it_is_larger_than_it_can_be_takes_no_memory() 
     """The library makes room for what is said, 256 MiB here, and ends the process where there is none."""
     with pytest.raises(CorruptBatch, match="60 bytes cannot come to 268435455"):
         decompress(SNAPPY, b"\xff\xff\xff\x7f" + bytes(56))
+    with pytest.raises(CorruptBatch, match="its size takes more than 5 bytes"):
+        decompress(SNAPPY, b"\x80\x80\x80\x80\x84\x80\x00" + bytes(53))
     zeros = bytes(cramjam.snappy.compress_raw(bytes(1 << 20)))  # as little as a block can be
     assert len(decompress(SNAPPY, zeros)) == 1 << 20

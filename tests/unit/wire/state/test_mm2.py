@@ -137,6 +137,7 @@ def test_source_offset_key_round_trip(alias: str, topic: str, partition: int, co
         b'["MirrorSourceConnector", {"cluster":"A","partition":0,"topic":"foo"}]',
         b'["MirrorSourceConnector",{"partition":0,"cluster":"A","topic":"foo"}]',
         b'["MirrorSourceConnector",{"cluster":"A","partition":true,"topic":"foo"}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"\\uD800"}]',
         b"[",
         b"\xff",
         None,
