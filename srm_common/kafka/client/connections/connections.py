@@ -22,6 +22,8 @@ from srm_common.kafka.client.logins.current_login import CurrentLogin
 
 #: How long one broker may take for a request that any other answers as well, before another is asked, too.
 _NEXT_BROKER_SECONDS = 1.0
+#: How soon a connection that takes no request for now, as all that it may have are in flight, is looked at again.
+_PAUSED_SECONDS = 0.001
 #: How long the servers of the settings are asked when no broker is left.
 _SEARCH_SECONDS = 2.0
 
@@ -307,11 +309,18 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         """
         signal = Signal(self.loop)
         asked: list[Any] = []
+        answered = False
 
         async def attempt() -> Any:
             node = await self.ready_node(asked)
             asked.append(node)
-            return await self._conns[node].send_request(make_request(), self.patience_ms)
+            connection: FrameConnection = self._conns[node]
+            while not answered:
+                if connection.connected and connection.paused:
+                    await self.loop.sleep(max(connection.throttled_seconds(), _PAUSED_SECONDS))
+                    continue
+                return await connection.send_request(make_request(), self.patience_ms)
+            raise Errors.Cancelled("another broker has answered")
 
         attempts: list[Any] = []
         while True:
@@ -327,6 +336,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
                 await signal.wait()
             for one in attempts:
                 if one.succeeded():
+                    answered = True
                     return one.value
 
 

@@ -1,11 +1,14 @@
-"""What a link knows of topics while a request for metadata is under way already."""
+"""What a link knows of topics while a request for metadata is under way already, and many requests at once."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import pytest
+
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.kafka.client.library import ListGroupsRequest
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import FakeCluster
 
@@ -56,3 +59,23 @@ def test_a_refresh_that_fails_is_followed_by_one_of_its_own() -> None:
             return await link.know(["orders"])
 
         assert beside_a_refresh(kafka, lost) == {"orders": frozenset(range(2))}
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_more_requests_than_a_connection_takes_at_a_time_are_all_answered(nodes: int) -> None:
+    async def ask(link: ClusterLink) -> list[int]:
+        await link.open()
+        futures = [
+            link.loop.call_soon_with_future(
+                link.ask_any, lambda: ListGroupsRequest(version=4, states_filter=[], types_filter=[])
+            )
+            for _ in range(100)
+        ]
+        return [(await future).error_code for future in futures]
+
+    with (
+        FakeCluster(nodes) as kafka,
+        kafka.delay(0.005, "ListGroups"),
+        ClusterLink(ClusterSettings.plaintext("a", kafka.bootstrap_servers)) as link,
+    ):
+        assert link.run(lambda: ask(link)) == [0] * 100
