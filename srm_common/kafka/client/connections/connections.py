@@ -24,6 +24,8 @@ from srm_common.kafka.client.logins.current_login import CurrentLogin
 _NEXT_BROKER_SECONDS = 1.0
 #: How soon a connection that takes no request for now, as all that it may have are in flight, is looked at again.
 _PAUSED_SECONDS = 0.001
+#: How long a broker that does not know its cluster yet is asked again, and how often.
+_YOUNG_SECONDS, _YOUNG_PAUSE_SECONDS = 5.0, 0.1
 #: How long the servers of the settings are asked when no broker is left.
 _SEARCH_SECONDS = 2.0
 
@@ -315,11 +317,19 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             node = await self.ready_node(asked)
             asked.append(node)
             connection: FrameConnection = self._conns[node]
+            deadline = time.monotonic() + _YOUNG_SECONDS
             while not answered:
                 if connection.connected and connection.paused:
                     await self.loop.sleep(max(connection.throttled_seconds(), _PAUSED_SECONDS))
                     continue
-                return await connection.send_request(make_request(), self.patience_ms)
+                answer = await connection.send_request(make_request(), self.patience_ms)
+                # A broker with ZooKeeper that has just started answers Metadata without brokers, as if there were no
+                # topics either, until the controller has told it of them. Java's clients ignore such an answer, too.
+                if getattr(answer, "brokers", None) != []:
+                    return answer
+                if time.monotonic() > deadline:
+                    raise Errors.MetadataEmptyBrokerList(f"broker {node} does not know its cluster yet")
+                await self.loop.sleep(_YOUNG_PAUSE_SECONDS)
             raise Errors.Cancelled("another broker has answered")
 
         attempts: list[Any] = []
