@@ -7,8 +7,8 @@ older cluster is queried group by group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
@@ -20,8 +20,6 @@ from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
-
-T = TypeVar("T")
 
 _OFFSET_FETCH_VERSION = 8
 _FIND_COORDINATOR_VERSION = 4
@@ -62,19 +60,11 @@ class GroupWatch(Closing):
 
         A group whose coordinator moves at the moment is left out without a word: it is there the next time.
         """
-        return self._ask(lambda link: self._committed(link, chosen))
-
-    def of_groups(self, groups: Iterable[str]) -> tuple[list[GroupOffsets], list[str]] | None:
-        """The same of these groups, whether they exist or not; None where the brokers are older than Kafka 3.0."""
-        wanted = list(groups)
-        return self._ask(lambda link: self._of_groups(link, wanted, []))
-
-    def _ask(self, work: Callable[[ClusterLink], Awaitable[T]]) -> T:
         if self._link is None:
             self._link = ClusterLink(self._cluster, request_timeout_ms=int(self._timeout * 1000), pool=self._pool)
         link = self._link
         try:
-            return link.run(lambda: work(link))
+            return link.run(lambda: self._committed(link, chosen))
         except RetriableFault as error:
             self.close()
             raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not list its groups: {error}") from error
@@ -88,18 +78,10 @@ class GroupWatch(Closing):
         await link.open(timeout_seconds=self._timeout)
         names, faults = await self._names(link)
         groups = [name for name in names if chosen(name)]
-        answer = await self._of_groups(link, groups, faults)
-        if answer is not None:
-            return answer
-        offsets, unread = GroupReader(self._cluster, timeout_seconds=self._timeout).offsets(groups)
-        return offsets, [*faults, *map(str, unread)]
-
-    async def _of_groups(
-        self, link: ClusterLink, groups: list[str], faults: list[str]
-    ) -> tuple[list[GroupOffsets], list[str]] | None:
-        await link.open(timeout_seconds=self._timeout)
         if link.newest_version(ApiKey.OFFSET_FETCH) < _OFFSET_FETCH_VERSION:
-            return None
+            reader = GroupReader(self._cluster, timeout_seconds=self._timeout, pool=self._pool)
+            offsets, unread = reader.offsets(groups)
+            return offsets, [*faults, *map(str, unread)]
         await self._find_coordinators(link, [group for group in groups if group not in self._coordinators])
         return await self._fetch(link, groups, faults)
 
@@ -137,16 +119,24 @@ class GroupWatch(Closing):
         for group in groups:
             if group in self._coordinators:
                 by_node[self._coordinators[group]].append(group)
-        asked = [
-            (part, await link.post(node, _request(part))) for node, ones in by_node.items() for part in _parts(ones)
-        ]
+
+        def failed(part: list[str], error: RetriableFault) -> None:
+            faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {error}")
+            self._forget(part)
+
+        asked: list[tuple[list[str], Any]] = []
+        for node, ones in by_node.items():
+            for part in _parts(ones):
+                try:
+                    asked.append((part, await link.post(node, _request(part))))
+                except RetriableFault as error:
+                    failed(part, error)
         offsets: list[GroupOffsets] = []
         for part, future in asked:
             try:
                 answer = await link.answer(future)
             except RetriableFault as error:
-                faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {error}")
-                self._forget(part)
+                failed(part, error)
                 continue
             for one in answer.groups:
                 if one.error_code in codes.COORDINATOR_MOVES:

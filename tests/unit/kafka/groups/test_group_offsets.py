@@ -5,6 +5,7 @@ from __future__ import annotations
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.testing import FakeCluster
 
 _NOT_COORDINATOR, _LOADING = 16, 14
@@ -41,3 +42,22 @@ def test_brokers_before_kafka_3_are_asked_group_by_group() -> None:
         kafka.commit("noted", {_PLACE: 3}, "a note")
         (offsets,), faults = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)).offsets(["noted"])
         assert (offsets.offsets, faults) == ({_PLACE: CommittedOffset(3, "a note")}, [])
+
+
+def test_groups_whose_coordinator_died_are_left_out_once() -> None:
+    groups = [f"g{number}" for number in range(8)]
+    with FakeCluster(nodes=2) as kafka:
+        kafka.create_topic("orders")
+        for group in groups:
+            kafka.commit(group, {_PLACE: 3})
+        with GroupWatch(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as watch:
+
+            def seen() -> tuple[list[str], bool]:
+                offsets, faults = watch.committed(lambda group: True)
+                return sorted(found.group for found in offsets), bool(faults)
+
+            assert seen() == (groups, False)
+            kafka.stop(2)
+            left, _ = seen()
+            assert 0 < len(left) < len(groups)
+            assert seen()[0] == groups
