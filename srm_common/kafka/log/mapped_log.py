@@ -5,7 +5,6 @@ transactions that would mean reading the log twice. A marker that is read anyway
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from srm_common.domain.topic_partition import TopicPartition
@@ -126,10 +125,9 @@ class _MappedReading:
         producer, first = header.producer_id, header.base_offset
         known = self._markers.get(producer)
         if known is None or not known.follows(first):
-            batches = list(split(records))
-            known = _next_marker(batches[1:], producer, first)
+            known, end = _next_marker(records, producer, first)
             if known is None:
-                search = MarkerSearch(self._place, batches[-1].header.next_offset, {producer: first})
+                search = MarkerSearch(self._place, end, {producer: first})
                 try:
                     await find_markers(self._link, [search], self._patience)
                     if search.fault is not None:
@@ -142,12 +140,16 @@ class _MappedReading:
         return bool(known.aborted)
 
 
-def _next_marker(batches: Sequence[SourceBatch], producer: int, first: int) -> Marker | None:
-    for batch in batches:
+def _next_marker(records: memoryview, producer: int, first: int) -> tuple[Marker | None, int]:
+    """The first marker of a producer from the offset ``first`` on, and the offset behind what was searched. Of many
+    small transactions each marker is near, so that no more of the response is split than need be."""
+    end = first
+    for batch in split(records):
         header = batch.header
+        end = header.next_offset
         if header.attributes & CONTROL and header.producer_id == producer:
             verify(batch)
             aborted = fate(batch)
             if aborted is not None:
-                return Marker(first, header.base_offset, aborted)
-    return None
+                return Marker(first, header.base_offset, aborted), end
+    return None, end
