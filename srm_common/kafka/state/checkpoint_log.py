@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.wire.state.mm2 import decode_checkpoint
 
 #: Group, topic (as named on the target), partition.
@@ -33,7 +33,7 @@ def newest_checkpoints(reader: StateReader, topic: str) -> NewestCheckpoints:
     """
     checkpoints = NewestCheckpoints()
     # A topic that does not exist shows none.
-    for record in last_of_each_key(reader.read(topic)).values():
+    for record in reader.last_records(topic).values():
         if record.value is None:
             continue
         try:

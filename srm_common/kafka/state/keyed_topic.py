@@ -16,7 +16,7 @@ from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.cluster_clients import ClusterClients
-from srm_common.kafka.state.state_reader import LogRecord, last_of_each_key
+from srm_common.kafka.state.state_reader import LogRecord
 from srm_common.kafka.state.state_topics import ensure_topics
 from srm_common.wire.state.plain_records import NewRecord
 
@@ -83,8 +83,8 @@ class KeyedTopic(Closing):
                 ends = session.offsets(self.name, [0], LATEST)
                 if ends[0] < self._end:
                     self._newest, self._end = {}, 0  # the topic was deleted and created again
-                records = session.read(self.name, {0: self._end}, ends)
-            for key, record in last_of_each_key(records).items():
+                records = session.last_records(self.name, {0: self._end}, ends)
+            for key, record in records.items():
                 self._newest.pop(key, None)
                 if record.value is not None:
                     self._newest[key] = record

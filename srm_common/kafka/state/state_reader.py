@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 from srm_common.domain.cluster import Client, ClusterSettings
@@ -188,30 +189,43 @@ class StateReader(Closing):
             ends: partition -> end; only these partitions are read. Defaults to the present end of every one.
         """
         out: list[LogRecord] = []
-        if ends is None:
-            with self.session() as reader:
-                present = reader.offsets(topic, range(reader.partitions(topic)), LATEST)
-                return reader.read(topic, starts, present) if present else out
+        self._read_records(topic, starts, ends, out.append)
+        return out
 
-        def look(partition: int, batch: SourceBatch, first: int) -> None:
-            for offset, key, value, timestamp_ms in timed_records(batch):
-                if first <= offset < ends[partition]:
-                    out.append(LogRecord(partition, offset, key, value, timestamp_ms))
-
-        self._read_batches(topic, starts or {}, ends, look)
+    def last_records(
+        self, topic: str, starts: Mapping[int, int] | None = None, ends: Mapping[int, int] | None = None
+    ) -> dict[bytes, LogRecord]:
+        """:func:`last_of_each_key` of what :meth:`read` returns; the others are not held."""
+        out: dict[bytes, LogRecord] = {}
+        self._read_records(topic, starts, ends, partial(_put_last, out))
         return out
 
     def newest(self, topic: str, ends: Mapping[int, int]) -> dict[bytes, LogRecord]:
         """:func:`last_of_each_key` of what :meth:`read_by_markers` shows from the start on; the others are not held."""
         out: dict[bytes, LogRecord] = {}
-
-        def take(record: LogRecord) -> None:
-            assert record.key is not None
-            out.pop(record.key, None)
-            out[record.key] = record
-
-        self.read_by_markers(topic, {}, ends, take)
+        self.read_by_markers(topic, {}, ends, partial(_put_last, out))
         return out
+
+    def _read_records(
+        self,
+        topic: str,
+        starts: Mapping[int, int] | None,
+        ends: Mapping[int, int] | None,
+        take: Callable[[LogRecord], object],
+    ) -> None:
+        """Pass ``take`` what :meth:`read` returns."""
+        if ends is None:
+            with self.session() as reader:
+                present = reader.offsets(topic, range(reader.partitions(topic)), LATEST)
+                reader._read_records(topic, starts, present, take)
+            return
+
+        def look(partition: int, batch: SourceBatch, first: int) -> None:
+            for offset, key, value, timestamp_ms in timed_records(batch):
+                if first <= offset < ends[partition]:
+                    take(LogRecord(partition, offset, key, value, timestamp_ms))
+
+        self._read_batches(topic, starts or {}, ends, look)
 
     def read_by_markers(
         self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], take: Callable[[LogRecord], None]
@@ -281,7 +295,11 @@ def last_of_each_key(records: Iterable[LogRecord]) -> dict[bytes, LogRecord]:
     """
     out: dict[bytes, LogRecord] = {}
     for record in records:
-        if record.key is not None:
-            out.pop(record.key, None)
-            out[record.key] = record
+        _put_last(out, record)
     return out
+
+
+def _put_last(out: dict[bytes, LogRecord], record: LogRecord) -> None:
+    if record.key is not None:
+        out.pop(record.key, None)
+        out[record.key] = record

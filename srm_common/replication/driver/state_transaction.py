@@ -13,7 +13,7 @@ from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFau
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_source_offsets
-from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.state_batches import denied, produce_state
@@ -105,7 +105,7 @@ def rewritten_offsets(
         )
         committed = reader.newest(topic, ends)
         marks = everything.offsets(topic, partitions, LATEST, committed=False)
-        seen = last_of_each_key(everything.read(topic, ends=marks))
+        seen = everything.last_records(topic, ends=marks)
     records: list[NewRecord] = []
     for key, last in seen.items():
         parsed = parse_source_offset_key(key)

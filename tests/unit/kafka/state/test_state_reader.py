@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
 from srm_common.kafka.client.links.link import LATEST
-from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.testing import FakeCluster
 from tests.by_link import by_link
 
@@ -126,3 +127,27 @@ def test_where_nothing_is_new_nothing_is_asked() -> None:
         with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as reader:
             assert reader.read("state", {0: 3}, {0: 3}) == []
         assert kafka.requests == []
+
+
+def test_the_last_records_are_found_without_holding_those_before() -> None:
+    """A topic that MirrorMaker 2 made is compacted only behind its active segment, of 1 GiB."""
+    with FakeCluster() as kafka:
+        kafka.create_topic("checkpoints")
+        for number in range(400):
+            kafka.write("checkpoints", [(b"k", number.to_bytes(2, "big") + bytes(100_000))])
+        kafka.write("checkpoints", [(b"gone", b"v"), (b"gone", None), (None, b"v")])
+        with StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)) as reader:
+            tracemalloc.start()
+            try:
+                found = reader.last_records("checkpoints")
+                _, peak = tracemalloc.get_traced_memory()
+                tracemalloc.reset_peak()
+                assert found == last_of_each_key(reader.read("checkpoints"))
+                _, whole = tracemalloc.get_traced_memory()
+            finally:
+                tracemalloc.stop()
+        assert {key: (one.offset, one.value and one.value[:2]) for key, one in found.items()} == {
+            b"k": (399, b"\x01\x8f"),
+            b"gone": (401, None),
+        }
+        assert peak < whole / 2
