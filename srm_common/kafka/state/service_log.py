@@ -14,7 +14,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.names import SERVICES_TOPIC
 from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.domain.topics.state_topics import services_topic
-from srm_common.errors import CorruptRecord
+from srm_common.errors import ClusterError, CorruptRecord
 from srm_common.kafka.state.keyed_topic import KeyedTopic
 from srm_common.kafka.state.state_topics import ensure_topics
 
@@ -50,15 +50,19 @@ class ServiceLog:
         self._topic = KeyedTopic(cluster, SERVICES_TOPIC, timeout_seconds=timeout_seconds)
         self._replication_factor = replication_factor
         self._timeout = timeout_seconds
-        self._written = False
+        self._ensured = self._written = False
 
     def renew(self, service: Advertisement) -> None:
-        if not self._written:
+        if not self._ensured:
             ensure_topics(
                 self._topic.cluster, [services_topic(self._replication_factor)], timeout_seconds=self._timeout
             )
-        self._written = True
-        self._write(service.url, service.to_json())
+        self._ensured = self._written = True
+        try:
+            self._write(service.url, service.to_json())
+        except ClusterError:
+            self._ensured = False  # the topic may have been deleted: the next renewal looks
+            raise
 
     def withdraw(self, service: Advertisement) -> None:
         """The service ends; where it was never there, nothing is written."""
