@@ -196,8 +196,8 @@ class _Keeper:
         """Settings by topic. A broker may not know yet of a topic that another one has just made."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
         deadline = time.monotonic() + _SETTLING_SECONDS
-        name = ""
         while True:
+            name = resources[0].name
             try:
                 answers = self._links.describe_configs(resources, request_timeout=self._seconds)
                 out: dict[str, dict[str, str]] = {}

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.offsets.segments import OffsetSpan, build_segment
-from srm_common.errors import CorruptRecord, StateTopicInvalid
+from srm_common.errors import CorruptRecord, StateTopicInvalid, UnreachableCluster
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import read_source_offsets
@@ -114,6 +114,16 @@ def test_lost_offsets_are_refused_while_the_map_proves_a_copy(
     # A reset on purpose leaves tombstones: that is no loss.
     write(target_kafka, state.offsets_topic, offset_record(flow, "t", None))
     assert read_source_offsets(flow, state) == {}
+
+
+def test_a_cluster_that_ends_the_connection_is_an_error_about_a_topic(
+    flow: FlowSettings, state: StateTopics, target_kafka: FakeCluster
+) -> None:
+    with (
+        target_kafka.lose_request("DescribeConfigs", times=None),
+        pytest.raises(UnreachableCluster, match=f"to describe the settings of state topic {state.offsets_topic}: "),
+    ):
+        ensure_state_topics(flow)
 
 
 def test_flow_state_keeps_the_last_value(flow: FlowSettings, state: StateTopics) -> None:
