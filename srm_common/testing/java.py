@@ -216,5 +216,5 @@ def _serve() -> None:
                         start_new_session=True,
                     )
                 )
-        except OSError as failure:
+        except Exception as failure:  # whoever waits gets it, and the next child has a spawner
             future.set_exception(failure)
