@@ -110,7 +110,7 @@ def documents(connection: Connection, flow: str, keys: Collection[str]) -> Mappi
 
 
 def total(connection: Connection, counted: Select[int], found: int, offset: int, limit: int) -> int:
-    """How many rows there are in all. The database counts them only where a page of ``found`` rows does not tell."""
+    """The number of all rows. The database counts them only if a page of ``found`` rows does not show it."""
     if found < limit and (found or not offset):
         return offset + found
     return int(connection.execute(counted).scalar_one())
@@ -168,7 +168,7 @@ def _json(text: str | None) -> Mapping[str, Any] | None:
     return found
 
 
-# The topics of a flow as they stand, with statistics of a range.
+# The topics of a flow in their current state, with statistics over a range.
 
 
 TopicOrder = Literal[
@@ -190,12 +190,12 @@ def topic_page(
     lags: Mapping[str, int] | None = None,
     metrics: Collection[Metric] | None = None,
 ) -> Page[TopicRow]:
-    """Topics that are copied now; of a range that was over before the newest report also those whose last report lies
-    within it, and with ``gone`` of every range.
+    """Topics that are copied now. If the range ended before the newest report, or with ``gone``, also those whose last
+    report lies within the range.
 
     Args:
         lags: by topic, newer than those of the report: the rows are sorted by them.
-        metrics: those that statistics are wanted of; all where it is None.
+        metrics: which statistics to return; None: all.
     """
     of_flow = select(FLOW.c.id, FLOW.c.reported_ms, FLOW.c.topics).where(FLOW.c.name == flow)
     reported = connection.execute(of_flow.where(FLOW.c.reported_ms.is_not(None))).one_or_none()
@@ -206,7 +206,7 @@ def topic_page(
     within = and_(TOPIC.c.reported_ms >= span.start_ms, TOPIC.c.reported_ms < span.end_ms)
     wanted = select(TOPIC).select_from(FLOW.join(TOPIC, TOPIC.c.flow_id == FLOW.c.id))
     if not gone:
-        # Who looks at now is not to see what is not copied any more.
+        # A range that reaches to now shows only what is still copied.
         within = and_(within, FLOW.c.figures_ms >= span.end_ms)
     wanted = wanted.where(FLOW.c.id == flow_id, or_(listed(), within))
     if search:
@@ -219,7 +219,7 @@ def topic_page(
         counted = select(func.count()).select_from(wanted.subquery())
         topics = total(connection, counted, len(rows), offset, limit)
     else:
-        # Of all topics only what they are sorted by, of the page's everything.
+        # All topics are read with what they are sorted by, those of the page in full.
         names = connection.execute(
             wanted.with_only_columns(TOPIC.c.id, TOPIC.c.name, TOPIC.c.lag).order_by(TOPIC.c.name)
         ).all()
@@ -238,7 +238,7 @@ def topic_page(
         by_id = {row["id"]: row for row in connection.execute(select(TOPIC).where(TOPIC.c.id.in_(ids))).mappings()}
         rows = [by_id[one] for one in ids]
     figures: dict[int, dict[Metric, Stats]] = {row["id"]: {} for row in rows}
-    # Where most of the flow's are wanted, naming each would take longer than reading the others.
+    # If most of the flow's topics are wanted, naming each takes longer than reading the others, too.
     wanted_ids = list(figures) if 2 * len(figures) < copied else None
     scope, measured = Scope(Level.TOPIC, [flow_id], topic_ids=wanted_ids, metrics=metrics), covered(span, tier)
     for row in statistics(connection, scope, span, tier) if figures else ():

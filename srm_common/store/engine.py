@@ -16,8 +16,8 @@ from srm_common.errors import ConfigError, StoreError
 
 _DIALECTS = ("sqlite", "postgresql")
 _WRITES = "srm_writes"
-#: Each question is a search in the key of ``sample``, with bounds that come from the row of the flow. PostgreSQL cannot
-#: know how narrow they are; it would read the whole table instead, for a hash join.
+#: Each query looks up the key of ``sample``, within bounds that come from the flow's row. PostgreSQL cannot know how
+#: narrow they are; it would read the whole table instead, for a hash join.
 _PLANNING = (
     "enable_seqscan=off",
     "enable_hashjoin=off",
@@ -28,14 +28,14 @@ _PLANNING = (
 
 
 def parsed_url(text: str) -> URL:
-    """The address of a database that can be used.
+    """Parse the address of a supported database.
 
     Raises:
-        ConfigError: it is none; the sentence shows no password.
+        ConfigError: it is not one; the message shows no password.
     """
     try:
         url = make_url(text)
-    except ArgumentError:
+    except (ArgumentError, ValueError):  # ValueError: a port that is not a number
         raise ConfigError(
             "the metrics store needs the address of a database: sqlite:////path/to/file.db or "
             "postgresql+psycopg2://user:password@host:5432/database"
@@ -49,23 +49,30 @@ def parsed_url(text: str) -> URL:
 
 
 def open_engine(url: URL, timeout_seconds: float) -> Engine:
-    """Connects at the first use. Waits ``timeout_seconds`` for locks and for an answer to a connection."""
-    if url.get_backend_name() == "sqlite":
-        return _sqlite(url, timeout_seconds)
+    """Connects at the first use. Waits ``timeout_seconds`` for locks and for a connection.
+
+    Raises:
+        StoreError: the driver that the address names is not installed.
+    """
+    try:
+        return _sqlite(url, timeout_seconds) if url.get_backend_name() == "sqlite" else _postgres(url, timeout_seconds)
+    except (ImportError, SQLAlchemyError) as error:
+        help_ = "name its file as in sqlite:////path/to/file.db"
+        if url.get_backend_name() == "postgresql":
+            help_ = "install its driver (pip install 'srm-kafka[postgres]')"
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise StoreError(f"the metrics store at {shown(url)} cannot be used: {reason}; {help_}") from error
+
+
+def _postgres(url: URL, timeout_seconds: float) -> Engine:
     milliseconds = int(timeout_seconds * 1000)
-    # Statements get longer than locks: the first roll-up after a long time moves much.
-    # Such as a search path; an argument would take its place.
+    # Statements get more time than locks: the first roll-up after a long time moves a lot.
+    # The options in the address, such as a search path, which the argument would replace.
     own = " ".join(url.normalized_query.get("options", ()))
     settings = (f"lock_timeout={milliseconds}", f"statement_timeout={12 * milliseconds}", *_PLANNING)
     options = " ".join((own, *(f"-c {setting}" for setting in settings))).strip()
     arguments = {"connect_timeout": max(1, round(timeout_seconds)), "options": options}
-    try:
-        return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=5, connect_args=arguments)
-    except (ImportError, SQLAlchemyError) as error:
-        raise StoreError(
-            f"the metrics store at {shown(url)} cannot be used: {error}; install its driver (pip install "
-            "'srm-kafka[postgres]')"
-        ) from error
+    return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=5, connect_args=arguments)
 
 
 def _sqlite(url: URL, timeout_seconds: float) -> Engine:
@@ -73,7 +80,7 @@ def _sqlite(url: URL, timeout_seconds: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
-        # Transactions begin where this module says so, not where Python's driver thinks they do.
+        # Transactions begin where this module says so, not where Python's driver would begin them.
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
@@ -85,7 +92,7 @@ def _sqlite(url: URL, timeout_seconds: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begun(connection: Connection) -> None:
-        # A reader that turns writer cannot wait for another one, it fails at once: so a writer is one from the start.
+        # A reader that becomes a writer does not wait for another writer but fails at once; so a writer begins as one.
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -94,9 +101,13 @@ def _sqlite(url: URL, timeout_seconds: float) -> Engine:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """A connection in a transaction that sees one state of the database."""
-    with faults(engine.url), engine.connect() as connection, connection.begin():
-        yield connection
+    """A connection in a transaction that sees one state of the database, whatever is written in the meantime."""
+    with faults(engine.url), engine.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            # By default each of PostgreSQL's statements would see the state of its own time.
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        with connection.begin():
+            yield connection
 
 
 @contextmanager
@@ -125,7 +136,7 @@ def shown(url: URL) -> str:
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """None for databases that are no file."""
+    """None for databases that are not a file."""
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         return None
     return Path(str(url.database))
@@ -154,5 +165,5 @@ def _sentence(url: URL, error: SQLAlchemyError) -> str:
         if "full" in first or "readonly" in first or "read-only" in first:
             return f"{place} cannot be written to ({first}); free some space, or give this user permission to write"
     elif isinstance(error, DBAPIError) and error.connection_invalidated:
-        return f"{place} broke the connection off ({first}); see whether the database runs, then try again"
+        return f"{place} closed the connection ({first}); see whether the database runs, then try again"
     return f"{place} cannot be used now: {first}"

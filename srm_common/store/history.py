@@ -38,7 +38,7 @@ from srm_common.store.tiers import (
     tier_for_statistics,
 )
 
-# Samples of a range as SQL: each time from the finest tier that the range needs, the newest from the tiers below.
+# Samples of a range as SQL: from the tier that the range needs, the newest ones from the tiers below.
 
 
 #: What identifies a series of samples.
@@ -98,7 +98,7 @@ def stats(metric: Metric, span: TimeRange, row: Row[Any]) -> Stats:
 
 
 def _conditions(bounds: Collection[str]) -> list[ColumnElement[bool]]:
-    """That samples lie within bounds of these names."""
+    """Conditions by which samples lie within the bounds of these names."""
     # Flows without a time are being forgotten.
     found: list[ColumnElement[bool]] = [FLOW.c.reported_ms.is_not(None)]
     for name in sorted(bounds):
@@ -107,7 +107,7 @@ def _conditions(bounds: Collection[str]) -> list[ColumnElement[bool]]:
         else:
             found.append(SAMPLE.c[name].in_(bindparam(name, expanding=True)))
     if "flow_id" in bounds:
-        # Of both tables: whichever one is looked at first, none is read as a whole.
+        # For both tables: whichever is read first, neither is read as a whole.
         found.append(FLOW.c.id.in_(bindparam("flow_id", expanding=True)))
     return found
 
@@ -152,8 +152,8 @@ def _newest_bucket(tier: int) -> ColumnElement[int]:
 
 @cache
 def _grouped(bounds: frozenset[str], tier: int, *, bucketed: bool) -> Select[Any]:
-    """Statistics by series, and by bucket; the newest sample is found again by its time. There are few of them, and
-    to put one together takes longer than to carry it out."""
+    """Statistics by series, and by bucket; the newest sample is found again by its time. Cached, since there are few
+    such statements, and building one takes longer than executing it."""
     c = (samples := _samples(bounds, tier)).c
     keys = [c[name] for name in _SERIES]
     bucket = (samples.c.at_ms - bindparam("start_ms", type_=BigInteger)) // bindparam("step_ms", type_=BigInteger)
@@ -193,7 +193,7 @@ def flow_stats(connection: Connection, span: TimeRange, retention: Retention, on
     names = flow_names(connection, only)
     found: dict[str, dict[Metric, Stats]] = {name: {} for name in names.values()}
     tier = tier_for_statistics(span, newest_report(connection, names), retention.of(Level.FLOW))
-    # By their ids: else SQLite, which keeps no statistics here, reads all of the samples and looks for their flows.
+    # By their ids: otherwise SQLite, which has no statistics here, reads all samples and looks up their flows.
     scope = Scope(Level.FLOW, list(names))
     for row in statistics(connection, scope, span, tier):
         metric = METRICS.get(row.metric)
@@ -235,7 +235,7 @@ def sparklines(
     found: dict[str, dict[Metric, list[Stats]]] = {name: {one: [] for one in metrics} for name in names.values()}
     if span.milliseconds <= 0 or points < 1:
         return found
-    # Half as fine as there is room for: they are small pictures, of all flows at once.
+    # Half as fine as there is room for: they are small charts, of all flows at once.
     tier = tier_for_series(span, max(1, points // 2), newest_report(connection, names), retention.of(Level.FLOW))
     step = step_for_series(span, points, tier)
     for row in buckets(connection, Scope(Level.FLOW, list(names), metrics=metrics), span, tier, step):

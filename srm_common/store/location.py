@@ -20,7 +20,7 @@ _HOUR, _DAY = 3_600_000, 86_400_000
 
 
 def open_store(configuration: Configuration | None, environment: Mapping[str, str] = os.environ) -> MetricsStore:
-    """The store, not connected yet. None: no file is at hand, the environment alone counts.
+    """The store, not connected yet. ``configuration`` None: there is no file, and the environment alone decides.
 
     Raises:
         ConfigError: a key of the store cannot be used.

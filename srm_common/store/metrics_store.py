@@ -27,8 +27,8 @@ class MetricsStore:
     """Opens lazily; safe for several threads and processes. Every method raises :class:`StoreError` (or
     :class:`StoreTooNew`) in one sentence when the database is down, locked for too long, or newer than this code.
 
-    A store that was never written to is empty. How long things are kept is counted from a flow's newest report; a flow
-    that reports no more goes as a whole, some time after the newest report of any.
+    A store that was never written to is empty. Retention is counted from a flow's newest report; a flow that no longer
+    reports is deleted as a whole, some time after the newest report of any flow.
     """
 
     def __init__(
@@ -39,8 +39,8 @@ class MetricsStore:
         retention: Retention | None = None,
         configured: Collection[str] = (),
     ) -> None:
-        """``url`` is SQLAlchemy's. The schema is made or brought up to date at the first write. ``configured``: names
-        of flows that are never forgotten for being silent.
+        """``url`` is SQLAlchemy's. The schema is created or migrated at the first write. ``configured``: names of flows
+        that are kept however long they do not report.
 
         Raises:
             ConfigError: ``url`` is not the address of a supported database.
@@ -55,15 +55,15 @@ class MetricsStore:
 
     @classmethod
     def unusable(cls, reason: str) -> MetricsStore:
-        """One whose every method raises :class:`StoreError` with ``reason``: for a web app, which has to tell that its
-        store is set up wrongly instead of not starting."""
+        """A store whose methods all raise :class:`StoreError` with ``reason``: a web app reports that its store is
+        misconfigured instead of failing to start."""
         store = cls("sqlite://")
         store._unusable = reason
         return store
 
     @property
     def engine(self) -> Engine:
-        """SQLAlchemy's. Raises :class:`StoreError` for a store that is set up wrongly."""
+        """SQLAlchemy's. Raises :class:`StoreError` for a store that is misconfigured."""
         if self._unusable is not None:
             raise StoreError(self._unusable)
         return self._open
@@ -74,8 +74,8 @@ class MetricsStore:
         return shown(self._open.url)
 
     def write(self, report: RunReport) -> None:
-        """Keep a report; one that was kept before (flow, run id) is replaced. In one transaction. Rolls up and prunes
-        what is due."""
+        """Store a report, in place of an earlier one of the same flow and run id. In one transaction. Rolls up and
+        prunes what is due."""
         if not self._is_current():
             with self._opening:
                 bring_up_to_date(self.engine)
@@ -83,7 +83,7 @@ class MetricsStore:
             write_report(connection, report, self._retention, self._configured)
 
     def flows(self, only: Collection[str] | None = None) -> list[FlowRow]:
-        """All flows that have reported and are not forgotten, sorted by name."""
+        """All flows that have reported and were not deleted since, sorted by name."""
         with self._reading() as connection:
             return current_rows.flow_rows(connection, only) if connection is not None else []
 
@@ -105,9 +105,9 @@ class MetricsStore:
         lags: Mapping[str, int] | None = None,
         metrics: Collection[Metric] | None = None,
     ) -> Page[TopicRow]:
-        """``search`` is a part of a topic's or remote topic's name, any case; ``gone``: also topics that are not copied
-        any more, and reported last within the range; ``lags``: newer than the report's, to sort by; ``metrics``: of
-        which statistics are wanted, else of all."""
+        """``search`` is a part of a topic's or remote topic's name, in any case; ``gone``: also topics that are no
+        longer copied, and reported last within the range; ``lags``: newer than the report's, to sort by; ``metrics``:
+        which statistics to return, None: all."""
         with self._reading() as connection:
             if connection is None:
                 return Page((), 0, offset)
@@ -142,7 +142,7 @@ class MetricsStore:
             return current_rows.run_page(connection, flow, offset, limit)
 
     def documents(self, flow: str, *keys: str) -> Mapping[str, Document]:
-        """Those of ``keys`` that were reported; all without any."""
+        """Those of ``keys`` that were reported; without keys, all of them."""
         with self._reading() as connection:
             return current_rows.documents(connection, flow, keys) if connection is not None else {}
 

@@ -17,9 +17,9 @@ from srm_common.store.tiers import RAW, Level
 
 Row = dict[str, Any]
 
-#: Partitions are many: of the metrics that are also known of their topic, those by which one tells them apart.
+#: There are many partitions: of the metrics that their topic has, too, only those in which partitions differ.
 PARTITION_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY, Metric.RECORDS_LAG)
-#: Of topics only what happened: where no run tells of an event there is no sample. Of flows each run tells.
+#: Topics have samples of these only from runs in which the event occurred; flows have one from each run.
 EVENTS = (
     Metric.LOST_RECORDS,
     Metric.LOST_DATA_EVENTS,

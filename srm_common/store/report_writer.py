@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -34,28 +35,28 @@ from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.store.report_rows import Row, group_row, partition_row, run_row, sample_rows, sentences, topic_rows
 from srm_common.store.roll_up import recompute, roll_up
-from srm_common.store.tables import CODES, DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS
+from srm_common.store.tables import CODES, DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS, storable
 from srm_common.store.tiers import RAW, Level, Retention
 
 # Deletes flows that no longer report and are not configured: all that is kept of them, a part at a time.
 
 
-#: Samples deleted with one report, about; a flow may have millions, and others wait to write theirs.
+#: About how many samples are deleted with one report: a flow may have millions, and other writers wait.
 _SAMPLES = 20_000
 
 
 def forget_silent_flows(connection: Connection, silent_since_ms: int, configured: Collection[str]) -> None:
-    """Deletes some of what is kept of one flow without a report since ``silent_since_ms``, and the flow itself with the
-    last of it. From the first part on the flow is not shown; one that reports again in the meantime stays.
+    """Deletes a part of the samples of one flow without a report since ``silent_since_ms``, and the flow itself with
+    the last part. From the first part on the flow is not shown; one that reports again in the meantime stays.
 
     Args:
-        configured: names of flows that stay, however long they have been silent: they may be paused.
+        configured: names of flows that stay, however long they have not reported: they may be paused.
     """
     c = FLOW.c
-    # Without a time: some of it is gone already.
+    # Without a time: some of its samples are deleted already.
     silent = or_(c.reported_ms < silent_since_ms, c.reported_ms.is_(None))
     wanted = select(c.id).where(silent, c.name.not_in(configured)).order_by(c.id).limit(1)
-    # Another writer may be at it.
+    # Another writer may be deleting it.
     flow_id = connection.execute(wanted.with_for_update(skip_locked=True)).scalar_one_or_none()
     if flow_id is None:
         return
@@ -74,9 +75,9 @@ def forget_silent_flows(connection: Connection, silent_since_ms: int, configured
 
 # What all runs together have copied and left out: totals that only grow, of partitions, topics and flows.
 #
-# A flow counts by itself what it copies, from run to run (``records_total`` of its run record): so nothing is missing
-# of a run whose report did not come, and nothing is counted twice of one that is reported again. That count begins
-# again where the flow forgets a partition, as when a topic is left out for a while; totals continue.
+# A flow itself counts what it copies, from run to run (``records_total`` of its run record): so a run whose report got
+# lost is not missing, and one that is reported again is not counted twice. That count restarts when the flow forgets a
+# partition, as when a topic is left out for a while; totals continue.
 
 
 #: Of a partition: its topic's id and its number.
@@ -180,12 +181,12 @@ DOCUMENTS = ("decisions", "plan", "filters", "verified")
 def write_report(
     connection: Connection, report: RunReport, retention: Retention, configured: Collection[str] = ()
 ) -> None:
-    """In the transaction of ``connection``. ``configured``: flows that are kept although they are silent."""
+    """In the transaction of ``connection``. ``configured``: flows that are kept although they do not report."""
     flow = _locked_flow(connection, report.flow)
     flow_id, newest_ms = int(flow["id"]), flow["reported_ms"]
     before = _keep_run(connection, flow_id, report)
     before_ms = None if before is None else int(before["reported_ms"])
-    # A report that comes late adds to the history and changes nothing of how things stand.
+    # A late report adds to the history, and leaves the current state as it is.
     newest = newest_ms is None or report.reported_ms >= newest_ms
     now_ms = max(report.reported_ms, newest_ms or 0)
     topics, totals = _keep_topics(connection, flow, report, newest, again=before is not None)
@@ -208,15 +209,27 @@ def write_report(
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Row], keep: tuple[str, ...] = ()) -> None:
-    """Insert rows, or change those that are there by the primary key. Where a new value of one of the columns in
-    ``keep`` is None, the old one stays."""
+    """Insert rows, or update those with the same primary key. Where the new value of a column in ``keep`` is None, the
+    old one stays."""
     if not rows:
         return
     dialect = connection.dialect.name
     statement = _putting(dialect, table, tuple(rows[0]), keep)
-    # One statement for all rows: a message to the server for each would take most of the time.
-    values: Any = {"rows": json.dumps(rows, ensure_ascii=False)} if dialect == "postgresql" else list(rows)
+    # One statement for all rows: a round trip for each would take most of the time.
+    values: Any = {"rows": _json_rows(rows)} if dialect == "postgresql" else list(rows)
     connection.execute(statement, values)
+
+
+#: In JSON: what :func:`storable` replaces, or looks like it.
+_NOT_STORABLE = re.compile("\\\\u0000|[\ud800-\udfff]")
+
+
+def _json_rows(rows: Sequence[Row]) -> str:
+    text = json.dumps(rows, ensure_ascii=False)
+    if _NOT_STORABLE.search(text) is None:
+        return text
+    plain = [{name: storable(one) if isinstance(one, str) else one for name, one in row.items()} for row in rows]
+    return json.dumps(plain, ensure_ascii=False)
 
 
 @cache
@@ -356,7 +369,7 @@ def _keep_samples(
     before_ms: int | None,
     newest_ms: int | None,
 ) -> None:
-    """``before_ms``: samples of this run are there already, of then."""
+    """``before_ms``: when this run was reported before; the samples of then are replaced."""
     at = report.reported_ms
     if before_ms is not None:
         old = (SAMPLE.c.flow_id == flow_id) & SAMPLE.c.level.in_(list(Level)) & (SAMPLE.c.tier == RAW)

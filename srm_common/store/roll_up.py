@@ -34,8 +34,8 @@ _KEY = ("topic_id", "number", "metric")
 
 
 def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, retention: Retention) -> bool:
-    """Make the buckets that ended since the newest report was of ``before_ms``, now that it is of ``now_ms``; whether
-    there were any."""
+    """Compute the buckets that ended between the newest report so far, of ``before_ms``, and the one of ``now_ms``;
+    whether there were any."""
     ended = False
     for tier in range(1, COARSEST + 1):
         start, end = bucket_start(before_ms, tier), bucket_start(now_ms, tier)
@@ -53,8 +53,8 @@ def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, r
 def recompute(
     connection: Connection, flow_id: int, times: Collection[int], newest_ms: int, retention: Retention
 ) -> None:
-    """Recompute the past buckets that samples of ``times`` belong to, where what they are made of is still
-    kept as a whole; else they stay as they are."""
+    """Recompute the past buckets that samples of ``times`` belong to, if all that they are made of is still kept;
+    otherwise they stay as they are."""
     for tier in range(1, COARSEST + 1):
         for start in sorted({bucket_start(at, tier) for at in times}):
             end = start + BUCKETS_MS[tier]
@@ -70,7 +70,7 @@ def recompute(
 
 def _make(connection: Connection, level: Level, tier: int, span: dict[str, int]) -> None:
     connection.execute(_making(level, tier), span)
-    # Databases put histograms behind each other; one of them all is shorter.
+    # SQL can only concatenate histograms; merged, they are shorter.
     changed = [
         {**row, "flow": span["flow"], "added": LatencyHistogram.parse(row["joined"]).text()}
         for row in connection.execute(_joined(level, tier), span).mappings()
@@ -158,11 +158,11 @@ def _forget(connection: Connection, flow_id: int, now_ms: int, retention: Retent
         for tier, kept_ms in enumerate(retention.of(level)):
             before = now_ms - kept_ms
             if tier < COARSEST:
-                # What a coming bucket of the next tier is made of.
+                # Kept for the coming bucket of the next tier.
                 before = min(before, bucket_start(now_ms, tier + 1))
             connection.execute(_deleting(level, tier), _span(flow_id, 0, before))
     connection.execute(delete(RUN).where(RUN.c.flow_id == flow_id, RUN.c.reported_ms < now_ms - retention.runs_ms))
-    # Topics and their partitions when the last of their samples are gone: a new topic may get the number of an old one.
+    # Topics and their partitions go with their last samples, since a new topic may get the id of a deleted one.
     longest_ms = max(*retention.tiers_ms, *retention.partitions_ms)
     connection.execute(delete(TOPIC).where(TOPIC.c.flow_id == flow_id, TOPIC.c.reported_ms < now_ms - longest_ms))
 

@@ -108,7 +108,7 @@ class FlowRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One upstream topic; figures of its newest report at ``reported_ms``, statistics of the time asked for."""
+    """One upstream topic; figures of its newest report at ``reported_ms``, statistics over the requested range."""
 
     flow: str
     topic: str
@@ -127,7 +127,7 @@ class TopicRow:
     dead_letters_total: int | None = None
     #: with a position on it; None before the first round of checkpoints.
     consumer_groups: int | None = None
-    #: when the lag was taken where that was after the report, and how old the oldest record is that waits.
+    #: when the lag was taken, if after the report, and the age of the oldest record that is not copied.
     lag_ms: int | None = None
     behind_ms: float | None = None
 
@@ -160,7 +160,7 @@ class PartitionRow:
     #: per second of the newest run; None where it copied nothing at all.
     record_rate: float | None = None
     byte_rate: float | None = None
-    #: as of a topic; position and end are then of that time, too.
+    #: as for a topic; position and end are then of that time, too.
     lag_ms: int | None = None
     behind_ms: float | None = None
 

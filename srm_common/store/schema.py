@@ -11,7 +11,7 @@ from srm_common.store.engine import reading, shown, sqlite_file, writing
 
 #: The newest version this software knows; a test holds it to the migrations.
 HEAD = "0007"
-#: An own name, so that the tables may be in Airflow's database, too.
+#: A name of its own, so that the tables may share Airflow's database.
 VERSION_TABLE = "srm_metrics_version"
 #: For PostgreSQL's advisory lock: two processes never change the schema at the same time.
 _LOCK = 7_201_903_441
@@ -41,7 +41,7 @@ def has_tables(engine: Engine) -> bool:
 
 
 def bring_up_to_date(engine: Engine) -> None:
-    """Makes the tables or changes them to the newest version; in one transaction. Raises as :func:`is_current`."""
+    """Creates the tables or migrates them to the newest version, in one transaction. Raises as :func:`is_current`."""
     file = sqlite_file(engine.url)
     if file is not None:
         try:

@@ -1,7 +1,7 @@
 """The tables of the metrics store in this version; ``migrations`` creates them.
 
-Times are epoch milliseconds. ``flow``, ``topic``, ``partition`` and ``consumer_group`` say how it stood at the newest
-report, ``run`` what each run did, ``sample`` how figures went.
+Times are epoch milliseconds. ``flow``, ``topic``, ``partition`` and ``consumer_group`` have the state as of the newest
+report, ``run`` what each run did, ``sample`` figures over time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     Double,
     ForeignKey,
     Index,
@@ -17,14 +18,15 @@ from sqlalchemy import (
     MetaData,
     SmallInteger,
     Table,
-    Text,
+    TypeDecorator,
     UniqueConstraint,
+    types,
 )
 from sqlalchemy.dialects import postgresql
 
 from srm_common.domain.metrics.metric import Metric
 
-# Numbers that stand for metrics in the database; never given to another one.
+# The numbers of metrics in the database; none is ever reused.
 
 
 CODES: dict[Metric, int] = {
@@ -61,8 +63,32 @@ METADATA = MetaData()
 #: What all runs together have copied and left out; never less than before. None if no run has reported it.
 TOTALS = ("records_total", "bytes_total", "skipped_records_total", "dead_letters_total")
 
-#: A name that is sorted as Python sorts it, in SQLite by itself; PostgreSQL would by its locale.
-Name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+
+def storable(text: str) -> str:
+    """``text`` with a replacement character for each character that a database rejects: NUL (PostgreSQL), and lone
+    surrogates, which stand for bytes that are not UTF-8."""
+    if text.isascii() and "\0" not in text:
+        return text
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class Text(TypeDecorator[str]):
+    """Any text that a report or a query has; see :func:`storable`."""
+
+    impl = types.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else storable(value)
+
+
+class Name(Text):
+    """A name that is sorted as Python sorts it: SQLite does so by itself, PostgreSQL would sort by its locale."""
+
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> types.TypeEngine[str]:
+        return dialect.type_descriptor(postgresql.TEXT(collation="C") if dialect.name == "postgresql" else types.Text())
 
 
 def _totals() -> tuple[Column[int], ...]:
@@ -78,7 +104,7 @@ FLOW = Table(
     METADATA,
     Column("id", Integer, primary_key=True),
     Column("name", Name, nullable=False, unique=True),
-    # Of the newest report; None as long as a first one is being written.
+    # Of the newest report; None while the first one is being written, and once the flow is being deleted.
     Column("reported_ms", BigInteger),
     Column("run_id", Text),
     # Of the newest report with partitions.
@@ -172,7 +198,7 @@ PARTITION = Table(
     Column("latency_ms_max", Double),
     Column("error", Text),
     *_totals(),
-    # The flow's own count when it reported last: it begins again with a topic that was left out for a while.
+    # The flow's own count when it reported last: it restarts with a topic that was left out for a while.
     Column("records_told", BigInteger),
     Column("bytes_told", BigInteger),
     Column("skipped_records_told", BigInteger),

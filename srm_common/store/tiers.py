@@ -1,7 +1,7 @@
 """The tiers of the history: as reported first, then in ever longer buckets. Pure.
 
-A bucket is made when a report of a later bucket comes, from the tier below. So a tier is complete up to the bucket of
-the newest report, and what comes after is in the tiers below.
+A bucket is computed from the tier below, when a report of a later bucket arrives. So a tier is complete up to the
+bucket of the newest report, and what is newer is in the tiers below.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 BUCKETS_MS = (1, 5 * _MINUTE, _HOUR, 6 * _HOUR, _DAY)
 RAW = 0
 COARSEST = len(BUCKETS_MS) - 1
-#: Statistics of a range are made of so many buckets at least, where they are kept for so long: the range is wider than
-#: asked for by one bucket at most.
+#: Statistics of a range consist of at least so many buckets, if they are kept for so long: the range is wider than
+#: requested by one bucket at most.
 _STATISTIC_BUCKETS = 12
 _FLOWS_MS = 40 * _DAY
 
@@ -37,8 +37,8 @@ _FLOWS_MS = 40 * _DAY
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long each tier is kept, milliseconds, counted from a flow's newest report: of flows and topics, and of
-    partitions. 0: not longer than the next tier needs it. ``flows_ms``: how long flows are kept that report no more,
-    counted from the newest report of any."""
+    partitions. 0: not longer than the next tier needs it. ``flows_ms``: how long flows are kept that no longer report,
+    counted from the newest report of any flow."""
 
     tiers_ms: tuple[int, ...] = (2 * _HOUR, 2 * _DAY, 8 * _DAY, 40 * _DAY, 400 * _DAY)
     partitions_ms: tuple[int, ...] = (_HOUR, 6 * _HOUR, 2 * _DAY, 0, 0)
@@ -54,8 +54,8 @@ class Retention:
 
 
 def kept_for(tiers_ms: tuple[int, ...], partitions_ms: int, runs_ms: int, flows_ms: int = _FLOWS_MS) -> Retention:
-    """``partitions_ms`` is how long the buckets of an hour are kept of partitions; the finer ones of so many things
-    not for long, the coarser ones not at all."""
+    """``partitions_ms`` is how long one-hour buckets of partitions are kept. There are many of them: finer buckets are
+    kept only briefly, coarser ones not at all."""
     raw, fine, *_ = (min(one, most) for one, most in zip(tiers_ms, Retention().partitions_ms, strict=True))
     of_partitions = (min(raw, partitions_ms), min(fine, partitions_ms), partitions_ms, 0, 0)
     return Retention(tiers_ms, of_partitions, runs_ms, flows_ms)
@@ -66,7 +66,7 @@ def bucket_start(at_ms: int, tier: int) -> int:
 
 
 def tier_for_statistics(span: TimeRange, newest_ms: int, kept_ms: tuple[int, ...]) -> int:
-    """The coarsest tier of which the range has enough buckets; coarser where that is not kept for so long."""
+    """The coarsest tier with enough buckets in the range; a coarser one if that is not kept for so long."""
     return _kept(_finest(span.milliseconds // _STATISTIC_BUCKETS), span, newest_ms, kept_ms)
 
 
@@ -92,5 +92,5 @@ def _kept(tier: int, span: TimeRange, newest_ms: int, kept_ms: tuple[int, ...]) 
     for one in range(tier, len(kept_ms)):
         if kept_ms[one] and newest_ms - kept_ms[one] <= span.start_ms:
             return one
-    # Nothing goes back so far: what goes back farthest.
+    # None goes back so far: the one that goes back farthest.
     return max(range(tier, len(kept_ms)), key=lambda one: kept_ms[one])

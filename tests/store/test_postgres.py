@@ -11,6 +11,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, text
 
 from srm_common.errors import StoreError
+from srm_common.store.engine import reading
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.schema import VERSION_TABLE
 from srm_common.store.tables import METADATA
@@ -78,6 +79,20 @@ def test_a_lock_that_nobody_gives_back(url: str) -> None:
     engine.dispose()
     store.close()
     hasty.close()
+
+
+def test_a_read_sees_one_state(url: str) -> None:
+    """Pages are put together from several statements, between which runs report and old topics are deleted."""
+    store = MetricsStore(url)
+    store.write(report(MIDNIGHT, partition()))
+    counted = text("SELECT count(*) FROM topic")
+    with reading(store.engine) as connection:
+        before = connection.execute(counted).scalar_one()
+        store.write(report(MIDNIGHT + MINUTE, partition(), partition("payments")))
+        assert connection.execute(counted).scalar_one() == before
+    with reading(store.engine) as connection:
+        assert connection.execute(counted).scalar_one() == before + 1
+    store.close()
 
 
 def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:

@@ -331,6 +331,19 @@ class StandingBehaviour:
         counted = zip(left_out, ((4, 120), (4, 12), (2, 6)), strict=True)
         assert sums == {"orders": dict(counted), "other": {}}
 
+    def test_any_text_is_kept(self, store: MetricsStore) -> None:
+        """Errors repeat what others sent, groups may be called anything, and who searches types anything."""
+        odd, shown = "a\0b\udc80c", "a\ufffdb\ufffdc"
+        group = GroupSample(odd, 1, 1)
+        store.write(report(T, partition(error=odd), error=odd, notes=(odd,), groups=(group,)))
+        assert [row.sample.group for row in store.groups(FLOW, search=odd).rows] == [shown]
+        assert [row.error for row in store.partitions(FLOW).rows] == [shown]
+        (run,) = store.runs(FLOW).rows
+        assert run.error == shown
+        assert store.partitions(FLOW, topic=odd).rows == []
+        assert store.topics(FLOW, LAST_HOUR, search=odd).rows == []
+        assert store.flows(only=[odd]) == []
+
     def test_flows_do_not_see_each_other(self, store: MetricsStore) -> None:
         store.write(report(T, partition(lag=1)))
         store.write(report(T, partition(lag=2), flow="west->east"))

@@ -28,10 +28,24 @@ def file(tmp_path: Path) -> Path:
         ("metrics.db", "needs the address of a database"),
         ("mysql://root:geheim@db/srm", "kind 'mysql'"),
         ("", "needs the address of a database"),
+        ("postgresql://srm:geheim@db:port/srm", "needs the address of a database"),
     ],
 )
 def test_addresses_that_cannot_be_used(url: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as raised:
+        MetricsStore(url)
+    assert "geheim" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "help_"),
+    [
+        ("sqlite+nix:////var/srm.db", "name its file as in sqlite:////path/to/file.db"),
+        ("postgresql+nix://srm:geheim@db/srm", "install its driver"),
+    ],
+)
+def test_drivers_that_are_not_there(url: str, help_: str) -> None:
+    with pytest.raises(StoreError, match=f"cannot be used: .*nix; {help_}") as raised:
         MetricsStore(url)
     assert "geheim" not in str(raised.value)
 
