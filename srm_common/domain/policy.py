@@ -195,14 +195,20 @@ def policy_name(policy: ReplicationPolicy) -> str:
 
 
 def is_cycle(policy: ReplicationPolicy, target_alias: str, topic: str) -> bool:
-    """True when ``topic`` was on the target before: its whole ancestry is searched (MirrorSourceConnector.isCycle)."""
-    while True:
+    """True when ``topic`` was on the target before: its whole ancestry is searched (MirrorSourceConnector.isCycle).
+
+    It ends where a name comes again, for policies that translate two names into each other.
+    """
+    names: set[str] = set()
+    while topic not in names:
+        names.add(topic)
         source = policy.topic_source(topic)
         if source is None:
             return False
         if source == target_alias:
             return True
         upstream = policy.upstream_topic(topic)
-        if upstream is None or upstream == topic:
+        if upstream is None:
             return False
         topic = upstream
+    return False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -204,3 +206,19 @@ def test_policies_satisfy_the_protocol() -> None:
     assert isinstance(default, ReplicationPolicy)
     assert isinstance(IdentityReplicationPolicy(), ReplicationPolicy)
     assert isinstance(MigratingReplicationPolicy(), ReplicationPolicy)
+
+
+def test_the_ancestry_ends_where_a_name_comes_again() -> None:
+    looks = itertools.count()
+
+    class TwoWays(DefaultReplicationPolicy):
+        """Topics have another name on each of two clusters."""
+
+        def topic_source(self, topic: str) -> str | None:
+            assert next(looks) < 100, "the search does not end"
+            return {"orders": "it", "ordini": "en"}.get(topic)
+
+        def upstream_topic(self, topic: str) -> str | None:
+            return {"orders": "ordini", "ordini": "orders"}.get(topic)
+
+    assert [is_cycle(TwoWays(), target, "orders") for target in ("it", "en", "de")] == [True, True, False]
