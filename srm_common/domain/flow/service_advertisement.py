@@ -17,6 +17,8 @@ _PATIENCE_MS = 300_000
 _LONGEST_MS = 86_400_000
 _PORTS = {"http": 80, "https": 443}
 _LONGEST = 1000
+#: Behind these a URL goes on with something else than its host, or its path: it would lead elsewhere than it says.
+_ENDS_HOST, _ENDS_PATH = frozenset("/?#@\\"), frozenset("?#\\")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,7 @@ class Advertisement:
             or not all(isinstance(target, str) for target in targets)
         ):
             raise CorruptRecord("the advertisement of a service lacks a field, or has an invalid one")
-        if any(character.isspace() or not character.isprintable() for character in host + root_path):
+        unfit = any(character.isspace() or not character.isprintable() for character in host + root_path)
+        if unfit or not _ENDS_HOST.isdisjoint(host) or not _ENDS_PATH.isdisjoint(root_path):
             raise CorruptRecord("the address of a service has characters that no address has")
         return cls(name, protocol, host, port, root_path.rstrip("/"), tuple(targets), every_ms, seen_ms)
