@@ -18,6 +18,8 @@ class ControlRecord:
     change (:data:`FILTERS`, :data:`SOURCE_OFFSETS`, ...). ``who`` is None if unknown. ``before`` and ``after`` are JSON
     values, in the form of their kind. ``origin``: where the change was made or found. ``based_on``: the key of the
     record whose ``after`` the author looked at; used by kinds in which only the newest record counts.
+
+    Raises TypeError, ValueError or OverflowError for a ``when_ms`` (epoch milliseconds) that no calendar has.
     """
 
     key: str
@@ -31,13 +33,21 @@ class ControlRecord:
     note: str = ""
     based_on: str | None = None
 
+    def __post_init__(self) -> None:
+        # Anyone may have written it: better unreadable than an error for whoever shows the history.
+        _time(self.when_ms)
+
     @property
     def when(self) -> str:
         """UTC, to the second."""
-        return datetime.fromtimestamp(self.when_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return _time(self.when_ms)
 
     def to_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"when": self.when}
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def standing(records: Iterable[ControlRecord]) -> list[ControlRecord]:

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from srm_common.domain.flow.control_record import ControlRecord, standing
 
 
@@ -27,6 +31,12 @@ def test_what_builds_on_an_edit_that_did_not_stand_does_not_stand() -> None:
 def test_a_lost_beginning_or_middle_does_not_void_the_rest() -> None:
     assert keys(record("2", "1"), record("3", "2")) == ["2", "3"]
     assert keys(record("1"), record("3", "lost"), record("4", "3")) == ["1", "3", "4"]
+
+
+@pytest.mark.parametrize("when_ms", [10**18, -(10**18), 10**400, "now", None])
+def test_a_time_that_cannot_be_shown_is_refused(when_ms: Any) -> None:
+    with pytest.raises((TypeError, ValueError, OverflowError)):
+        ControlRecord("1", "filters", "a->b", when_ms)
 
 
 def test_times_are_utc() -> None:
