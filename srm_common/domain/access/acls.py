@@ -23,6 +23,7 @@ Where a DENY cannot be carried over, the ALLOWs that it would limit are left out
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -318,10 +319,16 @@ class _Rules:
 
     def apply(self, bindings: list[AclBinding]) -> WantedAcls:
         allows = self._allows(bindings)
+        by_principal: dict[str, list[_Allow]] = defaultdict(list)
+        for allow in allows:
+            by_principal[allow.carried.principal].append(allow)
         limits: dict[AclBinding, AclBinding] = {}  # origin of an ALLOW -> a DENY that the target cannot have
         for deny in bindings:
             if deny.permission is Permission.DENY and deny.principal not in self._replicators:
-                for allow in self._carry_deny(deny, [one for one in allows if deny.limits(one.carried)]):
+                everyone = deny.principal == EVERYONE
+                # There may be thousands of both, of as many principals.
+                near = allows if everyone else [*by_principal.get(deny.principal, ()), *by_principal.get(EVERYONE, ())]
+                for allow in self._carry_deny(deny, [one for one in near if deny.limits(one.carried)]):
                     limits.setdefault(allow.origin, deny)
         for allow in allows:
             if allow.origin in limits:
