@@ -1,5 +1,5 @@
-"""What the routes of the web app share: the context, the caller, and the caller's permissions, and the
-figures of the history with the current lag, where it is known, in place of the last report's."""
+"""What the routes of the web app share: the context, the caller with their permissions, and the figures of the history,
+with the current lag, where it is known, in place of the last report's."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class CurrentFigures:
         if last is not None and last.span.start_ms <= lag.taken_ms < last.span.end_ms:
             return [*stats[:-1], _with_newest(last, metric, last.span, value, lag.taken_ms)]
         bucket = TimeRange(lag.taken_ms, max(lag.taken_ms, span.end_ms))
-        return [*stats[-(points - 1) :], _with_newest(None, metric, bucket, value, lag.taken_ms)]
+        return [*stats, _with_newest(None, metric, bucket, value, lag.taken_ms)][-points:]
 
     def topic(self, row: TopicRow, span: TimeRange) -> TopicRow:
         """A row of the store with the current lag."""

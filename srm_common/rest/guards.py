@@ -131,8 +131,11 @@ def from_here(headers: Headers) -> bool:
     origin = headers.get("origin")
     if origin is None:
         return True
-    # "null" is the origin of a page that hides where it is from. Schemes may differ: a proxy may have ended TLS.
-    return urlsplit(origin).netloc.lower() in {host.lower() for host in _hosts(headers)}
+    try:
+        # "null" is the origin of a page that hides where it is from. Schemes may differ: a proxy may have ended TLS.
+        return urlsplit(origin).netloc.lower() in {host.lower() for host in _hosts(headers)}
+    except ValueError:  # no browser sends such an address
+        return False
 
 
 def _hosts(headers: Headers) -> list[str]:

@@ -37,7 +37,7 @@ class LiveCalls:
         """The call's answer, or the error that it raises.
 
         Args:
-            what: is asked for, for people, such as ``the plan of a->b``.
+            what: what is requested, for messages, such as ``the plan of a->b``.
             seconds: to wait at most, where that is less than usual.
 
         Raises:
@@ -58,7 +58,7 @@ class LiveCalls:
             return future.result(limit)
         except NotYet:
             if future.done():
-                raise  # the call's own
+                return future.result()  # by now; or the error is the call's own
             raise ApiError(
                 504, "clusters_slow", f"{what}: the clusters have not responded within {limit:g} s"
             ) from None
@@ -76,7 +76,7 @@ def hurried(flow: FlowSettings, seconds: float = LIMIT_SECONDS) -> FlowSettings:
     )
 
 
-# A flow as it is to run now, for routes: the properties file, and the lists that were edited.
+# A flow as its next run would have it: the properties file, with the lists that were edited.
 
 
 _HINT = (

@@ -65,7 +65,7 @@ def shown(span: TimeRange) -> Range:
     return Range(start_ms=span.start_ms, end_ms=span.end_ms)
 
 
-#: Most rows of one answer; below what takes a browser or the store noticeable time.
+#: Maximum number of rows in a response; neither a browser nor the store takes noticeable time for so many.
 MOST_ROWS = 1000
 
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="rows to leave out at the beginning")]
@@ -121,7 +121,7 @@ def upstream_of(
 def topics_named(
     context: AppContext, flow: FlowName, name: str, span: TimeRange, *, gone: bool = False
 ) -> Iterator[TopicRow]:
-    """Every topic with ``name`` as a part of its name on one of both sides; ``gone`` as the store has it."""
+    """Every topic whose upstream or downstream name contains ``name``; ``gone`` as for the store."""
     offset, total = 0, 1
     while offset < total:
         page = context.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE, gone=gone)

@@ -20,8 +20,8 @@ from srm_common.settings_files.service_settings import Login, ServiceSettings
 
 #: More than a page of 1,000 flows with all figures.
 _MOST_BYTES = 32 << 20
-#: Statuses that say everything.
-_NO_WORD_IN_IT = frozenset({401, 403, *range(300, 400)})
+#: Statuses whose bodies are not looked at: the status says enough.
+_STATUS_ALONE = frozenset({401, 403, *range(300, 400)})
 _LONGEST_SENTENCE = 2000
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -49,8 +49,8 @@ def ask(
 
     Raises:
         PeerSilent: it does not respond within ``service.peers.timeout.seconds``.
-        PeerRefusal: it says what is wrong with the question, or with itself.
-        PeerError: it may not be asked, refuses, or answers something else.
+        PeerRefusal: it says what is wrong with the request, or with itself.
+        PeerError: it may not be queried, refuses, or returns something else.
     """
     return read(peer, fetch(peer, path, query, settings), model)
 
@@ -80,7 +80,7 @@ def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], sett
         status, body = http_answers.ask(
             connection, "GET", target, None, headers, seconds=seconds, most_bytes=_MOST_BYTES
         )
-        if status in _NO_WORD_IN_IT:
+        if status in _STATUS_ALONE:
             raise PeerError(f"{who} {_refusal(status, peer.host)}")
         if status != 200:
             raise _refused(who, status, body)
@@ -96,7 +96,7 @@ def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], sett
             f"{trusted}, see service.peers.ca.location"
         ) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        # What is no HTTP at all is part of its error, as it came.
+        # The error repeats an answer that is not HTTP, line ends included.
         raise PeerError(f"{who} cannot be queried: {' '.join(str(error).split()) or type(error).__name__}") from None
     finally:
         connection.close()

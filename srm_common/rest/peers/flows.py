@@ -136,14 +136,14 @@ def _plain(help: Helping | None) -> Helping | None:
 
 
 #: Refusals that the caller can fix; others are the service's own problem.
-_OF_THE_QUESTION = frozenset({404, 409, 422})
+_OF_THE_REQUEST = frozenset({404, 409, 422})
 
 AnswerType = TypeVar("AnswerType", bound=Answer)
 
 
 def pass_on(request: Request, error: Exception) -> Response:
-    """Answers a request in whose course :class:`ServedByPeer` was raised: by GET of the same path and query at the
-    service that tells of the flow, whose answer must be what the route here would have given."""
+    """Answers a request in whose course :class:`ServedByPeer` was raised, by a GET of the same path and query at the
+    service that reports the flow; its response must have the model of the route here."""
     assert isinstance(error, ServedByPeer)
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
@@ -161,7 +161,7 @@ def pass_on(request: Request, error: Exception) -> Response:
     except PeerRefusal as refused:
         if any(fault.code == "unknown_flow" for fault in refused.faults):
             others.forget(str(error.flow))
-        if refused.status in _OF_THE_QUESTION:
+        if refused.status in _OF_THE_REQUEST:
             named = [fault.model_copy(update={"service": error.peer.name}) for fault in refused.faults]
             return refusal(refused.status, named)
         return refusal(502, [fault_of(refused, flow=str(error.flow), service=error.peer.name)])
@@ -174,7 +174,7 @@ def _as_shown_here(answer: AnswerType, flow: FlowName, service: str) -> AnswerTy
     """With the service's name, and without what leads into its Airflow or would steer a flow of that name here.
 
     Raises:
-        PeerError: it tells of another flow.
+        PeerError: it is about another flow.
     """
     named = [fault.model_copy(update={"service": service}) for fault in answer.errors]
     changed: dict[str, object] = {"service": service, "errors": named}

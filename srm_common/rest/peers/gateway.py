@@ -77,12 +77,15 @@ class Peers:
 
     Args:
         read: lists the services that a cluster knows; Kafka's by default.
+        threads: how many requests to services and clusters are under way at a time.
     """
 
-    def __init__(self, configuration: Callable[[], Configuration], read: ReadServices = read_services) -> None:
+    def __init__(
+        self, configuration: Callable[[], Configuration], read: ReadServices = read_services, threads: int = _THREADS
+    ) -> None:
         self._configuration = configuration
         self._read_services = read
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="srm-peer")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="srm-peer")
         self._book = _Book()
         self._lock = threading.Lock()
 
@@ -188,7 +191,9 @@ class Peers:
         try:
             if future.done():
                 return future.result()
-            future.cancel()
+            if future.cancel():
+                # It had not begun, which says nothing of the service.
+                raise PeerError(f"{_called(peer)} was not queried: too many other requests to services are in progress")
             raise PeerSilent(f"{_called(peer)} did not respond within {settings.peers_timeout_seconds:g} s")
         except PeerSilent:
             if held_against:
@@ -254,7 +259,7 @@ def _own_url(settings: ServiceSettings) -> str | None:
 
 
 def _newer(one: Advertisement | None, other: Advertisement) -> Advertisement:
-    """The same service as two clusters know it: each may know but the targets of its own time."""
+    """One service, as two clusters list it: each record has the targets of its own time."""
     if one is None:
         return other
     first, second = sorted((one, other), key=lambda each: each.seen_ms)

@@ -60,8 +60,8 @@ def _head(series: Series[T]) -> tuple[str, str]:
 
 
 class Sources(Generic[T]):
-    """What series are read from, where there may be tens of thousands. Of series with the same ``value`` the text is
-    made once."""
+    """What series are read from, where there may be tens of thousands. The texts of values are made once for all series
+    with the same ``value``."""
 
     def __init__(self, sources: Sequence[T]) -> None:
         self._sources = sources

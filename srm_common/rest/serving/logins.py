@@ -144,6 +144,9 @@ def environment_login(environment: Mapping[str, str]) -> Login | None:
         raise ConfigError(f"{USER} and {PASSWORD} go together, and {PASSWORD if name else USER} is not set")
     if ":" in name:
         raise ConfigError(f"{USER} must not contain a colon, which HTTP Basic authentication does not allow in names")
+    fault = _fault(name, "op", password)
+    if fault is not None:
+        raise ConfigError(f"{PASSWORD}: {fault}")
     return Login(name, "op", password)
 
 
@@ -280,8 +283,8 @@ class WrongLogins:
 class BasicAccess:
     """A name and a password with each request (RFC 7617).
 
-    After :data:`MOST_WRONG` wrong ones an address has to wait. Who has logged in before goes on: behind a proxy
-    everyone has the same address, and nobody must be able to lock the others out.
+    After :data:`MOST_WRONG` wrong ones an address has to wait. Callers who have logged in before are not affected:
+    behind a proxy everyone has the same address, and no one must be able to lock the others out.
     """
 
     def __init__(self, logins: Logins | WatchedLogins, wrong: WrongLogins | None = None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -13,12 +13,14 @@ from srm_common.airflow_rest import AirflowRest
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.names import FLOW_TAG, MISCONFIGURED_TAG, flow_of
 from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
+from srm_common.errors import AirflowError
 
 if TYPE_CHECKING:
     # Ports are those of a web app, which is not installed where only the command line is.
     from srm_common.rest.ports import Caller
 
-#: A list of flows is as good as new for this long; every request of the page asks for it.
+#: A list of flows, or the reason why there is none, is as good as new for this long; every request of the page asks for
+#: it, and one after the other would wait for an Airflow that does not respond.
 _FRESH_SECONDS = 2.0
 
 
@@ -26,19 +28,22 @@ class RemoteScheduler:
     """Does what ``airflow``'s login may do, whoever the caller is; notes say for whom. Raises :class:`AirflowError`
     from every method."""
 
-    def __init__(self, airflow: AirflowRest) -> None:
+    def __init__(self, airflow: AirflowRest, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` gives seconds that never go back."""
         self._airflow = airflow
+        self._clock = clock
         self._lock = threading.Lock()
-        self._flows: tuple[float, list[ScheduledFlow]] | None = None
+        self._flows: tuple[float, list[ScheduledFlow] | AirflowError] | None = None
 
     def flows(self) -> list[ScheduledFlow]:
         with self._lock:
-            if self._flows is None or time.monotonic() - self._flows[0] > _FRESH_SECONDS:
-                running = {run["dag_id"]: run for run in self._airflow.running_runs()}
-                dags = sorted(self._airflow.dags(FLOW_TAG), key=lambda dag: str(dag["dag_id"]))
-                flows = [self._flow(dag, running.get(dag["dag_id"])) for dag in dags]
-                self._flows = (time.monotonic(), [flow for flow in flows if flow is not None])
-            return list(self._flows[1])
+            if self._flows is None or self._clock() - self._flows[0] > _FRESH_SECONDS:
+                found = self._asked()
+                self._flows = (self._clock(), found)
+            _, found = self._flows
+        if isinstance(found, AirflowError):
+            raise AirflowError(str(found)) from found
+        return list(found)
 
     def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
         self._airflow.set_paused(flow.dag_id, paused)
@@ -78,6 +83,15 @@ class RemoteScheduler:
 
     def set_variable(self, name: str, value: str, description: str, caller: Caller) -> None:
         self._airflow.set_variable(name, value, description)
+
+    def _asked(self) -> list[ScheduledFlow] | AirflowError:
+        try:
+            running = {run["dag_id"]: run for run in self._airflow.running_runs()}
+            dags = sorted(self._airflow.dags(FLOW_TAG), key=lambda dag: str(dag["dag_id"]))
+        except AirflowError as error:
+            return error
+        flows = [self._flow(dag, running.get(dag["dag_id"])) for dag in dags]
+        return [flow for flow in flows if flow is not None]
 
     def _flow(self, dag: Mapping[str, Any], running: Mapping[str, Any] | None) -> ScheduledFlow | None:
         tags = {tag["name"] for tag in dag["tags"]}

@@ -1,9 +1,9 @@
 """HTTP/1.1 with a time limit for each request to arrive, and for each response to be read.
 
-uvicorn has none: every byte puts off its limit for idle connections, so that whoever sends one a second holds a
-connection, and what was read from it, for as long as they like; and what a client does not read is kept for it, also
-when the connection was closed on this side. uvicorn's other implementations do not limit the length of headers either;
-h11 refuses those that are not complete after 16 KB."""
+uvicorn has none: every byte postpones its limit for idle connections, so that a client that sends one byte a second
+holds a connection, and what was read from it, for as long as it likes; and what a client does not read is kept for it,
+even when the connection was closed on this side. uvicorn's other implementations do not limit the length of headers
+either; h11 refuses those that are not complete after 16 KB."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class TimedRequests(H11Protocol):
         super().connection_lost(exc)
 
     def _watch(self) -> None:
-        """Limits what is incomplete; whoever has sent a whole request waits for the response without a limit."""
+        """Limits what is incomplete; a client that has sent a whole request waits for the response without a limit."""
         state = self.conn.their_state
         if state is h11.SEND_BODY:
             awaited = (True, self.cycle)

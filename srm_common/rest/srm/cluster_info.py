@@ -8,8 +8,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
+from srm_common.domain.amount import counted
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.errors import ClusterError
+from srm_common.errors import SrmError
 from srm_common.rest.app_context import AppContextDep, ReaderDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.live import CALLS, TAG
@@ -49,7 +50,7 @@ def cluster_info(context: AppContextDep, caller: ReaderDep, cluster_id: _Cluster
         ids, more = CALLS.ask("the ids of the clusters", lambda: _ids(asked))
         faults += more
         if cluster_id not in ids:
-            silent = f"; {len(more)} clusters do not respond: {more[0]}" if more else ""
+            silent = f"; {counted(len(more), 'cluster')} could not be queried: {more[0]}" if more else ""
             raise ApiError(
                 404,
                 "unknown_cluster",
@@ -75,7 +76,7 @@ def _ids(clusters: Collection[ClusterSettings]) -> tuple[dict[str, str], list[st
         try:
             with OpenCluster(cluster) as opened:
                 return opened.admin_within(_SECONDS).cluster_id(), cluster.alias
-        except ClusterError as error:
+        except SrmError as error:  # also one of a file of its settings, such as a keystore
             return str(error)
 
     if not clusters:

@@ -143,6 +143,16 @@ def test_a_record_that_waited_before_the_report_and_still_does_is_told_by_its_ag
     assert (other["lag"], other["lag_ms"], other["behind_ms"]) == (moved.lag, reported_ms, None)
 
 
+def test_the_lag_of_now_is_not_a_point_too_many(same_stage: Stage) -> None:
+    (row,) = same_stage.context.store.flows([str(FLOW)])
+    taken = row.reported_ms + 60_000
+    asked, lag = client(same_stage, taken)
+    # The lag was taken at the end of the range, behind its last bucket.
+    query = f"?from_ms={row.reported_ms - 3_600_000}&to_ms={taken}&samples=1"
+    (point,) = asked.get(f"{PATH}/metrics/replication-records-lag{query}").json()["points"]
+    assert (point["latest"], point["latest_ms"]) == (lag.whole.records.most, taken)
+
+
 def test_a_range_of_the_past_is_as_it_was(same_stage: Stage) -> None:
     (row,) = same_stage.context.store.flows([str(FLOW)])
     asked, _ = client(same_stage, now_ms())

@@ -118,6 +118,7 @@ def test_our_own_writes_pass(client: TestClient, headers: dict[str, str]) -> Non
         pytest.param({"origin": "http://airflow.example:8081"}, id="another port"),
         pytest.param({"origin": "http://airflow.example:8080.evil.example"}, id="a name that begins like ours"),
         pytest.param({"origin": "null"}, id="a page that hides its origin"),
+        pytest.param({"origin": "http://[::1"}, id="an origin that is no address"),
     ],
 )
 def test_writes_of_other_sites_are_refused(client: TestClient, headers: dict[str, str]) -> None:

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from bench.history import Scenario
+from bench.scraping import served
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.domain.metrics.stats import TimeRange
+from srm_common.errors import PeerError
+from srm_common.rest.peers.gateway import Peers
 from srm_common.rest.query_parameters import now_ms
+from srm_common.rest.schemas import HealthAnswer
+from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.peers.gateways import NAMES, OWN, SHAPE, gateway_beside, their_history
 from tests.unit.rest.people import HEADER, HeaderAccess
@@ -109,6 +119,35 @@ def test_what_the_other_refuses_is_refused_here(gateway: TestClient) -> None:
         assert (found.status_code, found.json()["errors"][0]["code"]) == (status, code), found.text
     nobody = gateway.get("/api/v2/flows/east/nowhere/topics", headers=VIEWER)
     assert (nobody.status_code, nobody.json()["errors"][0]["code"]) == (404, "unknown_flow")
+
+
+def test_a_service_that_was_not_queried_in_time_is_not_skipped(theirs: MetricsStore, tmp_path: Path) -> None:
+    """What keeps a gateway's threads busy may be other services, or a cluster."""
+    file = tmp_path / "gateway.properties"
+    file.write_text(
+        "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
+        "service.gateway.enabled = true\nservice.peers.timeout.seconds = 0.1\n"
+    )
+    configuration = load_configuration(file)
+    freed, waiting = threading.Event(), threading.Event()
+    with served(theirs, tmp_path) as address:
+        peer = Advertisement.of("west", address.removesuffix("/metrics"), ["b"], 1000)
+
+        def found(cluster: ClusterSettings, *, timeout_seconds: float) -> tuple[list[Advertisement], list[str]]:
+            if cluster.alias == "b":
+                waiting.set()
+                freed.wait(60)
+            return [replace(peer, seen_ms=now_ms())], []
+
+        peers = Peers(lambda: configuration, found, threads=1)
+        peers.ask("/api/v2/health", (), HealthAnswer)  # it may be too early for its answer
+        assert waiting.wait(60)
+        with pytest.raises(PeerError, match="was not queried: too many other requests"):
+            peers.ask_one(peer, "/api/v2/health", (), HealthAnswer)
+        freed.set()
+        file.write_text(file.read_text().replace("seconds = 0.1", "seconds = 60"))
+        configuration = load_configuration(file)
+        assert peers.ask_one(peer, "/api/v2/health", (), HealthAnswer).services == []
 
 
 def test_own_and_hidden_flows_are_not_asked_for_elsewhere(gateway: TestClient) -> None:

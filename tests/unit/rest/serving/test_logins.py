@@ -124,6 +124,9 @@ def test_the_login_of_the_environment() -> None:
         environment_login({"SRM_SERVE_PASSWORD": "hush"})
     with pytest.raises(ConfigError, match="colon"):
         environment_login({"SRM_SERVE_USER": "a:b", "SRM_SERVE_PASSWORD": "x"})
+    with pytest.raises(ConfigError, match="SRM_SERVE_PASSWORD: the hash cannot be read") as wrong:
+        environment_login({"SRM_SERVE_USER": "ann", "SRM_SERVE_PASSWORD": "{scrypt}hush"})
+    assert "hush" not in str(wrong.value)
 
 
 def test_secrets_stay_out_of_what_is_printed() -> None:
