@@ -67,6 +67,7 @@ class _Judge:
         self.layers = layers
         self.flows = tuple(flow for flow in flows if flow.source in layers.clusters and flow.target in layers.clusters)
         self.longest_first = sorted(layers.aliases, key=len, reverse=True)
+        self._values: dict[str, list[str]] = {}
 
     def judged(self, entry: Entry) -> Iterator[Finding]:
         written = current_spelling(entry.written, self.layers.aliases)
@@ -286,10 +287,12 @@ class _Judge:
                 yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, flow)
 
     def _written(self, name: str) -> list[str]:
-        """All values of a key, at whatever level."""
-        scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
-        scopes += [self.layers.connectors, self.layers.workers]
-        return [found.value for scope in scopes for key, found in scope.items() if key.endswith(name)]
+        """All values of a key, at whatever level. Remembered, as hundreds of flows may have keys that ask for it."""
+        if name not in self._values:
+            scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
+            scopes += [self.layers.connectors, self.layers.workers]
+            self._values[name] = [one.value for scope in scopes for key, one in scope.items() if key.endswith(name)]
+        return self._values[name]
 
     def _acts_on_fields(self, name: str, level: Level) -> bool:
         """Whether the key says how keys, values or headers are written, and some transform wants to know."""

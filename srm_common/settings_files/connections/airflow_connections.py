@@ -191,12 +191,21 @@ def _from_json(conn_id: str, text: str) -> AirflowConnection:
     return AirflowConnection(
         conn_id=conn_id,
         conn_type=values.get("conn_type") or "kafka",
-        host=values.get("host") or None,
+        host=_text(values.get("host")),
         port=int(port) if port not in (None, "") else None,
-        login=values.get("login") or None,
-        password=values.get("password") or None,
+        login=_text(values.get("login")),
+        password=_text(values.get("password")),
         extra=_extra(conn_id, values.get("extra")),
     )
+
+
+def _text(value: object) -> str | None:
+    """A part as text, also a password of digits that is written without quotes. Raises TypeError."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TypeError("not text")
+    return str(value)
 
 
 def _from_uri(conn_id: str, text: str) -> AirflowConnection:

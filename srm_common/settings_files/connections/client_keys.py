@@ -70,14 +70,15 @@ def parse_jaas(text: str) -> LoginModule:
     return LoginModule(tokens[0][0].rpartition(".")[2], options)
 
 
-_PASSED_ON = {  # same meaning and unit in all three libraries
-    "client.dns.lookup": str,
-    "reconnect.backoff.ms": int,
-    "reconnect.backoff.max.ms": int,
-    "socket.connection.setup.timeout.ms": int,
-    "connections.max.idle.ms": int,
-    "metadata.max.age.ms": int,
+#: Numbers of the same meaning and unit in all three libraries, with the limits of librdkafka, which Java has not.
+_PASSED_ON = {
+    "reconnect.backoff.ms": (0, 3_600_000),
+    "reconnect.backoff.max.ms": (0, 3_600_000),
+    "socket.connection.setup.timeout.ms": (1000, 2**31 - 1),
+    "connections.max.idle.ms": (0, 2**31 - 1),
+    "metadata.max.age.ms": (1, 86_400_000),
 }
+_DNS_LOOKUP, _DNS_LOOKUPS = "client.dns.lookup", ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 NO_EFFECT = frozenset({
     "ssl.protocol", "ssl.enabled.protocols", "ssl.provider", "ssl.secure.random.implementation",
     "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.engine.factory.class",
@@ -117,7 +118,7 @@ _READ = frozenset({
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.oauthbearer.scope", "sasl.kerberos.service.name", "https.ca.location",
 })  # fmt: skip
-CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ | REGISTRY_KEYS | REFUSED.keys()
+CONNECTION_KEYS = frozenset({*_PASSED_ON, _DNS_LOOKUP}) | NO_EFFECT | _READ | REGISTRY_KEYS | REFUSED.keys()
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _LOGIN_MODULES = {
@@ -187,12 +188,23 @@ def cluster_settings(
         stores = tls_settings(client, confluent, kafka_python)
     if protocol.startswith("SASL"):
         _login(client, confluent, kafka_python)
-    for key, kind in _PASSED_ON.items():
-        value = client.get(key) if kind is str else client.number(key)
-        if value is None:
-            continue
-        confluent[key] = str(value)
-        kafka_python[key.replace(".", "_")] = value
+    for key, (least, most) in _PASSED_ON.items():
+        # Java takes -1 for never; librdkafka has 0 for that.
+        never = key == "connections.max.idle.ms" and client.get(key) == "-1"
+        value = most if never else client.number(key)
+        if value is not None:
+            confluent[key] = "0" if never else str(min(max(value, least), most))
+            kafka_python[key.replace(".", "_")] = value
+    least_ms = confluent.get("reconnect.backoff.ms", "0")
+    if int(least_ms) > int(confluent.get("reconnect.backoff.max.ms", "10000")):
+        confluent["reconnect.backoff.max.ms"] = least_ms  # librdkafka refuses a smaller one
+    lookup = client.get(_DNS_LOOKUP)
+    if lookup is not None:
+        # "default" was another value before Kafka 4.0; the first of these is the default now.
+        lookup = _DNS_LOOKUPS[0] if lookup == "default" else lookup
+        if lookup not in _DNS_LOOKUPS:
+            raise client.fault(_DNS_LOOKUP, f"must be one of {', '.join(_DNS_LOOKUPS)}, but is '{lookup}'")
+        confluent[_DNS_LOOKUP] = kafka_python["client_dns_lookup"] = lookup
     timeout_ms = client.number("request.timeout.ms")
     if timeout_ms is not None:
         if timeout_ms < 1:

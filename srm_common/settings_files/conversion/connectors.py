@@ -17,7 +17,7 @@ import yaml
 from srm_common.errors import ConfigError
 from srm_common.settings_files.connections.client_keys import is_connection_key
 from srm_common.settings_files.connections.connection_layers import ADDRESS, EVERY_CLIENT
-from srm_common.settings_files.conversion.strimzi import referenced
+from srm_common.settings_files.conversion.strimzi import contradiction, referenced
 from srm_common.settings_files.sources.properties import Draft, read_properties
 
 KIND = "KafkaConnector"
@@ -199,7 +199,7 @@ class _Made:
     def _put(self, key: str, value: str, origin: str, remark: str = "") -> None:
         kept = self.values.setdefault(key, value)
         if kept != value:
-            self.draft.lost.append(f"{origin}: {key} = {value}, as another connector says {kept}")
+            self.draft.lost.append(f"{origin}: {contradiction(key, value, kept)}")
         elif key not in _keys(self.draft):
             self.draft.add(key, referenced(self.draft, value, key), origin, remark)
 

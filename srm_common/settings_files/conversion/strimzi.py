@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from srm_common.errors import ConfigError
+from srm_common.settings_files.explanations import has_login, is_secret
 from srm_common.settings_files.sources.properties import Draft
 
 KIND = "KafkaMirrorMaker2"
@@ -209,7 +210,7 @@ def _add_mirror(draft: Draft, origin: str, flow: str, mirror: Node) -> None:
         for key, value in (node.get("config") or {}).items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             if written.setdefault(key, text) != text:
-                draft.lost.append(f"{origin}.{connector}: {key} = {text}, as another connector says {written[key]}")
+                draft.lost.append(f"{origin}.{connector}: {contradiction(key, text, written[key])}")
             elif f"{flow}.{key}" not in {entry.key for entry in draft.entries}:
                 draft.add(f"{flow}.{key}", referenced(draft, text, f"{flow}.{key}"), f"{origin}.{connector}")
         for name in sorted(set(node) - {"config", "tasksMax", "pause", "state"}):
@@ -219,6 +220,13 @@ def _add_mirror(draft: Draft, origin: str, flow: str, mirror: Node) -> None:
             draft.add(f"{flow}.{key}.enabled", False, origin, f"Strimzi runs no {connector} for it.")
     for name in sorted(set(mirror) - _READ_MIRROR):
         draft.lost.append(f"{origin}.{name}")
+
+
+def contradiction(key: str, value: str, kept: str) -> str:
+    """What is said of a key that two connectors have different values for; secrets are not shown."""
+    if is_secret(key) or has_login(value) or has_login(kept):
+        return f"{key}, for which another connector has another value"
+    return f"{key} = {value}, as another connector says {kept}"
 
 
 def referenced(draft: Draft, value: object, key: str) -> object:

@@ -149,7 +149,10 @@ def _unescape(text: str, file: str | None, line: int) -> str:
 
 
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
-_JAAS_SECRET = re.compile(r"""(password|clientSecret)(\s*=\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;"']+)""")
+#: An option of a login module whose value is a secret: of Kafka, and of Strimzi's OAuth.
+_JAAS_SECRET = re.compile(
+    r"""([\w.]*(?:password|secret|token|assertion))(\s*=\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;"']+)""", re.IGNORECASE
+)
 _WIDTH = 118
 
 
@@ -187,17 +190,19 @@ class Draft:
 
     def without_secrets(self, entry: DraftEntry, secret: bool) -> str:
         """The value of an entry; secrets in it become references to the environment."""
-        if not secret or "${" in entry.value or not entry.value.strip():
+        if not secret or not entry.value.strip():
             return entry.value
         holds = f"what {entry.key} holds in {entry.origin}"
         if "jaas" not in entry.key:
-            return self.placeholder(entry.key, holds)
-        return _JAAS_SECRET.sub(
-            lambda match: (
-                f'{match[1]}{match[2]}"{self.placeholder(f"{entry.key} {match[1]}", f"{match[1]}: {holds}")}"'
-            ),
-            entry.value,
-        )
+            return entry.value if "${" in entry.value else self.placeholder(entry.key, holds)
+
+        def hidden(match: re.Match[str]) -> str:
+            if "${" in match[3]:
+                return match[0]
+            reference = self.placeholder(f"{entry.key} {match[1]}", f"{match[1]}: {holds}")
+            return f'{match[1]}{match[2]}"{reference}"'
+
+        return _JAAS_SECRET.sub(hidden, entry.value)
 
 
 _ESCAPED = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"})

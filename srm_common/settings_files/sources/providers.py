@@ -92,6 +92,8 @@ class Providers:
             return found
         if not path:
             raise _fault(entry, f"{match[0]} names no path; write ${{{name}:/path:key}}")
+        if "\0" in path + key:
+            raise _fault(entry, "has a reference with a NUL character, which no path has")
         place = Path(path)
         if provider.allowed_paths and not any(
             place.resolve().is_relative_to(allowed) for allowed in provider.allowed_paths
@@ -102,6 +104,8 @@ class Providers:
                 raise _fault(entry, f"{match[0]} must name a file of the folder {place}")
             try:
                 return (place / key).read_text(encoding="utf-8")
+            except UnicodeDecodeError:
+                raise _fault(entry, f"{match[0]} cannot be read: it is not text in UTF-8") from None
             except OSError as error:
                 raise _fault(entry, f"{match[0]} cannot be read: {error.strerror}") from None
         values = self._file(place, match[0], entry)

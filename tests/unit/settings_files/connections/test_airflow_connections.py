@@ -58,6 +58,13 @@ def test_a_connection_says_how_to_reach_a_cluster(tmp_path: Path, monkeypatch: p
     assert flow.target.bootstrap_servers == "b:1"
 
 
+def test_a_password_of_digits_may_lack_its_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = load(tmp_path, SECRET | {"password": 123456}, monkeypatch).flow("A->B")
+    assert flow.source.confluent["sasl.password"] == "123456"
+    (fault,) = load(tmp_path, SECRET | {"host": ["east-1"]}, monkeypatch).faults.values()
+    assert "neither JSON nor a URI" in str(fault)
+
+
 def test_the_same_as_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = "kafka://replicator:hu%2Fsh@east-1:9093/?security.protocol=SASL_PLAINTEXT&sasl.mechanism=PLAIN"
     flow = load(tmp_path, uri, monkeypatch).flow("A->B")

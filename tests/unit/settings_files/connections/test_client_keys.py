@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from srm_common.domain.cluster import NO_AUTO_CREATION, ClusterSettings, KerberosLogin, OauthClient, PemTexts
 from srm_common.domain.flow.principals import login_principal
@@ -37,6 +38,28 @@ def test_plain_text() -> None:
         "client_dns_lookup": "use_all_dns_ips",
     }
     assert ClusterSettings.plaintext("A", "h:9092") == translate()
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "librdkafka", "kafka_python"),
+    [
+        ("socket_connection_setup_timeout_ms", "500", "1000", 500),
+        ("metadata_max_age_ms", "604800000", "86400000", 604_800_000),
+        ("reconnect_backoff_ms", "9999999999", "3600000", 9_999_999_999),
+        ("connections_max_idle_ms", "-1", "0", 2**31 - 1),
+        ("client_dns_lookup", "default", "use_all_dns_ips", "use_all_dns_ips"),
+    ],
+)
+def test_what_java_takes_and_librdkafka_does_not(key: str, value: str, librdkafka: str, kafka_python: object) -> None:
+    cluster = translate(**{key: value})
+    assert cluster.confluent[key.replace("_", ".")] == librdkafka
+    assert cluster.kafka_python[key] == kafka_python
+    AdminClient({**cluster.confluent, "log_level": 0})  # it checks all values
+
+
+def test_a_lookup_that_no_library_has() -> None:
+    with pytest.raises(ConfigError, match="must be one of use_all_dns_ips"):
+        translate(client_dns_lookup="sometimes")
 
 
 def test_the_rack_is_that_of_the_reader_and_no_setting_of_a_connection() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,41 @@ def test_connectors_that_contradict_each_other_and_kubernetes_references(
     monkeypatch.setenv("A_B_OFFSET_LAG_MAX", "7")
     flow = loaded(made, tmp_path).flow("a->b")
     assert (flow.offset_lag_max, flow.emit_heartbeats, flow.emit_checkpoints) == (7, True, False)
+
+
+def test_secrets_beside_references_and_in_contradictions(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    path.write_text(
+        "clusters = a, b\na->b.enabled = true\na.bootstrap.servers = h:1\nb.bootstrap.servers = i:1\n"
+        'a.sasl.jaas.config = x.PlainLoginModule required username="${env:USER}" password="hush1";\n'
+        f'b.sasl.jaas.config = {module} required oauth.client.id="me" oauth.client.secret="hush2";\n'
+    )
+    made = convert(path)
+    assert "hush" not in made.text
+    assert 'username="${env:USER}"' in made.text
+    assert 'oauth.client.id="me"' in made.text
+    names = [name for name, _ in made.variables]
+    assert names == ["A_SASL_JAAS_CONFIG_PASSWORD", "B_SASL_JAAS_CONFIG_OAUTH_CLIENT_SECRET"]
+    connectors = [
+        {
+            "name": kind,
+            "config": {
+                "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
+                "source.cluster.alias": "a",
+                "target.cluster.alias": "b",
+                "target.cluster.sasl.password": f"hush-{kind}",
+                "offset.lag.max": len(kind),
+            },
+        }
+        for kind in ("Source", "Checkpoint")
+    ]
+    path = tmp_path / "connectors.json"
+    path.write_text(json.dumps(connectors))
+    made = convert(path)
+    assert "hush" not in made.text
+    assert any("b.sasl.password, for which another connector has another value" in lost for lost in made.lost)
+    assert any("offset.lag.max = 10, as another connector says 6" in lost for lost in made.lost)
 
 
 def test_flows_with_transforms_that_are_not_carried_out_stay_stopped(tmp_path: Path) -> None:

@@ -181,30 +181,41 @@ def test_the_next_load_sees_what_changed(tmp_path: Path, monkeypatch: pytest.Mon
     assert (flow.tasks_max, flow.offset_lag_max, flow.topics) == (2, 6, ("x",))
 
 
+def test_a_secret_that_is_no_text_is_a_fault_of_its_flow(tmp_path: Path) -> None:
+    path = tmp_path / "srm.properties"
+    (tmp_path / "latin").write_bytes(b"p\xe4ss")
+    path.write_text(BASE + f"A->B.enabled = true\nA->B.topics = ${{dir:{tmp_path}:latin}}\n")
+    (fault,) = load_configuration(path).faults.values()
+    assert "latin} cannot be read: it is not text in UTF-8" in str(fault)
+    path.write_text(BASE + "A->B.enabled = true\nA->B.topics = ${file:/a\\u0000b:key}\n")
+    (fault,) = load_configuration(path).faults.values()
+    assert "NUL character" in str(fault)
+
+
 CONNECTION_LEVELS = [  # weakest first
-    "client.dns.lookup",
-    "connectors.client.dns.lookup",
-    "producer.client.dns.lookup",
-    "connectors.producer.override.client.dns.lookup",
-    "B.client.dns.lookup",
-    "B.producer.client.dns.lookup",
-    "A->B.client.dns.lookup",
-    "A->B.target.cluster.client.dns.lookup",
-    "A->B.producer.client.dns.lookup",
-    "A->B.producer.override.client.dns.lookup",
-    "A->B.target.cluster.producer.client.dns.lookup",
-    "A->B.target.producer.client.dns.lookup",
+    "reconnect.backoff.ms",
+    "connectors.reconnect.backoff.ms",
+    "producer.reconnect.backoff.ms",
+    "connectors.producer.override.reconnect.backoff.ms",
+    "B.reconnect.backoff.ms",
+    "B.producer.reconnect.backoff.ms",
+    "A->B.reconnect.backoff.ms",
+    "A->B.target.cluster.reconnect.backoff.ms",
+    "A->B.producer.reconnect.backoff.ms",
+    "A->B.producer.override.reconnect.backoff.ms",
+    "A->B.target.cluster.producer.reconnect.backoff.ms",
+    "A->B.target.producer.reconnect.backoff.ms",
 ]
 
 
 @pytest.mark.parametrize("strongest", range(len(CONNECTION_LEVELS)))
 def test_precedence_of_connection_settings(tmp_path: Path, strongest: int) -> None:
     path = tmp_path / "srm.properties"
-    lines = [f"{key} = v{number}\n" for number, key in enumerate(CONNECTION_LEVELS[: strongest + 1])]
+    lines = [f"{key} = {number}\n" for number, key in enumerate(CONNECTION_LEVELS[: strongest + 1])]
     path.write_text(BASE + "A->B.enabled = true\n" + "".join(reversed(lines)))
     flow = load_configuration(path).flow("A->B")
-    assert flow.target.confluent["client.dns.lookup"] == f"v{strongest}"
-    assert flow.source.confluent["client.dns.lookup"] != "v11"
+    assert flow.target.confluent["reconnect.backoff.ms"] == str(strongest)
+    assert flow.source.confluent["reconnect.backoff.ms"] != "11"
 
 
 @pytest.mark.parametrize("client", Client)
