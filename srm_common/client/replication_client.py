@@ -54,10 +54,10 @@ class ReplicationClient(Closing):
     that all of it works while they are down.
 
     Args:
-        properties: how to reach the cluster, in the words of Kafka's Java clients: ``bootstrap.servers``,
+        properties: how to reach the cluster, by the keys of Kafka's Java clients: ``bootstrap.servers``,
             ``security.protocol``, ``sasl.jaas.config``... ``replication.policy.class`` and its like choose a policy, as
             for ``RemoteClusterUtils``; ``source.cluster.alias`` is what ``IdentityReplicationPolicy`` calls the source.
-            Other keys are passed over.
+            Other keys are ignored.
         policy: instead of ``replication.policy.class``.
         timeout_seconds: how long one question may take.
 
@@ -115,7 +115,7 @@ class ReplicationClient(Closing):
         self._reader: StateReader | None = None
 
     def close(self) -> None:
-        """Let go of connections; the next question makes new ones."""
+        """Close all connections; the next question makes new ones."""
         if self._reader is not None:
             self._reader.close()
             self._reader = None
