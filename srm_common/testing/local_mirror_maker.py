@@ -80,7 +80,7 @@ class LocalMirrorMaker(LocalServer):
     def start(self) -> Self:
         """Starts the process; it needs some seconds more until connectors run (``wait_for_log``)."""
         if self.running:
-            raise LocalKafkaError(f"MirrorMaker runs already as process {self.pid}")
+            raise LocalKafkaError(f"MirrorMaker is already running as process {self.pid}")
         jars = mirror_maker_jars(self.version)
         self.directory.mkdir(parents=True, exist_ok=True)
         if isinstance(self._properties, Mapping):

@@ -77,7 +77,7 @@ class FakeCluster:
         self._features = {**_FEATURES, **(features or {})}
         self._lock = threading.RLock()
         handlers: dict[str, Handler] = {}
-        # Rooms come after the server, whose ports they tell; it reads the handlers when it is asked.
+        # Rooms come after the server, whose ports they report; it looks handlers up when a request comes.
         self._server = service(range(1, nodes + 1), handlers, self._lock, self._before)
         addresses = [
             Node(number, host, port, racks[number - 1] if racks else None, self._listening(number))
