@@ -38,11 +38,11 @@ _DENIED = frozenset(
         KafkaError.PRINCIPAL_DESERIALIZATION_FAILURE,
     }
 )
-#: The cluster is still taking in a new topic, or a leader has moved: the same question is answered a moment later.
+#: The cluster is still learning of a new topic, or a leader has moved: the same request may succeed a moment later.
 _TRANSIENT = frozenset(
     {
         BROKER_LEFT,
-        # Of a leader: ListOffsets while none of the partitions has one.
+        # From ListOffsets, while none of the partitions has a leader.
         KafkaError._NOENT,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_PARTITION,
@@ -72,14 +72,14 @@ def kafka_error(error: KafkaException | KafkaError) -> KafkaError | None:
 
 
 def transient(error: KafkaException | KafkaError) -> bool:
-    """Whether the same request may be answered a moment later."""
+    """Whether the same request may succeed a moment later."""
     found = kafka_error(error)
     return found is not None and found.code() in _TRANSIENT
 
 
 def lacks_token(error: KafkaError) -> bool:
-    """Whether librdkafka got no token of its own for OAUTHBEARER; whether the endpoint refused it or is away, it does
-    not tell apart."""
+    """Whether librdkafka could not fetch a token for OAUTHBEARER; it does not tell a refusal of the endpoint from an
+    endpoint that is away."""
     return error.code() == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in error.str()
 
 
@@ -91,11 +91,11 @@ def is_denied(error: KafkaError) -> bool:
 def cluster_error(
     cluster: ClusterSettings, doing: str, error: KafkaException | KafkaError, needs: Right | None = None
 ) -> SrmError:
-    """Our error for a foreign one.
+    """The error of our own tree for one of librdkafka's.
 
     Args:
         cluster: where it happened; alias and addresses are named, credentials never.
-        doing: what was asked, to follow "could not", e.g. ``"list topics"``.
+        doing: what was requested, to follow "could not", e.g. ``"list topics"``.
         needs: the right that is missing when the cluster says that one of this kind of resource is.
     """
     found = kafka_error(error)
@@ -104,12 +104,12 @@ def cluster_error(
     where = f"cluster '{cluster.alias}' ({cluster.bootstrap_servers})"
     if found is not None and lacks_token(found):
         return UnreachableCluster(
-            f"{where} could not be asked to {doing}: {reason}; check the token endpoint, and the client's id and secret"
+            f"{where} could not {doing} without a token: {reason}; check the token endpoint, the client's id and secret"
         )
     if code == KafkaError._SSL:
         return AccessDenied(
-            f"{where} refused to {doing}: {reason}; check the certificates: whom ssl.truststore.location trusts, what "
-            "ssl.keystore.location shows, and that neither side's has expired"
+            f"{where} refused to {doing}: {reason}; check the certificates: ssl.truststore.location has to trust "
+            "those of the brokers, the brokers have to trust that of ssl.keystore.location, and none may have expired"
         )
     if code in _UNREACHABLE:
         return UnreachableCluster(

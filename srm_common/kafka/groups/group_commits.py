@@ -71,7 +71,11 @@ class GroupCommitter:
         self._links = LinkGroups(cluster, pool=pool)
 
     def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
-        """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""
+        """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that.
+
+        Raises:
+            UnreachableCluster, AccessDenied, UnsupportedBroker: no connection to the cluster can be made.
+        """
         out: dict[str, Committed] = {}
         waiting = list(wanted)
         deadline = time.monotonic() + min(RETRY_SECONDS, self._timeout)

@@ -58,7 +58,7 @@ class GroupWatch(Closing):
     def committed(self, chosen: Callable[[str], bool]) -> tuple[list[GroupOffsets], list[str]]:
         """What the groups that ``chosen`` accepts have committed, and a sentence for what could not be asked.
 
-        A group whose coordinator moves at the moment is left out without a word: it is there the next time.
+        A group whose coordinator moves at the moment is left out without a fault, and is there the next time.
         """
         if self._link is None:
             self._link = ClusterLink(self._cluster, request_timeout_ms=int(self._timeout * 1000), pool=self._pool)

@@ -24,7 +24,7 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
     """Ids in Kafka's spelling; None for a topic that does not exist (any more), or may not be seen.
 
     Raises:
-        UnreachableCluster: no broker answered for all of them in time; what one said before counts for nothing.
+        UnreachableCluster: no broker answered for all of them in time; partial answers are discarded.
         AccessDenied: the login was refused.
     """
     found: dict[str, str | None] = {}

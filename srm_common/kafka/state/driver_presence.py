@@ -64,7 +64,7 @@ class DriverPresence:
             _LOG.warning("the end of the run could not be recorded: %s", fault)
 
     def forget_others(self, drivers: Mapping[str, Any]) -> None:
-        """Take back what runs left that died; the flow must be ours. One that lives after all writes again."""
+        """Delete the records of runs that died; the flow must be ours. One that is alive after all writes again."""
         for key in drivers:
             if key != self._key:
                 self._store.write(key, None)
@@ -75,7 +75,7 @@ class DriverPresence:
             try:
                 self._write()
             except SrmError as fault:
-                _LOG.warning("the target did not take the run's sign of life: %s", fault)
+                _LOG.warning("the run could not renew its presence on the target: %s", fault)
 
     def _write(self) -> None:
         self._store.write(self._key, {**self._about, "beat": self._beat})

@@ -63,7 +63,7 @@ class SegmentLog:
 
     A long-lived flow has hundreds of thousands of segments, while nearly all groups stand in the newest few: a
     caller who remembers how far he has read last time reads the news, and the history of single partitions only
-    for groups that moved within it.
+    for groups that moved within it. Before it answers about a partition, :meth:`read_new` has to be called.
 
     Args:
         partitions: of the topic; 0 where it does not exist.

@@ -31,7 +31,7 @@ T = TypeVar("T")
 _REQUEST_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 _SETTLING_SECONDS = 1.0
-#: How long a cluster may be silent, and a leader be on its move, where the caller does not say.
+#: How long a cluster may be silent, or a leader election take, where the caller does not say.
 _PATIENCE_SECONDS = 10.0
 
 
@@ -54,9 +54,9 @@ class StateReader(Closing):
     Args:
         timeout_seconds: how long one request may take, and a read bring nothing.
         committed: False also shows records of aborted and of open transactions, as a read_uncommitted consumer sees.
-        patience_seconds: how long a cluster may be silent, and leaders be on their move, before a question fails. By
-            default no longer than the user of a command should wait. A run sets it, and does not
-            believe that a topic does not exist before it was said twice.
+        patience_seconds: how long a cluster may be silent, or leader elections take, before a question fails. By
+            default no longer than the user of a command should wait. A run sets it, and believes that a topic does not
+            exist only when it was told so twice.
         pool: of the cluster's connections, which a read takes and gives back.
 
     Raises:

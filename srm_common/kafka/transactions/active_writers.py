@@ -73,7 +73,7 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
     seconds = flow.transaction_timeout_ms / 1000
     return [
         f"a transaction of '{state.transactional_id}' is open; if its producer has died, it ends within "
-        f"{seconds:g} s: do it again then"
+        f"{seconds:g} s: try again then"
         for answer in await _of_each_broker(
             link, lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
         )
@@ -104,6 +104,6 @@ async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any]) ->
         if answer.error_code:
             raise UnreachableCluster(
                 f"cluster '{link.alias}' cannot list its active writers: broker {node}: "
-                f"{codes.name(answer.error_code)}; do it again"
+                f"{codes.name(answer.error_code)}; try again"
             )
     return list(answers.values())

@@ -97,7 +97,7 @@ def certificate_refusal(server: str, error: BaseException) -> str | None:
 def silence(server: str, step: str | None) -> str:
     """The message about a silent server; ``step`` is what it does not respond to, None for the connection itself."""
     if step is None:
-        return f"{server} does not take a connection"
+        return f"{server} does not accept connections"
     return f"{server} accepts connections, but does not respond to {step}"
 
 

@@ -295,7 +295,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
                 paused = [conn.node_id for conn in known if conn.connected]
                 if paused:
                     return paused[0]
-                raise Errors.NodeNotReadyError(self.last_fault or "no broker takes a connection")
+                raise Errors.NodeNotReadyError(self.last_fault or "no broker accepts connections")
             for conn in waiting:
                 if conn not in awaited:
                     awaited.add(conn)

@@ -172,7 +172,7 @@ class _Dialing(Generic[T]):
                 self._won[0].close()
 
     def _failure(self) -> Exception:
-        texts = [*map(fault_text, self._faults), *(f"{address} does not take a connection" for address in self._open)]
+        texts = [*map(fault_text, self._faults), *(f"{address} does not accept connections" for address in self._open)]
         if self._taken & self._open.keys() or any(
             isinstance(fault, Errors.KafkaTimeoutError) for fault in self._faults
         ):

@@ -28,7 +28,7 @@ from srm_common.kafka.client.protocol.broker_versions import ApiKey
 T = TypeVar("T")
 
 _REACH_SECONDS = 20.0
-#: How long leaders on their move are asked again.
+#: For how long offsets are asked for again while leaders move.
 _SETTLING_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
 #: The newest that name topics, as all brokers here do; version 10 has their ids instead.
@@ -59,7 +59,7 @@ class LinkGroups:
     def list_offsets(
         self, places: Mapping[TopicPartition, int], *, committed: bool, request_timeout: float = -1
     ) -> dict[TopicPartition, int | KafkaError]:
-        """By partition: the offset, or why there is none. What a leader on its move refuses is asked again.
+        """By partition: the offset, or why there is none. While a leader moves, its partitions are asked about again.
 
         Args:
             places: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.

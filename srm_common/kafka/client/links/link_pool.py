@@ -1,4 +1,4 @@
-"""Connections of one cluster that nobody uses at the moment, for whoever asks next."""
+"""Idle connections of one cluster, kept for the next link."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LinkPool(Closing):
         return self._closed
 
     def close(self) -> None:
-        """End the connections that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
             self._closed += 1

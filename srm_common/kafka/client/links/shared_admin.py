@@ -28,8 +28,8 @@ class SharedAdmin:
     """``links`` reads a cluster, ``client`` changes it: topics, settings and bindings. Threads may share both.
 
     What loops of a task ask goes over links, since librdkafka can end the process when brokers restart meanwhile
-    (docs/adr/0002). librdkafka's client is made by the first change; for a cluster with a login that it lacks, changes
-    go over links, too.
+    (docs/adr/0002). librdkafka's client is made by the first change; for a cluster with a login that it does not
+    support, changes go over links, too.
 
     A refused login, or a failed TLS handshake, shows as silence in an answer of librdkafka; :meth:`explained` knows
     better.

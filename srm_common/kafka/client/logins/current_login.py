@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 120.0
 
 
 class CurrentLogin:
-    """What all connections of this process to one cluster log in by. Thread-safe.
+    """The login that all connections of this process to one cluster use. Thread-safe.
 
     Invariant: it is replaced only when a broker has refused it, whatever its source has by then. So it does not matter
     whether the brokers or the files get a new password first.
@@ -41,7 +41,7 @@ class CurrentLogin:
 
     @property
     def login(self) -> LoginSettings:
-        """What to log in by."""
+        """The login to use now."""
         return self._login
 
     def arguments(self) -> tuple[LoginSettings, dict[str, Any]]:

@@ -55,8 +55,8 @@ class KerberosTickets:
     """Makes tickets for the brokers of one cluster. Thread-safe.
 
     Keys of a keytab become a ticket in the memory of this process, which is replaced before it ends (the client keytab
-    of MIT Kerberos). A ticket cache is read each time: whoever renews it (``kinit -R``, ``k5start``, sssd) need tell
-    nobody. So each login, also the one by which a broker has a connection prove itself again (KIP-368), has what is
+    of MIT Kerberos). A ticket cache is read each time: whoever renews it (``kinit -R``, ``k5start``, sssd) need not
+    tell us. So each login, also the one by which a broker has a connection prove itself again (KIP-368), has what is
     there at that time.
     """
 
