@@ -20,6 +20,7 @@ from srm_common.replication.slots.blocks import Block, Portion, Turn
 from srm_common.replication.slots.map_records import map_records
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
+from srm_common.replication.slots.state_batches import STATE_BATCH_BYTES
 from srm_common.wire.batches.batch import HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.state.mm2 import (
     copied_to_headers,
@@ -35,8 +36,6 @@ from srm_common.wire.state.segments import (
 
 #: So many runs are committed with what was put in by then. Only transforms leave as many: none of theirs is merged.
 _MOST_RUNS = 100_000
-#: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
-_STATE_BATCH_BYTES = 900_000
 
 _tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
@@ -306,7 +305,7 @@ class Chunk:
         if leaderless:
             due = dict.fromkeys(state for place in leaderless for state in owners[place])
             raise ChunkFailed(self._target.leaderless(*leaderless[0]), tuple(due))
-        bodies = {place: list(in_batches(pairs, _STATE_BATCH_BYTES)) for place, pairs in records.items()}
+        bodies = {place: list(in_batches(pairs, STATE_BATCH_BYTES)) for place, pairs in records.items()}
         for leader, places in by_leader.items():
             # Each request carries one batch of a partition; hardly ever is there a second one.
             for number in range(max(len(bodies[place]) for place in places)):

@@ -33,14 +33,14 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import ClusterError, CorruptBatch, CorruptRecord, PartitionError
+from srm_common.errors import ClusterError, CorruptRecord, PartitionError, UnreachableCluster
 from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.transactions.hanging_transactions import left_open
@@ -54,9 +54,11 @@ from srm_common.wire.state.mm2 import (
     source_offset_value,
 )
 from srm_common.wire.state.plain_records import Entry, read_headers
-from srm_common.wire.state.segments import decode_segment, segment_partition
+from srm_common.wire.state.segments import decode_segment, segment_key_prefix, segment_partition
 
 _Entries = dict[TopicPartition, list[Entry]]
+#: How long a partition of a state topic may be silent at least before it counts as unreadable.
+_LEAST_PATIENCE_SECONDS = 1.0
 
 
 class Copied(Protocol):
@@ -67,6 +69,17 @@ class Copied(Protocol):
 
     @property
     def downstream(self) -> TopicPartition: ...
+
+
+class _Record(NamedTuple):
+    """A record of a state topic: its value, and its headers from their number on."""
+
+    value: bytes | None
+    headers: bytes
+
+    def entry(self, key: bytes) -> Entry:
+        """As it is written again. Raises :class:`CorruptBatch` where its headers cannot be read."""
+        return key, self.value, tuple(read_headers(self.headers).items())
 
 
 @dataclass(frozen=True)
@@ -92,28 +105,30 @@ async def end_open_transactions(
         Fenced, ClusterError: as :class:`Producer`; the former needs the same.
     """
     homes = {state: homes_of(job, state) for state in states}
-    watched = {state.downstream for state in states} | {home for found in homes.values() for home in found}
+    watched = {state.downstream for state in states} | {home for both in homes.values() for home in both}
     found = await left_open(target, watched, producer.producer_id)
     if not found:
         return {}
-    unclear = {state for state in states if any(home in found for home in homes[state])}
+    faults = {
+        state.downstream: _error(job, state, producer, found)
+        for state in states
+        if any(home in found for home in homes[state])
+    }
+    held = [state for state in states if state.downstream in found and state.downstream not in faults]
     aborted: list[TopicPartition] = []
     committed: dict[TopicPartition, _Progress] = {}
-    for state in states:
-        start = found.get(state.downstream)
-        if start is None or state in unclear:
+    records = _StateRecords(target, time.monotonic() + job.retry_timeout_seconds)
+    # By their homes, so that each partition of the map is read once.
+    for state in sorted(held, key=lambda one: homes[one][1]):
+        try:
+            verdict = await _verdict(target, job, state, found[state.downstream], records)
+        except (PartitionError, CorruptRecord, UnreachableCluster) as error:
+            faults[state.downstream] = _error(job, state, producer, found, error)
             continue
-        segments = await _segments(target, job, state, start)
-        if not segments:
+        if verdict is None:
             aborted.append(state.downstream)
-            continue
-        progress = None
-        if await _hold_all_behind(target, state, start, segments.values()):
-            progress = await _progress(target, job, state, segments)
-        if progress is None:
-            unclear.add(state)
         else:
-            committed[state.downstream] = progress
+            committed[state.downstream] = verdict
     if deadline is None:
         deadline = time.monotonic() + job.retry_timeout_seconds
     try:
@@ -126,10 +141,8 @@ async def end_open_transactions(
         raise UncertainCommit(_doubt(job, [*aborted, *committed], found, error)) from error
     ended = [*aborted, *committed]
     still = await left_open(target, ended, producer.producer_id) if ended else {}
-    return {
-        state.downstream: _error(job, state, producer, found)
-        for state in states
-        if state in unclear or state.downstream in still
+    return faults | {
+        state.downstream: _error(job, state, producer, found) for state in states if state.downstream in still
     }
 
 
@@ -166,52 +179,119 @@ def _together(parts: Iterable[_Entries]) -> _Entries:
     return entries
 
 
-async def _segments(target: ClusterLink, job: CopyJob, state: Copied, start: int) -> dict[Entry, Segment]:
-    """The committed map from the record at ``start`` on, by the records that say so; empty where it lacks that one."""
-    _, (topic, home) = homes_of(job, state)
+class _StateRecords:
+    """The newest records of state topics: those of the offsets topic, and of the map, which may be large, those of the
+    partition that was read last."""
+
+    def __init__(self, target: ClusterLink, deadline: float) -> None:
+        self._target = target
+        self._deadline = deadline
+        self._kept: dict[TopicPartition, dict[bytes, _Record]] = {}
+        self._faults: dict[TopicPartition, PartitionError | UnreachableCluster] = {}
+
+    async def newest(self, home: TopicPartition, *, keep: bool) -> dict[bytes, _Record]:
+        """The last record of each key.
+
+        Raises:
+            PartitionError, UnreachableCluster: they cannot be read; it is tried once.
+            AccessDenied, ClusterError: the target refuses.
+        """
+        if home in self._faults:
+            raise self._faults[home]
+        if home not in self._kept:
+            try:
+                read = await self._read(home)
+            except (PartitionError, UnreachableCluster) as error:
+                self._faults[home] = error
+                raise
+            if not keep:
+                self._kept = {kept: those for kept, those in self._kept.items() if kept.topic != home.topic}
+            self._kept[home] = read
+        return self._kept[home]
+
+    async def _read(self, home: TopicPartition) -> dict[bytes, _Record]:
+        headers: dict[int, dict[bytes, bytes]] = {}
+        patience = max(self._deadline - time.monotonic(), _LEAST_PATIENCE_SECONDS)
+        ends = await log_ends(self._target, home.topic, [home.partition], patience_seconds=patience)
+        found = await newest_records(self._target, home.topic, ends, patience_seconds=patience, headers=headers)
+        of = headers[home.partition]
+        return {key: _Record(value, of[key]) for key, (_, value) in found[home.partition].items()}
+
+
+async def _verdict(
+    target: ClusterLink, job: CopyJob, state: Copied, start: int, records: _StateRecords
+) -> _Progress | None:
+    """Whether the records from ``start`` on are to be aborted (None) or committed, and how.
+
+    Raises:
+        CorruptRecord: that cannot be told.
+        PartitionError, UnreachableCluster, AccessDenied, ClusterError: it cannot be read.
+    """
+    offsets, maps = homes_of(job, state)
+    segments = await _segments(records, state, maps, start)
+    if not segments:
+        return None
+    if not await _hold_all_behind(target, state, start, segments.values()):
+        raise CorruptRecord("the offset map does not hold all that lies there")
+    return _progress(job, state, segments, await records.newest(offsets, keep=True))
+
+
+async def _segments(records: _StateRecords, state: Copied, home: TopicPartition, start: int) -> dict[Entry, Segment]:
+    """The committed map from the record at ``start`` on, by the records that say so; empty where it lacks that one.
+
+    Raises:
+        CorruptRecord: it seems to lack it, but one of the records cannot be read: those that it holds must not be
+            aborted.
+    """
     segments: dict[Entry, Segment] = {}
-    ends = await log_ends(target, topic, [home])
-    for key, (_, value) in (await newest_records(target, topic, ends))[home].items():
+    unreadable: CorruptRecord | None = None
+    # Whatever its first byte is, the version.
+    prefix = segment_key_prefix(*state.upstream)[1:]
+    for key, record in (await records.newest(home, keep=False)).items():
+        if record.value is None or not key.startswith(prefix, 1):
+            continue
         try:
-            segment = None if value is None else decode_segment(key, value)
-        except CorruptRecord:
+            segment = decode_segment(key, record.value)
+        except CorruptRecord as error:
+            unreadable = error
             continue
-        if segment is None or (segment.topic, segment.partition) != state.upstream:
-            continue
-        if segment.downstream_end > start:
-            segments[key, value] = segment
-    return segments if any(one.downstream_start <= start for one in segments.values()) else {}
+        if (segment.topic, segment.partition) == state.upstream and segment.downstream_end > start:
+            segments[record.entry(key)] = segment
+    if any(one.downstream_start <= start for one in segments.values()):
+        return segments
+    if unreadable is not None:
+        raise unreadable
+    return {}
 
 
 async def _hold_all_behind(target: ClusterLink, state: Copied, start: int, segments: Iterable[Segment]) -> bool:
-    """Whether ``segments`` cover everything in the copy from ``start`` on. A marker would be a gap."""
+    """Whether ``segments`` cover everything in the copy from ``start`` on. A marker would be a gap.
+
+    Raises:
+        PartitionError: its end cannot be listed.
+    """
     at = start
     for segment in sorted(segments, key=lambda one: one.downstream_start):
         if segment.downstream_start != at:
             return False
         at = segment.downstream_end
-    ends, _ = await target.offsets([state.downstream], LATEST, committed=False)
-    return ends.get(state.downstream) == at
+    ends, listing_faults = await target.offsets([state.downstream], LATEST, committed=False)
+    if state.downstream in listing_faults:
+        raise PartitionError(listing_faults[state.downstream])
+    return ends[state.downstream] == at
 
 
-async def _progress(
-    target: ClusterLink, job: CopyJob, state: Copied, segments: dict[Entry, Segment]
-) -> _Progress | None:
-    """None where the source offset cannot be read."""
+def _progress(
+    job: CopyJob, state: Copied, segments: dict[Entry, Segment], records: Mapping[bytes, _Record]
+) -> _Progress:
+    """Raises :class:`CorruptRecord` where the source offset among ``records`` cannot be read."""
     offsets, maps = homes_of(job, state)
     key = source_offset_key(job.source_alias, *state.upstream)
-    headers: dict[int, dict[bytes, bytes]] = {}
-    ends = await log_ends(target, offsets[0], [offsets[1]])
-    newest = await newest_records(target, offsets[0], ends, headers=headers)
-    _, value = newest[offsets[1]].get(key, (0, None))
-    try:
-        last = parse_source_offset_value(value)
-        kept = tuple(read_headers(headers[offsets[1]].get(key, b"")).items())
-    except (CorruptRecord, CorruptBatch):
-        return None
-    now: Entry = (key, value, kept)
+    record = records.get(key, _Record(None, b""))
+    now = record.entry(key)
+    last = parse_source_offset_value(record.value)
     begin = min(segment.upstream_start for segment in segments.values())
-    back = now
+    back: Entry = now
     if last is not None and last >= begin:
         back = (key, source_offset_value(begin - 1)) if begin else (key, None, FROM_ZERO)
     return _Progress(
@@ -220,16 +300,23 @@ async def _progress(
     )
 
 
-def _error(job: CopyJob, state: Copied, producer: Producer, found: dict[TopicPartition, int]) -> PartitionError:
+def _error(
+    job: CopyJob,
+    state: Copied,
+    producer: Producer,
+    found: dict[TopicPartition, int],
+    reason: Exception | None = None,
+) -> PartitionError:
     alias = job.target.alias
     places = [place for place in (state.downstream, *homes_of(job, state)) if place in found]
     where = ", ".join(
         f"{topic}-{partition} from offset {found[TopicPartition(topic, partition)]} on" for topic, partition in places
     )
+    why = "" if reason is None else f" ({reason})"
     return PartitionError(
         f"partition {state.downstream[0]}-{state.downstream[1]} at {alias} is not written to: a transaction of "
         f"{producer.transactional_id} was never ended in {where}, although its coordinator says so, and it is "
-        f"unknown whether its records count; docs/operations.md says how to find out and end it"
+        f"unknown whether its records count{why}; docs/operations.md says how to find out and end it"
     )
 
 

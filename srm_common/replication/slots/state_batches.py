@@ -13,9 +13,10 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
-from srm_common.wire.state.plain_records import Entry, plain_records
+from srm_common.wire.state.plain_records import Entry, in_batches, plain_records
 
-_BATCH_RECORDS = 2000
+#: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
+STATE_BATCH_BYTES = 900_000
 
 
 async def produce_state(
@@ -28,8 +29,8 @@ async def produce_state(
         AccessDenied: writing is not allowed.
         RetriableFault: they were refused, or the outcome is unknown; the transaction must not be committed.
     """
-    for start in range(0, len(entries), _BATCH_RECORDS):
-        await _produce(producer, link, home, entries[start : start + _BATCH_RECORDS], request_timeout_ms)
+    for some in in_batches(entries, STATE_BATCH_BYTES):
+        await _produce(producer, link, home, some, request_timeout_ms)
 
 
 async def _produce(
