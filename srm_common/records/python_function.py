@@ -19,7 +19,7 @@ import pyarrow as pa
 from srm_common.errors import TransformFailed
 from srm_common.records.headers import HEADERS_TYPE, named_headers
 from srm_common.records.memory_limit import limited_memory
-from srm_common.records.row_faults import RowFaults
+from srm_common.records.row_faults import RowFaults, reason_text
 from srm_common.wire.reencoding.columns import SCHEMA as RAW_SCHEMA
 from srm_common.wire.reencoding.columns import with_headers
 
@@ -86,7 +86,7 @@ class PythonFunction:
             traceback.clear_frames(error.__traceback__)
             raise self._failed(records, f"ran out of memory{self._told_limit}") from None
         except Exception as error:  # whatever the user's code may raise
-            raise self._failed(records, f"raised {type(error).__name__}: {error}") from error
+            raise self._failed(records, f"raised {type(error).__name__}: {reason_text(error)}") from error
         problem = _problem(given, result)
         if problem:
             raise self._failed(records, problem)
@@ -152,7 +152,9 @@ def _problem(given: pa.RecordBatch, result: Any) -> str:
         result.validate(full=True)
     except pa.ArrowInvalid as error:
         return f"returned a batch that is not valid: {error}"
-    if result.column(4).flatten().field(0).null_count:
+    headers = result.column(4).flatten()
+    # Of a null struct, Arrow may have any name.
+    if headers.null_count or headers.field(0).null_count:
         return "returned a header without a name"
     if result.num_rows > given.num_rows:
         return f"returned {result.num_rows} rows for {given.num_rows}; rows can only be changed or left out"

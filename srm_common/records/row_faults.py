@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+#: Longer reasons are cut. They may quote a record, and go into the run's record, logs and headers of dead letters.
+LONGEST_REASON = 500
+
 
 class RowFaults(ValueError):
     """A step cannot handle some of the rows that it was given. It is asked again for the others.
@@ -15,4 +18,13 @@ class RowFaults(ValueError):
 
     def __init__(self, reasons: Mapping[Any, str]) -> None:
         super().__init__(f"{len(reasons)} rows")
-        self.reasons = dict(reasons)
+        self.reasons = {row: reason_text(reason) for row, reason in reasons.items()}
+
+
+def reason_text(reason: object) -> str:
+    """A reason that may quote any record, as text that can be stored and sent: not too long, and encodable as UTF-8,
+    which half of a surrogate pair in JSON is not."""
+    text = str(reason)
+    if len(text) > LONGEST_REASON:
+        text = f"{text[:LONGEST_REASON]}..."
+    return text.encode("utf-8", "backslashreplace").decode()

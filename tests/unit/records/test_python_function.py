@@ -96,6 +96,10 @@ def changed(number: int, values: Any) -> Callable[[pa.RecordBatch], pa.RecordBat
     return function
 
 
+def changed_headers(values: list[Any]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    return lambda batch: batch.set_column(4, SCHEMA[4].name, pa.array(values, SCHEMA[4].type))
+
+
 def raising(error: BaseException) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     def function(batch: pa.RecordBatch) -> pa.RecordBatch:
         raise error
@@ -112,7 +116,10 @@ def raising(error: BaseException) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         (raising(RowFaults({5: "x"})), "raised RowFaults for row 5 of 5"),
         (raising(RowFaults({-1: "x"})), "raised RowFaults for row -1 of 5"),
         (raising(RowFaults({True: "x"})), "raised RowFaults for row True of 5"),
+        (raising(ValueError("\ud800")), "raised ValueError: \\ud800"),
+        (raising(ValueError("x" * 501)), f"raised ValueError: {'x' * 500}..."),
         (lambda batch: None, "returned NoneType, not a pyarrow.RecordBatch"),
+        (changed_headers([[None]] * 5), "returned a header without a name"),
         (lambda batch: pa.table(batch.to_pydict()), "returned Table, not a pyarrow.RecordBatch"),
         (
             lambda batch: batch.drop_columns(["key"]),

@@ -391,3 +391,23 @@ def test_names_of_headers_that_are_not_utf8_matter_only_where_text_is_needed() -
     left, faults = Transform((), "orders", [function]).apply(records)
     assert left.column("offset").to_pylist() == [4]
     assert faults == [RecordFault(5, "python", "the name of header b'\\xff' is not UTF-8")]
+
+
+def test_what_a_step_says_of_a_record_fits_into_the_headers_of_its_dead_letter() -> None:
+    """It may quote half of a surrogate pair, which is no text in UTF-8, or a text as long as the record."""
+    chain = json_chain(("Cast$Value", {"spec": "a:int32"}))
+    values = (b'{"a":"\\ud800"}', b'{"a":"%s"}' % (b"x" * 600_000), b'{"a":"1"}')
+    batch = source_batch([Record(number, 0, b"k", value) for number, value in enumerate(values)])
+    handling = ErrorHandling(tolerate=True, dead_letters=DeadLetterTopic("dead", 1, 1 << 20, True))
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    kept = [
+        record.value
+        for packed in come_out([batch], 0, 3, None, Transform(chain, "t"), handling, skipped)
+        for record in written(packed)
+    ]
+    assert kept == [b'{"a":1}']
+    letters = [record for _, packs in skipped for packed in packs for record in written(packed)]
+    assert [letter.value for letter in letters] == [*values[:2]]
+    short, long = (dict(letter.headers)["__connect.errors.exception.message"] for letter in letters)
+    assert short == b"transforms.s0: '\\ud800' is not an integer"
+    assert long == b"transforms.s0: '" + b"x" * 499 + b"..."

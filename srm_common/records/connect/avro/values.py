@@ -34,8 +34,17 @@ from srm_common.records.connect.registry_values import Reference, WithoutPlace
 
 Convert = Callable[[Any], Any]
 #: What comes of properties of the wrong kind (``connect.parameters``, ``logicalType`` and more): a registry checks only
-#: what is Avro's own.
-_ODD = (SchemaParseException, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+#: what is Avro's own, and nothing checks the schemas that JSON has in its envelopes.
+_ODD = (
+    SchemaParseException,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    AssertionError,
+)
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 #: What fastavro raises for bytes that the schema does not fit to, and for values.
 _BROKEN = (ValueError, TypeError, EOFError, IndexError, KeyError, OverflowError, AttributeError, MemoryError)
@@ -77,8 +86,13 @@ class AvroValues(WithoutPlace):
     @classmethod
     def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
         """Raises :class:`DataFault` if Avro has no such schema."""
-        text = json.dumps(from_connect(schema), ensure_ascii=False, separators=(",", ":"))
-        return text, cls(parsed(text), schema)
+        try:
+            text = json.dumps(from_connect(schema), ensure_ascii=False, separators=(",", ":"))
+            return text, cls(parsed(text), schema)
+        except DataFault:
+            raise
+        except _ODD as error:
+            raise DataFault(f"cannot be written: Avro has nothing for its schema, {schema}: {error!r}") from error
 
     @staticmethod
     def writes_null(schema: Schema) -> bool:
@@ -95,14 +109,20 @@ class AvroValues(WithoutPlace):
             raise DataFault("does not match its schema") from None
         if stream.tell() != len(data):
             raise DataFault(f"has {len(data) - stream.tell()} bytes after the end of its schema")
-        return self._read(decimal)
+        try:
+            return self._read(decimal)
+        except DataFault:
+            raise
+        except _ODD:
+            raise DataFault(f"is not what its schema says, {self.schema}") from None
 
     def encode(self, value: Any) -> bytes:
         """Raises :class:`DataFault` if the schema does not take the value."""
         stream = io.BytesIO()
-        written = self._write(value)
         try:
-            fastavro.schemaless_writer(stream, self._wire, written)
+            fastavro.schemaless_writer(stream, self._wire, self._write(value))
+        except DataFault:
+            raise
         except _BROKEN:
             raise DataFault("cannot be written: its schema does not take it") from None
         return stream.getvalue()

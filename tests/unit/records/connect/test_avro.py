@@ -17,9 +17,11 @@ from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.errors import TransformFailed
+from srm_common.records.connect.avro.schemas import UNION
+from srm_common.records.connect.avro.values import AvroValues
 from srm_common.records.connect.converters import NULL
 from srm_common.records.connect.data.java_values import DataFault, Float32, Int32, JavaDate
-from srm_common.records.connect.data.schema import Schema, Struct, Type
+from srm_common.records.connect.data.schema import DECIMAL, TIME, Schema, Struct, Type
 from srm_common.records.connect.registry_converter import RegistryConverter
 from srm_common.records.connect.registry_values import SchemaText
 from srm_common.records.transform import Transform
@@ -458,3 +460,35 @@ def test_a_registry_that_did_not_respond_is_asked_again_later() -> None:
         now += 11
         assert schemas.schema(number) is not None
         assert schemas.registered("s", "t", "AVRO", '"int"') == number
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (Schema(Type.BYTES, name=DECIMAL), Decimal(5)),
+        (Schema(Type.BYTES, name=DECIMAL, parameters={"scale": "two"}), Decimal(5)),
+        (Schema(Type.BYTES, name=DECIMAL, parameters={"scale": "0", "connect.decimal.precision": ""}), Decimal(5)),
+        (Schema(Type.ARRAY, name=UNION, value_schema=Schema(Type.STRING)), ["a"]),
+        (Schema(Type.STRUCT, name=UNION, fields=[("a", Schema(Type.STRING))]), None),
+    ],
+)
+def test_schemas_of_envelopes_that_are_none_of_avro_fail_their_record_alone(schema: Schema, value: Any) -> None:
+    """As with ValueToKey, from JSON with schemas to a key in Avro: those of JSON are what its producer wrote."""
+    if value is None:
+        value = Struct(schema)
+        value.put("a", "x")
+    with pytest.raises(DataFault, match=r"^cannot be written: "):
+        AvroValues.of_schema(schema, Format(FormatKind.AVRO))[1].encode(value)
+
+
+@pytest.mark.parametrize(
+    ("avro", "data"),
+    [
+        ({"type": "int", "connect.name": DECIMAL, "connect.parameters": {"scale": "2"}}, b"\x02"),
+        ({"type": "double", "connect.name": TIME}, bytes(8)),
+    ],
+)
+def test_values_that_are_not_what_connect_is_told_fail_their_record_alone(avro: Any, data: bytes) -> None:
+    values = AvroValues.of_text(json.dumps(avro), (), Format(FormatKind.AVRO))
+    with pytest.raises(DataFault, match=r"^is not what its schema says, Schema"):
+        values.decode(data)
