@@ -23,7 +23,7 @@ def test_one_application_leaves_what_the_next_one_uses(tmp_path: Path) -> None:
     # Of flows with statements, too.
     assert b"org/apache/spark/sql/catalyst/expressions/TryEval" in made.read_bytes()
     assert (
-        f"-XX:SharedArchiveFile={made}" in spark_settings("local[2]", 2, environment)["spark.driver.extraJavaOptions"]
+        f'-XX:SharedArchiveFile="{made}"' in spark_settings("local[2]", 2, environment)["spark.driver.extraJavaOptions"]
     )
 
 

@@ -63,7 +63,7 @@ def _application(archive: Path) -> None:
 
     def settings(master: str) -> dict[str, str]:
         plain = spark_settings(master, 2, {"SRM_SPARK_ARCHIVE": "none"})
-        flags = f"{plain['spark.driver.extraJavaOptions']} -XX:ArchiveClassesAtExit={archive}"
+        flags = f'{plain["spark.driver.extraJavaOptions"]} -XX:ArchiveClassesAtExit="{archive}"'
         return {**plain, "spark.driver.extraJavaOptions": flags}
 
     context = spark_context(settings, local_master(2))

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, SlotTask
+from srm_common.errors import SrmError
 from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, relay
 
 if TYPE_CHECKING:
@@ -87,10 +88,12 @@ class SqlSlotWork:
 
 
 def copied(copy: CopySlot, job: CopyJob, task: SlotTask) -> SlotResult:
-    """Copy one slot. A fault that the engine did not foresee becomes the error of all its partitions, not a
-    lost task, which Spark would start again; its trace goes to the worker's standard error."""
+    """Copy one slot. What it raises becomes the error of all its partitions, not a lost task, which Spark would start
+    again. The trace of a fault that the engine did not foresee goes to the worker's standard error."""
     try:
         return copy(job, task)
+    except SrmError as error:
+        return not_copied(task, str(error), type(error).__name__)
     except Exception as error:
         traceback.print_exc()
         place = traceback.extract_tb(error.__traceback__)[-1]
@@ -98,8 +101,13 @@ def copied(copy: CopySlot, job: CopyJob, task: SlotTask) -> SlotResult:
         return not_copied(task, sentence)
 
 
-def not_copied(task: SlotTask, error: str | None = None) -> SlotResult:
-    """The result of a task that copied nothing, or an unknown amount: its producer needs a new epoch."""
+def not_copied(task: SlotTask, error: str | None = None, kind: str = SrmError.__name__) -> SlotResult:
+    """The result of a task that copied nothing, or an unknown amount: its producer needs a new epoch.
+
+    Args:
+        error: why, one sentence.
+        kind: of the error, a class of :mod:`srm_common.errors`.
+    """
     return SlotResult(
         slot=task.slot,
         ranges=tuple(
@@ -111,9 +119,10 @@ def not_copied(task: SlotTask, error: str | None = None) -> SlotResult:
                 position=copy_range.start,
                 end=copy_range.end,
                 error=error,
-                error_kind=None if error is None else "SrmError",
+                error_kind=None if error is None else kind,
             )
             for copy_range in task.ranges
         ),
         needs_new_epoch=True,
+        notes=() if error is None else (error,),
     )

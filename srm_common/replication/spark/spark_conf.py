@@ -89,7 +89,7 @@ def spark_settings(
     archive = class_archive(environment)
     if archive is not None and archive.is_file():
         # Without the log switches the JVM would explain itself when the archive does not fit it.
-        driver_flags += f" -XX:SharedArchiveFile={archive} -Xlog:disable -Xlog:all=error:stderr"
+        driver_flags += f' -XX:SharedArchiveFile="{archive}" -Xlog:disable -Xlog:all=error:stderr'
     settings = {
         **_COMMON,
         "spark.driver.extraJavaOptions": driver_flags,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from urllib.parse import urlparse
 
@@ -25,3 +26,16 @@ def test_files_that_the_driver_is_told_of_are_there(master: str) -> None:
     flags = spark_settings(master, 2)["spark.driver.extraJavaOptions"]
     (log_settings,) = re.findall(r"-Dlog4j2\.configurationFile=(\S+)", flags)
     assert Path(urlparse(log_settings).path).is_file()
+
+
+def test_folders_may_have_blanks_in_their_names(tmp_path: Path) -> None:
+    """As the homes of accounts that are called by a person's name."""
+    folder = tmp_path / "Jane Doe"
+    folder.mkdir()
+    archive = folder / "spark.jsa"
+    archive.touch()
+    settings = spark_settings("local[2]", 2, {"SRM_SPARK_ARCHIVE": str(archive)}, temporary=folder)
+    flags = shlex.split(settings["spark.driver.extraJavaOptions"])
+    assert f"-XX:SharedArchiveFile={archive}" in flags
+    assert f"-Djava.io.tmpdir={folder}" in flags
+    assert all(flag.startswith("-") for flag in flags)
