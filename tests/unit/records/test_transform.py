@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pyarrow as pa
@@ -411,3 +412,17 @@ def test_what_a_step_says_of_a_record_fits_into_the_headers_of_its_dead_letter()
     short, long = (dict(letter.headers)["__connect.errors.exception.message"] for letter in letters)
     assert short == b"transforms.s0: '\\ud800' is not an integer"
     assert long == b"transforms.s0: '" + b"x" * 499 + b"..."
+
+
+def test_a_cast_of_what_a_cast_has_made_of_a_date() -> None:
+    """The schema of a whole value keeps its name, by which the number would be a date still."""
+    name = "org.apache.kafka.connect.data.Timestamp"
+    envelope = {"schema": {"type": "int64", "name": name, "version": 1}, "payload": 5}
+    steps = {"transforms": "a,b", "value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    for alias, spec in (("a", "int64"), ("b", "int32")):
+        steps |= {f"transforms.{alias}.type": "Cast$Value", f"transforms.{alias}.spec": spec}
+    left, faults = values_of(parse_chain(steps), json.dumps(envelope).encode())
+    assert left == []
+    assert [str(fault) for fault in faults] == [
+        f"offset 0, transforms.b: Cast does not take java.lang.Long for Schema{{{name}:INT64}}"
+    ]

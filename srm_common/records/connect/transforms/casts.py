@@ -33,7 +33,7 @@ def cast(schema: Schema | None, value: Any, to: str) -> Any:
         to: int8, int16, int32, int64, float32, float64, boolean or string.
 
     Raises:
-        DataFault: a list, a map or a struct, or a text that is no such number.
+        DataFault: a list, a map or a struct, a text that is no such number, or a value that is not the schema's.
     """
     if value is None:
         return None
@@ -45,6 +45,9 @@ def cast(schema: Schema | None, value: Any, to: str) -> Any:
             return date_text(value)
         return base64_text(value) if isinstance(value, bytes) else java_text(value)
     if schema is not None and schema.name in (DATE, TIME, TIMESTAMP):
+        # A Cast before may have left the name to what is a number now; Java fails there, too.
+        if not isinstance(value, JavaDate):
+            raise DataFault(f"Cast does not take {class_name(value)} for {schema}")
         value = logical_integer(schema, value)
     if isinstance(value, bytes | JavaDate):
         raise DataFault(f"Cast makes {class_name(value)} a string only")
