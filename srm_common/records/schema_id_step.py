@@ -27,7 +27,7 @@ class MappedIds(Protocol):
         """The target's id for one of the source's; None if the source's registry does not know it.
 
         Raises:
-            TransformFailed: a registry does not tell or take; names the topic and the id.
+            TransformFailed: a registry does not return or accept it; names the topic and the id.
         """
 
 
@@ -55,7 +55,7 @@ class SchemaIdStep:
 
         Raises:
             RowFaults: rows with ids that the source's registry does not know.
-            TransformFailed: a registry does not tell or take.
+            TransformFailed: a registry does not return or accept one.
         """
         columns = list(records.columns)
         faults: dict[int, str] = {}

@@ -105,7 +105,7 @@ class SqlStatement:
         Raises:
             RowFaults: the records that it fails on.
             CorruptBatch: headers that cannot be read, where the statement reads them.
-            TransformFailed: a registry does not tell.
+            TransformFailed: a registry does not return a schema.
             LostProcess: Spark does not answer.
         """
         rows = records.num_rows
@@ -149,7 +149,7 @@ def _as_json(values: pa.Array, connect: ConnectRecords) -> pa.Array:
 
     Raises:
         RowFaults: the values that are not Avro of a schema registry.
-        TransformFailed: a registry does not tell.
+        TransformFailed: a registry does not return a schema.
     """
     texts: list[str | None] = []
     faults = {}

@@ -129,8 +129,8 @@ class Transform:
 
         Raises:
             CorruptBatch: headers that cannot be read, where a step looks at them.
-            TransformFailed: a batch that one after the steps fails for, or whose schemas a registry does
-                not tell or take.
+            TransformFailed: a statement or function fails for the batch, or a registry does not return or accept
+                one of its schemas.
         """
         faults: list[RecordFault] = []
         self._fields.forget()

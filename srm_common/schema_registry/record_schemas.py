@@ -75,7 +75,7 @@ class RegistrySchemaIds:
         """The target's id for one of the source's; None if the source's registry does not know it.
 
         Raises:
-            TransformFailed: a registry does not tell or take; names the topic and the id.
+            TransformFailed: a registry does not return or accept it; names the topic and the id.
         """
         known = self._mapped.get((number, topic, side))
         if known is not None or self._unknown.get(number, 0.0) > self._clock():
@@ -133,7 +133,7 @@ class RegistrySchemas:
         """The schema with this id; None if there is none.
 
         Raises:
-            TransformFailed: the registry does not tell.
+            TransformFailed: the registry does not return it.
         """
         known = self._schemas.get(number)
         if known is not None or self._unknown.get(number, 0.0) > self._clock():
@@ -158,15 +158,15 @@ class RegistrySchemas:
             with self._asked(self._source) as registry:
                 places = registry.places_of(number, self._source_context)
         except RegistryError:
-            # The sentence is about a record; whatever keeps the registry from answering is told when a schema is read.
+            # The message is about a record; why the registry does not answer is reported when a schema is read.
             return None
         return places[0][0] if places else None
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
+        """The id of a subject's schema of a kind, such as AVRO; registered if it is not there.
 
         Raises:
-            TransformFailed: the registry does not take it; names the subject and the topic.
+            TransformFailed: the registry does not accept it; names the subject and the topic.
         """
         if self._target is None:
             return 0

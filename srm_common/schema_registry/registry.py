@@ -282,7 +282,7 @@ def _is_id(number: object) -> bool:
 
 
 def _says_missing(error: RegistryError) -> bool:
-    """Whether the registry itself has not got it: a gateway before it answers 404 where it knows no route."""
+    """Whether the registry itself does not have it: a gateway before it answers 404 without an error code."""
     return error.status == 404 and error.code is not None
 
 

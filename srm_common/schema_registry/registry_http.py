@@ -156,11 +156,11 @@ class RegistryHttp(Closing):
         return headers
 
     def unreadable(self, what: str, url: str | None = None) -> RegistryError:
-        """The fault of an answer that no registry gives; ``url`` None: of the address that answered last."""
+        """The error for an answer that no registry gives; ``url`` None: of the address that answered last."""
         url = url or self._urls[0]
         return RegistryError(
-            f"{url} is not a schema registry: asked to {what}, it answered what none answers; check "
-            f"{self.alias}.schema.registry.url"
+            f"{url} is not a schema registry: asked to {what}, it gave an answer that no registry gives; "
+            f"check {self.alias}.schema.registry.url"
         )
 
     def _refusal(self, url: str, what: str, status: int, answer: bytes) -> RegistryError:

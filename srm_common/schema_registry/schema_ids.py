@@ -27,7 +27,7 @@ class SchemaIds:
         naming: which subjects are copied, and what their copies are called.
 
     Raises:
-        RegistryError: from every method: a registry does not do as asked, or refuses.
+        RegistryError: from every method: a registry does not respond, or refuses.
     """
 
     def __init__(self, source: SchemaRegistry, target: SchemaRegistry, naming: SubjectNaming) -> None:
@@ -61,8 +61,8 @@ class SchemaIds:
         return self.register(self._at_source(subject, version, f"schema id {number}")).id
 
     def register(self, schema: SchemaVersion) -> Registered:
-        """Where the copy of a source's schema is at the target, which gets it if it has it not, and those that it
-        refers to before."""
+        """Where the copy of a source's schema is at the target; registered if it is not there, after those that it
+        refers to."""
         registered = self._registered.get(schema.place)
         if registered is None:
             copy = self._copy(schema)

@@ -49,7 +49,7 @@ class StopSignals:
         if self.stopping.is_set():
             return
         self.stopping.set()
-        # On a connection of its own to the JVM: this thread may be in the midst of a call on the one that it has.
+        # On a connection of its own to the JVM: this thread may be in the middle of a call on its own.
         threading.Thread(target=self._cancel_jobs, name="srm-cancel", daemon=True).start()
         interrupt(JVM_GONE if self._without_jvm.is_set() else "")
 

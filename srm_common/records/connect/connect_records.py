@@ -151,7 +151,7 @@ class ConnectRecords:
 
         Raises:
             DataFault: it is not what the format says.
-            TransformFailed: a registry does not tell of its schema.
+            TransformFailed: a registry does not return its schema.
         """
         try:
             value = self._converter(side, format_).decode(data)

@@ -68,7 +68,7 @@ class RegistryConverter:
 
         Raises:
             DataFault: these bytes are not of a schema that the registry has.
-            TransformFailed: the registry does not tell.
+            TransformFailed: the registry does not return the schema.
         """
         if data is None:
             return NULL
@@ -91,7 +91,7 @@ class RegistryConverter:
 
         Raises:
             DataFault: the kind of schema, or the schema, cannot hold the value.
-            TransformFailed: the registry of the target does not take the schema.
+            TransformFailed: the target's registry does not accept the schema.
         """
         if schema is None:
             if value is None:

@@ -36,17 +36,17 @@ class RecordSchemas(Protocol):
         """The schema with this id; None if there is none.
 
         Raises:
-            TransformFailed: the registry does not tell.
+            TransformFailed: the registry does not return it.
         """
 
     def subject(self, number: int) -> str | None:
         """A subject that has the schema with this id, for messages; None if the registry does not return one."""
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not.
+        """The id of a subject's schema of a kind, such as AVRO; registered if it is not there.
 
         Raises:
-            TransformFailed: the registry does not take it; names the subject and the topic.
+            TransformFailed: the registry does not accept it; names the subject and the topic.
         """
 
 

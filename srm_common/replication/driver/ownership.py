@@ -18,12 +18,12 @@ current epoch is the answer. All else is refused. A coordinator that moved has f
 2. An assertion whose answer was lost may be refused when it is repeated, because the coordinator moved in between:
    *e* + 1 may be our own, or what another run has just taken. So *e* + 1 is asserted as a question. When the answer is
    yes, no other run has asserted itself twice since it took the flow, for then both epochs would be beyond *e* + 1. The
-   answer's epoch is never gone on with, since the other run may hold it, too: the flow is taken instead, which
+   answer's epoch is never used, since the other run may hold it, too: the flow is taken instead, which
    refuses that run for good, and everything is fenced again.
 3. A run believes that it owns the flow only after two assertions that follow its take. So a question is answered with
    yes only while the other run believes nothing yet, and one that believes is asked to stop by a later take alone.
 4. Between question and take the other run may assert itself for the second time. Then the take is answered with
-   another epoch than the one after the question's, and whoever asked stops, as the other one does at its next
+   another epoch than the one after the question's, and the run that asked stops, as the other one does at its next
    assertion: the next run takes the flow.
 """
 

@@ -149,7 +149,7 @@ class Sending:
             or (route.requests and route.bytes + size > route.window)
             or (self._opening and not self._opening.isdisjoint(partitions))
         ):
-            # Of what has failed before, nothing more is heard.
+            # A request that has failed already does not set the signal again.
             self.check()
             await self._signal.wait()
         self.check()

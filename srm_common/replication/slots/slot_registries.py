@@ -41,7 +41,7 @@ class SchemasPending(Exception):
 
 
 class Registries(NamedTuple):
-    """What a thread asks; of no other thread."""
+    """The registries that one thread asks, and no other."""
 
     schemas: RegistrySchemas
     ids: RegistrySchemaIds | None
@@ -64,7 +64,7 @@ class _Worker:
 
 class SlotRegistries:
     """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` and
-    :class:`~srm_common.records.schema_id_step.MappedIds` ask for, without waiting. Of one thread.
+    :class:`~srm_common.records.schema_id_step.MappedIds` ask for, without waiting. For one thread.
 
     Args:
         make: the registries, new ones for each thread that asks them.
@@ -74,7 +74,7 @@ class SlotRegistries:
 
     Raises:
         SchemasPending: from every question that has no answer yet.
-        TransformFailed: the registry does not tell or take, or has not answered in time; the next one who asks
+        TransformFailed: the registry does not return or accept it, or has not answered in time; the next question
             starts over.
     """
 
@@ -106,7 +106,7 @@ class SlotRegistries:
         return self._ask(("subject", number), f"schema id {number}", lambda there: there.schemas.subject(number))
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a subject's schema of a kind, such as AVRO; the subject gets it if it has it not."""
+        """The id of a subject's schema of a kind, such as AVRO; registered if it is not there."""
         return self._ask(
             ("registered", subject, kind, schema),
             f"the schema that transforms give records of {topic}, as {subject}",
@@ -224,6 +224,6 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
     )
     # Each address once, and what else a busy registry takes; but the slot's watch must not end it before.
     limit = min(max(job.retry_timeout_seconds, 2 * seconds * addresses), quiet_seconds(job) * _SHARE_OF_QUIET)
-    registries()  # what is wrong with them is told before anything is copied
+    registries()  # so that what is wrong with them is raised before anything is copied
     read_from: Literal["source", "target"] = "source" if job.id_mapping is None else "target"
     return SlotRegistries(make, limit, (job.source.alias, job.target.alias), read_from)

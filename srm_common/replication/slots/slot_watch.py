@@ -25,11 +25,11 @@ def quiet_seconds(job: CopyJob) -> float:
 
 
 class SlotWatch:
-    """One slot's.
+    """The watch of one slot.
 
-    Every 30 s in which it committed nothing it logs what it waits for, unless the source has nothing for it. After
-    longer than all limits of requests, retries and transactions together without any answer it throws :class:`Stuck`
-    into the coroutine that called :meth:`start`.
+    Every 30 s in which the slot committed nothing it logs what it waits for, unless the source has nothing for it. When
+    no response has come for longer than all limits of requests, retries and transactions together, it throws
+    :class:`Stuck` into the coroutine that called :meth:`start`.
 
     Args:
         commits: how many transactions were committed.

@@ -1,7 +1,7 @@
 """The process from which Spark forks Python workers, with their imports done: workers start at no cost.
 
 Spark runs it by ``spark.python.daemon.module``, for local masters only: elsewhere the package may have to reach the
-workers first, and a daemon that cannot be imported is a puzzle where a task that cannot be is a sentence.
+workers first, and Spark says clearly that a task cannot be imported, but not that the daemon cannot.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 #: What spark-submit calls an application that was given no name.
-_NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py", "verify.py")
+_DEFAULT_NAMES = (None, "pyspark-shell", "replicate.py", "verify.py")
 
 #: In the message of a job that fails because there is no application any more.
 _APPLICATION_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext")
@@ -81,7 +81,7 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     conf.setMaster(chosen)
     for key, value in settings(chosen).items():
         conf.setIfMissing(key, value)
-    if conf.get("spark.app.name") in _NAMES_OF_NOBODY:
+    if conf.get("spark.app.name") in _DEFAULT_NAMES:
         conf.setAppName(settings(chosen).get("spark.app.name", "srm"))
     if chosen.startswith("local"):
         # Workers find this package where the driver found it, however that was.
@@ -106,11 +106,11 @@ def _not_started(error: Exception) -> SparkFailed:
 
 
 def _reason(error: Exception) -> str:
-    """The innermost cause that a JVM's message tells of, in one line."""
+    """The innermost cause in a JVM's message, in one line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    told = causes[-1:] or [line.removeprefix(": ") for line in lines[1:2]] or lines[:1]
-    return told[0][:300] if told else type(error).__name__
+    found = causes[-1:] or [line.removeprefix(": ") for line in lines[1:2]] or lines[:1]
+    return found[0][:300] if found else type(error).__name__
 
 
 def _do_without_numpy() -> None:

@@ -38,8 +38,7 @@ class VerificationWork:
             yield self._verified(task)
 
     def _verified(self, task: VerificationTask) -> TaskResult:
-        """A fault that nobody foresaw is that of the task's partitions; its trace goes to the worker's standard
-        error."""
+        """An unforeseen fault becomes that of the task's partitions; its trace goes to the worker's standard error."""
         try:
             return self.verify(self.job, task)
         except Exception as error:
@@ -56,7 +55,7 @@ class SparkVerification:
         start: gives the application's context; called before the first task.
         verify: what a worker does.
         slots: how many tasks run at a time.
-        stopping: set when the application is to end: what fails then is nobody's fault.
+        stopping: set when the application is to end: failures after that are expected.
 
     Raises:
         SparkFailed: the application did not start, or is gone.

@@ -203,7 +203,7 @@ def _appended(expressions: Any, expression: Any) -> tuple[str, bytes | None] | N
     if before.nodeName() != "AttributeReference" or before.name().lower() != "headers" or not added.foldable():
         return None
     kinds = [field.dataType().typeName() for field in added.dataType().fields()]
-    # Null where it fails: then it fails for each record, and is told so for each.
+    # Null where it fails: then it fails for each record, and each is reported.
     row = expressions.TryEval(added).eval(None)
     if kinds != ["string", "binary"] or row is None or row.isNullAt(0):
         return None

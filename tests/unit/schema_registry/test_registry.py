@@ -217,8 +217,8 @@ def test_what_no_registry_answers_is_refused(server: LocalRegistry, answer: byte
     with client(server.url) as registry, pytest.raises(RegistryError) as caught:
         registry.view()
     assert str(caught.value) == (
-        f"{server.url} is not a schema registry: asked to list its schemas, it answered what none answers; check "
-        "b.schema.registry.url"
+        f"{server.url} is not a schema registry: asked to list its schemas, it gave an answer that no registry gives; "
+        "check b.schema.registry.url"
     )
 
 
@@ -297,9 +297,9 @@ def test_a_schema_without_text_is_no_schema(server: LocalRegistry, answer: bytes
     """Taken as an empty one, it would make faults of records that are right."""
     server.fault = lambda method, path: (200, answer)
     with client(server.url) as registry:
-        with pytest.raises(RegistryError, match="is not a schema registry: asked to show schema 7, it answered"):
+        with pytest.raises(RegistryError, match="is not a schema registry: asked to show schema 7, it gave"):
             registry.by_id(7)
-        with pytest.raises(RegistryError, match="asked to show version 3 of subject s, it answered"):
+        with pytest.raises(RegistryError, match="asked to show version 3 of subject s, it gave"):
             registry.version("s", 3)
 
 
@@ -307,9 +307,9 @@ def test_a_schema_without_text_is_no_schema(server: LocalRegistry, answer: bytes
 def test_a_level_or_mode_that_is_no_text_is_none(server: LocalRegistry, answer: bytes) -> None:
     server.fault = lambda method, path: (200, answer)
     with client(server.url) as registry:
-        with pytest.raises(RegistryError, match="asked to show the compatibility of subject s, it answered"):
+        with pytest.raises(RegistryError, match="asked to show the compatibility of subject s, it gave"):
             registry.level("s")
-        with pytest.raises(RegistryError, match="asked to show the mode of subject s, it answered"):
+        with pytest.raises(RegistryError, match="asked to show the mode of subject s, it gave"):
             registry.mode("s")
 
 
