@@ -319,15 +319,13 @@ class _Rules:
 
     def apply(self, bindings: list[AclBinding]) -> WantedAcls:
         allows = self._allows(bindings)
-        by_principal: dict[str, list[_Allow]] = defaultdict(list)
+        by_principal: dict[str, list[_Allow]] = defaultdict(list)  # thousands, perhaps
         for allow in allows:
             by_principal[allow.carried.principal].append(allow)
         limits: dict[AclBinding, AclBinding] = {}  # origin of an ALLOW -> a DENY that the target cannot have
         for deny in bindings:
             if deny.permission is Permission.DENY and deny.principal not in self._replicators:
-                everyone = deny.principal == EVERYONE
-                # There may be thousands of both, of as many principals.
-                near = allows if everyone else [*by_principal.get(deny.principal, ()), *by_principal.get(EVERYONE, ())]
+                near = allows if deny.principal == EVERYONE else by_principal[deny.principal] + by_principal[EVERYONE]
                 for allow in self._carry_deny(deny, [one for one in near if deny.limits(one.carried)]):
                     limits.setdefault(allow.origin, deny)
         for allow in allows:

@@ -154,14 +154,8 @@ class OnDataLoss(StrEnum):
 
 #: Switches of jobs that MirrorMaker 2 does not start with a negative interval (``Scheduler.scheduleRepeating``,
 #: ``MirrorCheckpointConnector.taskConfigs``, ``MirrorHeartbeatConnector.taskConfigs``).
-_WITH_INTERVAL = (
-    "refresh_topics",
-    "sync_topic_configs",
-    "sync_topic_acls",
-    "emit_heartbeats",
-    "emit_checkpoints",
-    "sync_group_offsets",
-)
+_WITH_INTERVAL: tuple[str, ...] = ("refresh_topics", "sync_topic_configs", "sync_topic_acls", "sync_group_offsets")
+_WITH_INTERVAL += ("emit_heartbeats", "emit_checkpoints")
 
 
 def _plain(value: Any, *, shown: bool = False) -> Any:
