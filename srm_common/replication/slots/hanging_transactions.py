@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -48,6 +48,7 @@ from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.state_batches import produce_state
 from srm_common.wire.state.mm2 import (
     FROM_ZERO,
+    copied_to_in,
     parse_source_offset_value,
     partition_for,
     source_offset_key,
@@ -228,20 +229,33 @@ async def _verdict(
         PartitionError, UnreachableCluster, AccessDenied, ClusterError: it cannot be read.
     """
     offsets, maps = homes_of(job, state)
+    key = source_offset_key(job.source_alias, *state.upstream)
+    ends, unlisted = await target.offsets([state.downstream], LATEST, committed=False)
+    if state.downstream in unlisted:
+        raise PartitionError(unlisted[state.downstream])
+    end = ends[state.downstream]
     segments = await _segments(records, state, maps, start)
-    if not segments:
+    progress = (await records.newest(offsets, keep=True)).get(key, _Record(None, b""))
+    if not any(one.downstream_start <= start for one in segments.values()):
+        copied_to = copied_to_in(progress.headers, 0)
+        mapped = max((one.downstream_end for one in segments.values()), default=start)
+        if copied_to is not None and mapped < copied_to.downstream_end <= end:
+            raise CorruptRecord(
+                f"by the source offset's record it was copied up to offset {copied_to.downstream_end}, of which the "
+                f"offset map does not know"
+            )
         return None
-    if not await _hold_all_behind(target, state, start, segments.values()):
+    if not _hold_all(segments.values(), start, end):
         raise CorruptRecord("the offset map does not hold all that lies there")
-    return _progress(job, state, segments, await records.newest(offsets, keep=True))
+    return _progress(job, state, segments, progress)
 
 
 async def _segments(records: _StateRecords, state: Copied, home: TopicPartition, start: int) -> dict[Entry, Segment]:
-    """The committed map from the record at ``start`` on, by the records that say so; empty where it lacks that one.
+    """The committed map of what ends behind the record at ``start``, by the records that say so.
 
     Raises:
-        CorruptRecord: it seems to lack it, but one of the records cannot be read: those that it holds must not be
-            aborted.
+        CorruptRecord: it seems to lack that one, but one of the records cannot be read: those that it holds must not
+            be aborted.
     """
     segments: dict[Entry, Segment] = {}
     unreadable: CorruptRecord | None = None
@@ -257,37 +271,25 @@ async def _segments(records: _StateRecords, state: Copied, home: TopicPartition,
             continue
         if (segment.topic, segment.partition) == state.upstream and segment.downstream_end > start:
             segments[record.entry(key)] = segment
-    if any(one.downstream_start <= start for one in segments.values()):
-        return segments
-    if unreadable is not None:
+    if unreadable is not None and not any(one.downstream_start <= start for one in segments.values()):
         raise unreadable
-    return {}
+    return segments
 
 
-async def _hold_all_behind(target: ClusterLink, state: Copied, start: int, segments: Iterable[Segment]) -> bool:
-    """Whether ``segments`` cover everything in the copy from ``start`` on. A marker would be a gap.
-
-    Raises:
-        PartitionError: its end cannot be listed.
-    """
+def _hold_all(segments: Iterable[Segment], start: int, end: int) -> bool:
+    """Whether ``segments`` cover everything in the copy from ``start`` to ``end``. A marker would be a gap."""
     at = start
     for segment in sorted(segments, key=lambda one: one.downstream_start):
         if segment.downstream_start != at:
             return False
         at = segment.downstream_end
-    ends, listing_faults = await target.offsets([state.downstream], LATEST, committed=False)
-    if state.downstream in listing_faults:
-        raise PartitionError(listing_faults[state.downstream])
-    return ends[state.downstream] == at
+    return at == end
 
 
-def _progress(
-    job: CopyJob, state: Copied, segments: dict[Entry, Segment], records: Mapping[bytes, _Record]
-) -> _Progress:
-    """Raises :class:`CorruptRecord` where the source offset among ``records`` cannot be read."""
+def _progress(job: CopyJob, state: Copied, segments: dict[Entry, Segment], record: _Record) -> _Progress:
+    """Raises :class:`CorruptRecord` where the source offset in ``record`` cannot be read."""
     offsets, maps = homes_of(job, state)
     key = source_offset_key(job.source_alias, *state.upstream)
-    record = records.get(key, _Record(None, b""))
     now = record.entry(key)
     last = parse_source_offset_value(record.value)
     begin = min(segment.upstream_start for segment in segments.values())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import Fingerprint
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.domain.runs.copying import CopyRange, ProducerIdentity, SlotResult, SlotTask
@@ -26,7 +27,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.slots.state_batches import produce_state
 from srm_common.testing import FakeCluster
 from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
-from srm_common.wire.state.mm2 import partition_for, source_offset_key, source_offset_value
+from srm_common.wire.state.mm2 import copied_to_headers, partition_for, source_offset_key, source_offset_value
 from srm_common.wire.state.plain_records import Entry, plain_records
 from srm_common.wire.state.segments import encode_segment, segment_headers, segment_partition
 from tests.kafka.engine import Engine
@@ -65,7 +66,7 @@ class Scene:
         number = segment_partition(self.topic, partition, state.segments_partitions)
         return TopicPartition(state.segments_topic, number)
 
-    def leave_open(self, entry: Callable[[Segment], Entry] = as_written) -> None:
+    def leave_open(self, entry: Callable[[Segment], Entry | None] = as_written) -> None:
         """Source offset and map are committed."""
         state, alias = self.engine.state, self.engine.flow.name.source
 
@@ -77,10 +78,11 @@ class Scene:
                 await self._send(producer, TopicPartition(self.copy, partition))
                 key = source_offset_key(alias, self.topic, partition)
                 offsets = TopicPartition(state.offsets_topic, partition_for(key, state.offsets_partitions))
-                entries[offsets].append((key, source_offset_value(0)))
+                entries[offsets].append((key, source_offset_value(0), copied_to_headers(CopiedTo(1, 1), 1)))
                 spans = (OffsetSpan(0, 1, 0, 1),)
                 segment = Segment(self.topic, partition, 0, 1, 0, 1, spans, fingerprint=Fingerprint(5, 7))
-                entries[self.home(partition)].append(entry(segment))
+                if (written := entry(segment)) is not None:
+                    entries[self.home(partition)].append(written)
             assert await producer.add(list(entries)) == {}
             for home, some in entries.items():
                 await produce_state(producer, self.link, home, some, 10_000)
@@ -163,6 +165,18 @@ def test_records_are_not_aborted_where_their_map_cannot_be_read(scene_of: Callab
     assert "it is unknown whether its records count (a segment's key has version 9" in unknown.error
     assert "docs/operations.md" in unknown.error
     # They wait for the operator.
+    assert [record.value for record in scene.target.records(scene.copy, 0, committed=False)] == [b"0"]
+    assert scene.values(0) == []
+
+
+def test_records_are_not_aborted_where_their_map_is_lost(scene_of: Callable[[int], Scene]) -> None:
+    """The source offset's record tells that they were copied."""
+    scene = scene_of(2)
+    scene.leave_open(lambda segment: as_written(segment) if segment.partition else None)
+    lost, kept = scene.go_on().ranges
+    assert kept.error is None
+    assert lost.error is not None
+    assert "copied up to offset 1, of which the offset map does not know" in lost.error
     assert [record.value for record in scene.target.records(scene.copy, 0, committed=False)] == [b"0"]
     assert scene.values(0) == []
 
