@@ -17,7 +17,7 @@ from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions, RunSelection
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.errors import RunFailed, SrmError
+from srm_common.errors import ConfigError, RunFailed, SrmError
 from srm_common.replication.spark.driver_pass import DriverPassRunner
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         notes: tuple[str, ...] = ()
         installation = None
         if given.selection is not None:
-            selection = RunSelection.parse(given.selection.read_text())
+            selection = _selection(given.selection)
             flow = selection.applied_to(flow)
             given.topics, given.topics_exclude, notes = selection.topics, selection.topics_exclude, selection.notes
             installation = selection.installation
@@ -75,6 +75,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"srm: {reason}", file=sys.stderr)
         return STOPPED
     return 0
+
+
+def _selection(path: Path) -> RunSelection:
+    """Raises :class:`ConfigError`, also where the file is not there: in cluster mode, Spark has to bring it."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the selection of the run cannot be read: {error}") from error
+    return RunSelection.parse(text)
 
 
 def _reported(
