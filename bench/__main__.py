@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -167,8 +167,7 @@ def _measure_delay(
     entry = delay.result(taken, now())
     console.print(delay_table(entry))
     if output:
-        metadata = {"date": now(), "machine": machine(), "versions": versions(kafka_version)}
-        results.write(output, results.merged(results.read(output), {DELAY: entry}, metadata))
+        _save(output, DELAY, entry, kafka_version)
 
 
 def _measure(
@@ -201,8 +200,12 @@ def _measure(
         console.print(comparison_table(f"{workload.name}, {guarantee}, median of {rounds}", compared))
         console.print(f"this project needs {compared['times_the_floor']:.1f} times the CPU of the socket floor")
     if output:
-        metadata = {"date": now(), "machine": machine(), "versions": versions(kafka_version)}
-        results.write(output, results.merged(results.read(output), {workload.name: entry}, metadata))
+        _save(output, workload.name, entry, kafka_version)
+
+
+def _save(output: Path, name: str, entry: Mapping[str, Any], kafka_version: str) -> None:
+    entry = {**entry, "machine": machine(), "versions": versions(kafka_version)}
+    results.write(output, results.merged(results.read(output), name, entry))
 
 
 def _report(workload: str, guarantee: str, side: str, number: int, found: Figures) -> None:

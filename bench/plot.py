@@ -45,10 +45,10 @@ def draw(result: Mapping[str, Any], path: Path) -> None:
     cpu.hlines(floors, [place - 0.45 for place in places], [place + 0.45 for place in places], color=_FLOOR,
                label="socket floor: receive, checksum, send")  # fmt: skip
     cpu.legend(loc="upper left", ncols=3, frameon=False, fontsize=9)
-    newest = max((entry["date"][:10] for entry in workloads.values()), default="")
+    newest = max(result["workloads"].values(), key=lambda entry: str(entry["date"]))
     figure.supxlabel(
-        f"exactly once, copy phase (start-up excluded), medians; {result['machine']['cores']} cores shared with both "
-        f"brokers, Kafka {result['versions']['kafka']}, {newest}",
+        f"exactly once, copy phase (start-up excluded), medians; {newest['machine']['cores']} cores shared with both "
+        f"brokers, Kafka {newest['versions']['kafka']}, {newest['date'][:10]}",
         fontsize=9,
     )
     path.parent.mkdir(parents=True, exist_ok=True)

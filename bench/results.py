@@ -1,4 +1,4 @@
-"""The results file: every workload's newest figures, each with the date they were taken."""
+"""The results file: every workload's newest figures, each with the date they were taken, the machine and versions."""
 
 from __future__ import annotations
 
@@ -27,12 +27,10 @@ def read(path: Path) -> dict[str, Any]:
     return loads
 
 
-def merged(
-    previous: Mapping[str, Any], new: Mapping[str, Mapping[str, Any]], metadata: Mapping[str, Any]
-) -> dict[str, Any]:
-    """``new`` workloads replace their namesakes; the others stay as they were, with their own date."""
-    workloads = {**previous["workloads"], **new}
-    return {**metadata, "workloads": {name: workloads[name] for name in NAMES if name in workloads}}
+def merged(previous: Mapping[str, Any], name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """``entry`` replaces what was taken of the workload before; the others stay as they were."""
+    workloads = {**previous["workloads"], name: entry}
+    return {"date": entry["date"], "workloads": {name: workloads[name] for name in NAMES if name in workloads}}
 
 
 def write(path: Path, result: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ def test_an_entry_has_the_medians_of_its_rounds_and_a_table() -> None:
     assert (entry["mm2"]["p50_ms"], entry["srm"]["p50_ms"]) == (20, 10)
     assert len(entry["rounds"]["mm2"]) == 3
     assert delay_table(entry).row_count == 5
-    assert merged({"workloads": {"idle": {}}}, {"delay": entry}, {})["workloads"].keys() == {"idle", "delay"}
+    assert merged({"workloads": {"idle": {}}}, "delay", entry)["workloads"].keys() == {"idle", "delay"}
 
 
 def test_in_a_long_run_neither_side_waits_for_more() -> None:

@@ -10,13 +10,13 @@ OLD = {"date": "2025-01-01", "workloads": {"idle": {"date": "2025-01-01"}, "1k-l
 
 
 def test_workloads_that_were_not_run_keep_their_figures_and_date() -> None:
-    found = merged(OLD, {"1k-lz4": {"date": "2025-02-02"}}, {"date": "2025-02-02", "machine": {"cores": 2}})
-    assert found["workloads"] == {"1k-lz4": {"date": "2025-02-02"}, "idle": {"date": "2025-01-01"}}
-    assert (found["date"], found["machine"]) == ("2025-02-02", {"cores": 2})
+    entry = {"date": "2025-02-02", "machine": {"cores": 2}}
+    found = merged(OLD, "1k-lz4", entry)
+    assert found == {"date": "2025-02-02", "workloads": {"1k-lz4": entry, "idle": {"date": "2025-01-01"}}}
 
 
 def test_workloads_stand_in_their_fixed_order() -> None:
-    assert list(merged(OLD, {"100b-lz4": {}}, {})["workloads"]) == ["1k-lz4", "100b-lz4", "idle"]
+    assert list(merged(OLD, "100b-lz4", {"date": ""})["workloads"]) == ["1k-lz4", "100b-lz4", "idle"]
 
 
 def test_nothing_yet_is_an_empty_result(tmp_path: Path) -> None:
