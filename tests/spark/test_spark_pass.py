@@ -26,10 +26,9 @@ from srm_common.errors import LostProcess
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
-from srm_common.replication.spark.spark_pass import SparkPassRunner
+from srm_common.replication.spark.spark_pass import CLOSES_HOLES, SparkPassRunner
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.reencoding.merging import CLOSES_HOLES
 from tests.kafka.flows import flow_between, prepare, read, write
 
 if TYPE_CHECKING:

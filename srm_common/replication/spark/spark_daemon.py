@@ -16,14 +16,14 @@ prefer_installed_pyspark()
 import pyspark.worker  # noqa: E402, F401
 from pyspark.daemon import manager  # noqa: E402
 
-import srm_common.replication.slots.slot  # noqa: E402
-import srm_common.replication.spark.spark_pass  # noqa: E402, F401
+import srm_common.replication.slots.slot  # noqa: E402, F401
 from srm_common.records.loading import CHANGES_RECORDS, load  # noqa: E402
+from srm_common.replication.spark.spark_pass import CLOSES_HOLES  # noqa: E402
 from srm_common.wire.reencoding import merging  # noqa: E402
 
 if CHANGES_RECORDS in os.environ:
     load()
-if merging.CLOSES_HOLES in os.environ:
+if CLOSES_HOLES in os.environ:
     merging.load()
 # Workers collect garbage after each task; what they all share is none, and stays in shared memory untouched.
 gc.freeze()

@@ -26,7 +26,7 @@ from srm_common.replication.spark.slot_work import CopySlot, SlotWork
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
 from srm_common.replication.spark.sql_pass import SqlPasses
 from srm_common.settings_files.sources.secret_variables import none_inherited
-from srm_common.wire.reencoding.merging import CLOSES_HOLES, MANY_RECORDS
+from srm_common.wire.reencoding.merging import MANY_RECORDS
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 #: What spark-submit calls an application that was given no name.
 _DEFAULT_NAMES = (None, "pyspark-shell", "replicate.py", "verify.py")
 
+#: In the environment of Python workers that are forked with the loops by which batches are renumbered.
+CLOSES_HOLES = "SRM_CLOSES_HOLES"
 #: In the message of a job that fails because there is no application any more.
 _APPLICATION_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext")
 JVM_GONE = "the Spark application's JVM is gone; start the run again"
@@ -147,7 +149,7 @@ class SparkPassRunner:
             # First of all: it chooses which pyspark is imported.
             self._context = self._start()
             # For all passes: workers of another environment are forked from a daemon of their own.
-            if compacted_offsets(tasks) >= MANY_RECORDS:
+            if _compacted_offsets(tasks) >= MANY_RECORDS:
                 self._context.environment[CLOSES_HOLES] = "1"
         context = self._context
         from py4j.protocol import Py4JError, Py4JNetworkError
@@ -190,7 +192,7 @@ class SparkPassRunner:
         return sorted(results, key=lambda result: result.slot)
 
 
-def compacted_offsets(tasks: Sequence[SlotTask]) -> int:
+def _compacted_offsets(tasks: Sequence[SlotTask]) -> int:
     """How many offsets of compacted topics are to be copied, holes included."""
     ranges = [copy_range for task in tasks for copy_range in task.ranges]
     return sum(copy_range.end - copy_range.start for copy_range in ranges if copy_range.compacted)

@@ -37,8 +37,6 @@ from srm_common.wire.reencoding.small_batches import SmallBatches
 from srm_common.wire.state.plain_records import plain_records
 from srm_common.wire.varints import MOST_VARINT_BYTES, Buffer, read_varint, signed64, write_varint
 
-#: In the environment of Spark's Python workers, where many batches have holes to be closed.
-CLOSES_HOLES = "SRM_CLOSES_HOLES"
 #: Of so many small records each process that copies them loads the compiled loops.
 MANY_RECORDS = 400_000
 
