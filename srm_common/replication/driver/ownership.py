@@ -122,8 +122,9 @@ class Ownership:
         return self._link.run(ask) if wanted else {}
 
     def assert_held(self) -> None:
-        """Assert that the flow is still ours; slots are not fenced, and their identities stay as they are. A run that
-        has nothing to copy learns only from this that another one took the flow, whose record it would replace.
+        """Assert that the flow is still ours; a run that has nothing to copy learns only from this that another one
+        took it, whose record it would replace. Slots are not fenced, unless an answer was lost: then they all are, and
+        the identities that they had are refused.
 
         Raises:
             FlowOwnedElsewhere: another run took the flow.
