@@ -42,12 +42,8 @@ _NO_TIMESTAMP = -1
 _MICROS = 1000
 #: Null stays null, whatever a schema has as default.
 _AVRO = Format(FormatKind.AVRO, replace_null_with_default=False)
-#: Why a value that is parsed may be none, by what of it a statement reads.
-_NOT_PARSED = {
-    ("json",): ", or its value is not JSON",
-    ("avro",): ", or its value is more than a VARIANT holds",
-    ("json", "avro"): ", or its value is not JSON",
-}
+#: Why a record may fail of whose value a statement reads these columns.
+_NOT_PARSED = {"json": ", or its value is not JSON", "avro": ", or its value is more than a VARIANT holds"}
 _LAST_MS = np.iinfo(np.int64).max // _MICROS
 
 Milliseconds = npt.NDArray[np.int64]
@@ -116,7 +112,7 @@ class SqlStatement:
         result = self._evaluate(self._number, read, rows, what)
         failed = np.flatnonzero(result.is_null().to_numpy(zero_copy_only=False))
         if len(failed):
-            reason = "fails on this record" + _NOT_PARSED.get(self._columns.parsed, "")
+            reason = "fails on this record" + "".join(_NOT_PARSED[name] for name in self._columns.parsed)
             raise RowFaults(dict.fromkeys(failed.tolist(), reason))
         kept = result.field("kept")
         rows_kept = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
