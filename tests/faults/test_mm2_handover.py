@@ -15,7 +15,7 @@ from srm_common.domain.offsets.translation import Translated
 from srm_common.errors import FlowRunning
 from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
+from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import rewritten_offsets, write_transaction
@@ -106,7 +106,7 @@ def _last_seen(scenario: Scenario, *, committed: bool) -> dict[bytes, bytes | No
     topic, partitions = scenario.state.offsets_topic, range(scenario.state.offsets_partitions)
     with StateReader(scenario.flow.target, committed=committed) as reader:
         ends = reader.offsets(topic, partitions, LATEST)
-        return {key: record.value for key, record in last_of_each_key(reader.read(topic, ends=ends)).items()}
+        return {key: record.value for key, record in reader.last_records(topic, ends=ends).items()}
 
 
 def _take_over(scenario: Scenario) -> Takeover:

@@ -195,13 +195,14 @@ class StateReader(Closing):
     def last_records(
         self, topic: str, starts: Mapping[int, int] | None = None, ends: Mapping[int, int] | None = None
     ) -> dict[bytes, LogRecord]:
-        """:func:`last_of_each_key` of what :meth:`read` returns; the others are not held."""
+        """What a compacted topic says now: of what :meth:`read` returns the last record of each key, tombstones
+        included, without null keys. The order is that of the last records; the others are not held."""
         out: dict[bytes, LogRecord] = {}
         self._read_records(topic, starts, ends, partial(_put_last, out))
         return out
 
     def newest(self, topic: str, ends: Mapping[int, int]) -> dict[bytes, LogRecord]:
-        """:func:`last_of_each_key` of what :meth:`read_by_markers` shows from the start on; the others are not held."""
+        """As :meth:`last_records`, of what :meth:`read_by_markers` shows from the start on."""
         out: dict[bytes, LogRecord] = {}
         self.read_by_markers(topic, {}, ends, partial(_put_last, out))
         return out
@@ -286,17 +287,6 @@ def held_by_transaction(
         f"open transaction holds it; run again when that has ended or timed out (kafka-transactions.sh "
         f"--bootstrap-server {cluster.bootstrap_servers} find-hanging --topic {topic} --partition {partition} names it)"
     )
-
-
-def last_of_each_key(records: Iterable[LogRecord]) -> dict[bytes, LogRecord]:
-    """What a compacted topic says now: the last record of each key, tombstones included, without null keys.
-
-    The order is that of the last records.
-    """
-    out: dict[bytes, LogRecord] = {}
-    for record in records:
-        _put_last(out, record)
-    return out
 
 
 def _put_last(out: dict[bytes, LogRecord], record: LogRecord) -> None:

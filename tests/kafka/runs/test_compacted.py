@@ -12,7 +12,7 @@ from srm_common.errors import StateUnavailable, UnreachableCluster
 from srm_common.kafka.client.links.link import EARLIEST, ClusterLink
 from srm_common.kafka.log import committed_log
 from srm_common.kafka.state import state_reader
-from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
+from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.testing import LocalKafka
 from srm_common.wire.protocol import fetch
 
@@ -56,7 +56,7 @@ def test_reads_what_is_committed_and_nothing_else(target_kafka: LocalKafka, topi
         (2, b"k2", b"1"),
         (2, b"k2", b"3"),
     ]
-    latest = last_of_each_key(records)
+    latest = reader.last_records(topic)
     assert {key: record.value for key, record in latest.items()} == {b"k0": b"3", b"k2": b"3", b"gone": None}
     # The last thing in both logs is an aborted transaction and its marker.
     ends = reader.stable_ends(topic, range(3), within_seconds=120)
@@ -160,7 +160,7 @@ def test_many_records_are_read_fast(target_kafka: LocalKafka, topic: str, reader
             producer.flush()
     producer.flush()
     began = time.process_time()
-    latest = last_of_each_key(reader.read(topic))
+    latest = reader.last_records(topic)
     seconds = time.process_time() - began
     assert len(latest) == 500
     print(f"{seconds:.2f} s of processor time for 100,000 records")

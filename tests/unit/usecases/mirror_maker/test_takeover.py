@@ -23,7 +23,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
 from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.state.topic_registry import TopicRegistry
@@ -305,7 +305,7 @@ def test_a_mirror_maker_in_a_connect_cluster(scene: Scene, name: str) -> None:
     code, answer, _ = scene.control("handback", *theirs)
     assert (code, answer["written"], verdicts(answer)) == (0, True, {0: ("proved", 50), 1: ("proved", 50)})
     with StateReader(scene.flow.target) as reader:
-        last = last_of_each_key(reader.read(connect.offsets_topic))
+        last = reader.last_records(connect.offsets_topic)
     stored = {
         partition: parse_source_offset_value(
             last[source_offset_key(alias, scene.topic, partition, connect.connector)].value

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
@@ -84,7 +84,7 @@ def test_parts_of_the_map_that_left_the_target_are_dropped(
     assert sync_checkpoints(flow).pruned_segments == 1
     topic = names.segments_topic(flow.name.source)
     with StateReader(flow.target) as reader:
-        kept = [record.value for record in last_of_each_key(reader.read(topic)).values()]
+        kept = [record.value for record in reader.last_records(topic).values()]
     assert len(kept) == 3
     assert kept.count(None) == 1
     # Not again at once; and a group before what is known is told so.
@@ -121,7 +121,7 @@ def test_small_segments_are_joined_and_nothing_translates_otherwise(
         assert (report.joined_segments, report.joins, report.pruned_segments) == (6, 1, 0)
         assert "6 segments joined to 1" in str(report)
         after = map_now()
-        live = [record for record in last_of_each_key(reader.read(topic)).values() if record.value is not None]
+        live = [record for record in reader.last_records(topic).values() if record.value is not None]
         assert len(live) == len(after.read_all()) == 5
         for position in range(53):
             assert after.translate(name, 0, position) == before.translate(name, 0, position)
