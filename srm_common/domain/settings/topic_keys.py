@@ -75,8 +75,9 @@ def selection_keys() -> Iterator[Key]:
     )
     yield key("transforms.sql", Kind.TEXT, None, flow_field="").means(
         "A Spark SQL query `SELECT ... FROM records WHERE ...` over columns `topic`, `partition`, `offset`, `key`, "
-        "`value`, `headers` and `timestamp`, after `transforms`, see [transforms.md](transforms.md#sql). Unless "
-        "it is plain, its flow is copied in Spark, whatever `spark.min.bytes` says.",
+        "`value`, `headers` and `timestamp`, and the parsed value as `json` or `avro`, after `transforms`, see "
+        "[transforms.md](transforms.md#sql). Unless it is plain, its flow is copied in Spark, whatever "
+        "`spark.min.bytes` says.",
         _UNCHANGED,
     )
     yield key("transforms.sql.*", Kind.TEXT, None).means(
