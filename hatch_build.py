@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 _HANDBOOK = "srm_common/rest/pages/handbook_text"
 
 
-class Handbook(BuildHookInterface):
+class Handbook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before a wheel is put together. An editable one leads to a checkout, which has docs/ itself."""
         if version == "editable":

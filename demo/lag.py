@@ -10,7 +10,7 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.links.link import LATEST
-from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.wire.state.mm2 import parse_source_offset_key, parse_source_offset_value
 
 
@@ -67,7 +67,7 @@ class LagReader:
         found: dict[tuple[str, int], int] = {}
         if not self._state.partitions(self._offsets_topic):
             return found
-        for record in last_of_each_key(self._state.read(self._offsets_topic)).values():
+        for record in self._state.last_records(self._offsets_topic).values():
             place = parse_source_offset_key(record.key) if record.key is not None else None
             last = parse_source_offset_value(record.value)
             if place is not None and last is not None:
