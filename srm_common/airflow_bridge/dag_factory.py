@@ -18,7 +18,7 @@ from airflow.sdk import DAG, Asset, BaseOperator, Param, get_parsing_context
 from airflow.sdk.configuration import conf
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.flow_tasks import DagSpec, TaskSpec, Work, flow_dag, misconfigured_dag
+from srm_common.airflow_bridge.flow_tasks import DagSpec, TaskSpec, Work, dag_ids, flow_dag, misconfigured_dag
 from srm_common.airflow_bridge.operators import (
     EmitHeartbeatOperator,
     MisconfiguredOperator,
@@ -46,13 +46,15 @@ def build_dags(config: str | Path | None = None) -> dict[str, DAG]:
     configuration = load_configuration(path, connections=None)
     dags = {spec.dag_id: _build_dag(spec, path) for spec in _specs(configuration) if only in (None, spec.dag_id)}
     if only in (None, WATCH_DAG_ID) and (watched := _watched(configuration)):
-        dags[WATCH_DAG_ID] = build_watch_dag(watched, [flow_asset(flow) for flow in watched], path, START_DATE)
+        ids = dag_ids(configuration)
+        assets = [flow_asset(flow, ids[flow]) for flow in watched]
+        dags[WATCH_DAG_ID] = build_watch_dag(watched, assets, path, START_DATE)
     return dags
 
 
-def flow_asset(flow: FlowName) -> Asset:
+def flow_asset(flow: FlowName, dag_id: str) -> Asset:
     """The asset that represents a flow's copy; its state holds the last figures."""
-    return Asset(name=flow.dag_id, uri=f"srm://{flow.source}/{flow.target}", group="srm")
+    return Asset(name=dag_id, uri=f"srm://{flow.source}/{flow.target}", group="srm")
 
 
 def _watched(configuration: Configuration) -> list[FlowName]:
@@ -71,8 +73,9 @@ def _specs(configuration: Configuration) -> Iterator[DagSpec]:
             goes_back=FlowName(name.target, name.source) in known,
             warnings=[str(warning) for warning in warnings[name]],
         )
+    ids = dag_ids(configuration)
     for flow, fault in sorted(configuration.faults.items()):
-        yield misconfigured_dag(flow, fault)
+        yield misconfigured_dag(flow, fault, ids[flow])
 
 
 def _build_dag(spec: DagSpec, config: Path) -> DAG:
@@ -119,7 +122,7 @@ def _build_task(dag: DAG, spec: DagSpec, task: TaskSpec, config: Path) -> BaseOp
         case Work.EMIT_HEARTBEAT:
             return EmitHeartbeatOperator(**flow, **common)
         case Work.REPORT_LAG:
-            return ReportLagOperator(**flow, asset=flow_asset(spec.flow), **common)
+            return ReportLagOperator(**flow, asset=flow_asset(spec.flow, spec.dag_id), **common)
         case Work.OUTCOME:
             return EmptyOperator(**common)
         case Work.MISCONFIGURED:

@@ -24,6 +24,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.names import MISCONFIGURED_TAG, tags_of
 from srm_common.domain.offsets.checkpoints import checkpoint_period_seconds, group_sync_period_seconds
 from srm_common.errors import ConfigError
+from srm_common.settings_files.configuration import Configuration
 
 # A broken flow says so every minute: soon enough to be seen, seldom enough not to fill the database.
 MISCONFIGURED_SCHEDULE = timedelta(minutes=1)
@@ -69,14 +70,16 @@ class DagSpec:
     run_max_seconds: float = 0.0
     spark_connection: str = "spark"
     fault: str | None = None
+    #: Another DAG id than the flow's own, which belongs to another flow.
+    instead: str | None = None
 
     @property
     def dag_id(self) -> str:
-        return self.flow.dag_id
+        return self.instead or self.flow.dag_id
 
     @property
     def display_name(self) -> str:
-        return self.dag_id if self.fault is None else f"{self.dag_id} (misconfigured)"
+        return self.flow.dag_id if self.fault is None else f"{self.flow.dag_id} (misconfigured)"
 
 
 def flow_dag(
@@ -97,7 +100,25 @@ def flow_dag(
     )
 
 
-def misconfigured_dag(flow: FlowName, fault: ConfigError) -> DagSpec:
+def dag_ids(configuration: Configuration) -> dict[FlowName, str]:
+    """The DAG id of every flow. One whose own id belongs to another flow is refused; the DAG that says so has to have
+    some other id."""
+    ids = {
+        flow: flow.dag_id
+        for flow in (*configuration.flows, *configuration.faults)
+        if flow not in configuration.without_dag
+    }
+    taken = set(ids.values())
+    for flow in sorted(configuration.without_dag):
+        dag_id = flow.dag_id
+        while dag_id in taken:
+            dag_id += ".misconfigured"
+        taken.add(dag_id)
+        ids[flow] = dag_id
+    return ids
+
+
+def misconfigured_dag(flow: FlowName, fault: ConfigError, dag_id: str | None = None) -> DagSpec:
     """The DAG of a flow whose keys are wrong: one task, which fails with the reason."""
     return DagSpec(
         flow=flow,
@@ -107,6 +128,7 @@ def misconfigured_dag(flow: FlowName, fault: ConfigError) -> DagSpec:
         doc=f"## `{flow}` is disabled\n\n{fault}\n\nFix the file; the DAG then reappears. Other flows continue.\n",
         tasks=(TaskSpec(Work.MISCONFIGURED, doc=f"Fails with the reason why `{flow}` is disabled."),),
         fault=str(fault),
+        instead=dag_id,
     )
 
 

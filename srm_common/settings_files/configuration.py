@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow, OnDataLoss
@@ -30,11 +31,20 @@ from srm_common.settings_files.connections.airflow_connections import (
 from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
 from srm_common.settings_files.connections.written_login import WrittenLogin
-from srm_common.settings_files.findings import at_entry, one_fault, pair_faults, registry_faults
+from srm_common.settings_files.findings import (
+    at_entry,
+    dag_id_faults,
+    one_fault,
+    pair_faults,
+    registry_faults,
+    stranger_faults,
+)
 from srm_common.settings_files.sources.configuration_files import configuration_files, listed_aliases, read_entries
 from srm_common.settings_files.sources.providers import Providers
 from srm_common.settings_files.sources.secret_variables import refer, referred
 from srm_common.settings_files.user_classes import filter_class, policy_of
+
+T = TypeVar("T")
 
 CONNECTION = "connection"
 TARGETS = "streams.replication.manager.driver.target.cluster"
@@ -49,7 +59,8 @@ class Configuration:
 
     ``flows`` holds every pair the file speaks of, enabled or not. ``cluster_faults`` are aliases that cannot be
     reached as written; each flow that uses one is in ``faults``. ``entries`` is all that the files say, in order;
-    ``connections`` the Airflow connections in use, by alias; ``elsewhere`` the flows left to other installations.
+    ``connections`` the Airflow connections in use, by alias; ``elsewhere`` the flows left to other installations;
+    ``without_dag`` those of ``faults`` whose DAG id belongs to another flow.
     """
 
     path: Path
@@ -61,6 +72,7 @@ class Configuration:
     entries: tuple[Entry, ...] = field(repr=False, default=())
     connections: Mapping[str, AirflowConnection] = field(repr=False, default_factory=dict)
     elsewhere: tuple[FlowName, ...] = ()
+    without_dag: frozenset[FlowName] = frozenset()
     fault_notifiers: Mapping[FlowName, tuple[AlarmNotifier, ...]] = field(repr=False, default_factory=dict)
     #: Settings of connections that no client uses, each with the reason.
     unused: Mapping[Entry, str] = field(repr=False, default_factory=dict)
@@ -155,14 +167,8 @@ class _Loader:
             except ConfigError as error:
                 self.cluster_faults[alias] = error
         flows: dict[FlowName, FlowSettings] = {}
-        faults: dict[FlowName, ConfigError] = {}
+        faults = stranger_faults(self.layers)
         elsewhere: list[FlowName] = []
-        for name, scope in self.layers.strangers.items():
-            entry = scope.get("enabled")
-            if entry is not None and entry.value.strip().lower() == "true":
-                alias = name.source if name.source not in self.layers.clusters else name.target
-                known = ", ".join(self.layers.aliases)
-                faults[name] = at_entry(entry, f"'{alias}' is not one of the clusters ({known})")
         for name, scope in self.layers.flows.items():
             if served and name.target not in served:
                 elsewhere.append(name)
@@ -171,6 +177,13 @@ class _Loader:
                 flows[name] = self._flow(name, scope)
             except ConfigError as error:
                 faults[name] = error
+        apart = set(elsewhere)
+        here = [name for name in dict.fromkeys((*self.layers.flows, *faults)) if name not in apart]
+        taken = dag_id_faults(self.layers, here)
+        for name, fault in taken.items():
+            flows.pop(name, None)
+            own = faults.get(name)
+            faults[name] = fault if own is None else one_fault([*(own.parts or (own,)), fault])
         told: dict[FlowName, tuple[AlarmNotifier, ...]] = {}
         for name in faults:
             with suppress(ConfigError):
@@ -186,6 +199,7 @@ class _Loader:
             self.entries,
             self.connections,
             tuple(elsewhere),
+            frozenset(taken),
             told,
             {
                 entry: next(reason for reason in reasons if reason)
@@ -284,42 +298,26 @@ class _Loader:
             first = next(iter(scope.values()))
             raise ConfigError(f"flow {name} leads from a cluster to itself", file=first.file, line=first.line)
         faults: list[ConfigError] = []
-        values: dict[str, Any] = {}
-        for key in FLOW_KEYS:
+
+        def attempt(build: Callable[[], T], instead: T) -> T:
             try:
-                values[key.name] = self._value(key, name)
+                return build()
             except ConfigError as error:
                 faults.append(error)
-        filter_classes: dict[str, FilterClass | None] = {}
-        for key_name in _FILTERS:
-            try:
-                filter_classes[key_name.replace(".", "_")] = self._filter_class(key_name, name)
-            except ConfigError as error:
-                faults.append(error)
-        source = target = ClusterSettings("", "", {}, {})
-        try:
-            source = self._cluster(name.source, name, "source")
-        except ConfigError as error:
-            faults.append(error)
-        try:
-            target = self._cluster(name.target, name, "target")
-        except ConfigError as error:
-            faults.append(error)
-        notifiers: tuple[AlarmNotifier, ...] = ()
-        try:
-            notifiers = self._notifiers(name)
-        except ConfigError as error:
-            faults.append(error)
-        transforms: dict[str, Any] = {}
-        try:
-            transforms = self._transforms(name)
-        except ConfigError as error:
-            faults.append(error)
-        policy: ReplicationPolicy = DefaultReplicationPolicy()
-        try:
-            policy = self._policy(name)
-        except ConfigError as error:
-            faults.append(error)
+                return instead
+
+        values = {key.name: attempt(partial(self._value, key, name), None) for key in FLOW_KEYS}
+        filter_classes: dict[str, FilterClass | None] = {
+            key_name.replace(".", "_"): attempt(partial(self._filter_class, key_name, name), None)
+            for key_name in _FILTERS
+        }
+        unknown = ClusterSettings("", "", {}, {})
+        source = attempt(lambda: self._cluster(name.source, name, "source"), unknown)
+        target = attempt(lambda: self._cluster(name.target, name, "target"), unknown)
+        notifiers: tuple[AlarmNotifier, ...] = attempt(lambda: self._notifiers(name), ())
+        transforms: dict[str, Any] = attempt(lambda: self._transforms(name), {})
+        default: ReplicationPolicy = DefaultReplicationPolicy()
+        policy = attempt(lambda: self._policy(name), default)
         faults += pair_faults(self.layers, name, source, target, policy)
         faults += registry_faults(self.layers, name, source, target, values, transforms)
         if faults:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -188,6 +188,43 @@ def _one_cluster(
     reason = f"flow {name} leads from a cluster to itself: '{name.source}' and '{name.target}' both have {common[0]}"
     entry = layers.clusters[name.target].get("bootstrap.servers")
     return ConfigError(reason, file=entry.file, line=entry.line) if entry else ConfigError(reason)
+
+
+def stranger_faults(layers: Layers) -> dict[FlowName, ConfigError]:
+    """Enabled flows with an alias that ``clusters`` does not name."""
+    found: dict[FlowName, ConfigError] = {}
+    for name, scope in layers.strangers.items():
+        entry = scope.get("enabled")
+        if entry is not None and entry.value.strip().lower() == "true":
+            alias = name.source if name.source not in layers.clusters else name.target
+            known = ", ".join(layers.aliases)
+            found[name] = at_entry(entry, f"'{alias}' is not one of the clusters ({known})")
+    return found
+
+
+def dag_id_faults(layers: Layers, names: Collection[FlowName]) -> dict[FlowName, ConfigError]:
+    """Flows whose DAG would have the id of another one's, as aliases may contain dots.
+
+    The id belongs to the flow of known clusters that is enabled, of several such to the first in the file. Whether
+    other keys of it are wrong does not matter: the id, with the history under it, must not change hands by a typo.
+    """
+
+    def claim(name: FlowName) -> bool:
+        entry = layers.find(BY_NAME["enabled"], name).entry
+        return name in layers.flows and entry is not None and entry.value.strip().lower() != "false"
+
+    owners: dict[str, FlowName] = {}
+    found: dict[FlowName, ConfigError] = {}
+    for name in sorted(names, key=claim, reverse=True):
+        owner = owners.setdefault(name.dag_id, name)
+        if owner != name:
+            scope = layers.flows.get(name) or layers.strangers[name]
+            entry = scope.get("enabled") or next(iter(scope.values()))
+            found[name] = at_entry(
+                entry,
+                f"is about flow {name}, which would have the same DAG id as {owner}, {name.dag_id}; rename an alias",
+            )
+    return found
 
 
 def one_fault(faults: list[ConfigError]) -> ConfigError:

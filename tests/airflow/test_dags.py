@@ -169,6 +169,29 @@ def test_a_faulty_flow_stops_alone_and_visibly(parse: Callable[..., DagBag]) -> 
     assert type(raised.value).__name__ == "AirflowFailException"
 
 
+def test_a_flow_with_the_dag_id_of_another_is_refused_beside_it(parse: Callable[..., DagBag]) -> None:
+    aliases = ("a", "a.b", "b.c", "c")
+    hook = {"alarm.notifiers": "chat", "alarm.notifier.chat.class": "airflow.sdk.BaseNotifier"}
+    bag = parse(
+        {
+            "clusters": ", ".join(aliases),
+            "replication.policy.separator": "_",
+            **{f"{alias}.bootstrap.servers": f"{alias}.example:9092" for alias in aliases},
+            **hook,
+            "a.b->c.enabled": "true",
+            "a->b.c.enabled": "true",
+        }
+    )
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == ["srm.a.b.c", "srm.a.b.c.misconfigured", "srm.watch"]
+    assert bag.dags["srm.a.b.c"].tags == {"srm", "source:a.b", "target:c"}
+    refused = bag.dags["srm.a.b.c.misconfigured"]
+    assert refused.tags == {"srm", "srm:misconfigured", "source:a", "target:b.c"}
+    assert "a->b.c, which would have the same DAG id as a.b->c, srm.a.b.c; rename an alias" in (
+        refused.description or ""
+    )
+
+
 def test_credentials_are_in_no_dag(parse: Callable[..., DagBag]) -> None:
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush-hush";'
     properties = {

@@ -46,9 +46,10 @@ def scheduler_of(context: AppContext, instead: str) -> Scheduler:
 
 
 def known(context: AppContext, flow: FlowName) -> None:
-    """Raises :class:`UnknownFlow` for a flow that the file does not have; its keys may be wrong."""
+    """Raises :class:`UnknownFlow` for a flow that the file does not have; its keys may be wrong, unless its DAG id is
+    that of another flow, whose DAG is then not touched: :class:`ConfigError`."""
     configuration = context.configuration()
-    if flow not in configuration.faults:
+    if flow not in configuration.faults or flow in configuration.without_dag:
         configuration.flow(flow)
 
 

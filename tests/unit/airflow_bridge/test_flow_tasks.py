@@ -2,15 +2,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from srm_common.airflow_bridge.flow_tasks import DagSpec, Work, flow_dag, misconfigured_dag
+from srm_common.airflow_bridge.flow_tasks import DagSpec, Work, dag_ids, flow_dag, misconfigured_dag
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.names import MISCONFIGURED_TAG
 from srm_common.errors import ConfigError
+from srm_common.settings_files.configuration import load_configuration
 
 FLOW = FlowSettings(
     FlowName("east", "west"),
@@ -117,3 +119,17 @@ def test_a_misconfigured_flow_says_why_and_how_it_comes_back() -> None:
     assert "/etc/srm.properties:12: 'tasks.max' must be" in spec.doc
     assert [task.work for task in spec.tasks] == [Work.MISCONFIGURED]
     assert not spec.paused_at_first
+
+
+def test_a_flow_that_is_refused_for_its_dag_id_leaves_the_other_ones_dag_alone(tmp_path: Path) -> None:
+    file = tmp_path / "srm.properties"
+    aliases = ("a", "a.b", "a.b.c", "b.c.d", "c.d", "d")
+    servers = "".join(f"{alias}.bootstrap.servers = {alias}.example:1\n" for alias in aliases)
+    flows = "a.b->c.d.enabled = true\na->b.c.d.enabled = true\na.b.c->d.enabled = true\n"
+    file.write_text(f"clusters = {', '.join(aliases)}\nreplication.policy.separator = _\n{servers}{flows}")
+    configuration = load_configuration(file)
+    assert dag_ids(configuration) == {
+        FlowName("a.b", "c.d"): "srm.a.b.c.d",
+        FlowName("a", "b.c.d"): "srm.a.b.c.d.misconfigured",
+        FlowName("a.b.c", "d"): "srm.a.b.c.d.misconfigured.misconfigured",
+    }

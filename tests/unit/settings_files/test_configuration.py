@@ -418,3 +418,46 @@ def test_flows_know_all_enabled_flows_in_the_order_of_the_clusters(load: Load) -
     for flow in configuration.flows.values():
         assert [str(graph_flow.name) for graph_flow in flow.graph] == ["b->a", "b->c", "a->b"]
         assert flow.policy_switch == "force"
+
+
+DOTTED = """
+clusters = a, a.b, b.c, c
+replication.policy.separator = _
+a.bootstrap.servers = a:1
+a.b.bootstrap.servers = ab:1
+b.c.bootstrap.servers = bc:1
+c.bootstrap.servers = c:1
+"""
+
+
+def test_two_flows_do_not_share_a_dag_id(load: Load) -> None:
+    configuration = load(f"{DOTTED}a.b->c.enabled = true\na->b.c.topics = x\na->b.c.enabled = true\n")
+    assert list(configuration.flows) == [FlowName("a.b", "c")]
+    with pytest.raises(ConfigError) as raised:
+        configuration.flow("a->b.c")
+    assert raised.value.line == 10
+    assert raised.value.reason == (
+        "a->b.c.enabled is about flow a->b.c, which would have the same DAG id as a.b->c, srm.a.b.c; rename an alias"
+    )
+    assert configuration.without_dag == {FlowName("a", "b.c")}
+
+
+def test_a_dag_id_is_the_enabled_flows_whatever_is_wrong_with_its_keys(load: Load) -> None:
+    # A typo must not make the other flow run.
+    configuration = load(f"{DOTTED}a.b->c.topics = x\na->b.c.enabled = true\na->b.c.tasks.max = many\n")
+    assert not configuration.flows
+    assert configuration.without_dag == {FlowName("a.b", "c")}
+    assert "tasks.max" in str(configuration.faults[FlowName("a", "b.c")])
+
+
+def test_a_flow_without_a_dag_id_says_what_else_is_wrong(load: Load) -> None:
+    configuration = load(f"{DOTTED}a.b->c.enabled = true\na->b.c.enabled = true\na->b.c.tasks.max = many\n")
+    own, shared = configuration.faults[FlowName("a", "b.c")].parts
+    assert "tasks.max" in str(own)
+    assert "srm.a.b.c; rename an alias" in str(shared)
+
+
+def test_a_dag_id_may_be_that_of_a_flow_of_another_installation(load: Load) -> None:
+    here = "streams.replication.manager.driver.target.cluster = c\n"
+    configuration = load(f"{DOTTED}{here}a->b.c.enabled = true\na.b->c.enabled = true\n")
+    assert not configuration.faults

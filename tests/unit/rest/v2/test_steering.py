@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bench.history import flow_names
+from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.domain.moving.moves import MoveKind, StepName
 from tests.unit.rest.conftest import SHAPE, Stage, app_of
@@ -240,3 +241,18 @@ def test_an_edit_of_what_somebody_edited_meanwhile_is_refused(stage: Stage) -> N
     assert code == "edit_conflict"
     assert name in message
     assert stage.scheduler.variables[name] == '{"topics": ["orders"]}'
+
+
+def test_a_flow_without_a_dag_of_its_own_does_not_touch_the_other_ones(stage: Stage) -> None:
+    other, refused = FlowName("a.b", "c"), FlowName("a", "b.c")
+    aliases = ("a", "a.b", "b.c", "c")
+    servers = "".join(f"{alias}.bootstrap.servers = {alias}.example:1\n" for alias in aliases)
+    head = f"clusters = {', '.join(aliases)}\nreplication.policy.separator = _\n"
+    stage.file.write_text(f"{head}{servers}{other}.enabled = true\n{refused}.enabled = true\n")
+    client = stage.client("user")
+    for verb in ("pause", "resume", "runs"):
+        answer = client.post(f"/api/v2/flows/{refused.source}/{refused.target}/{verb}", json={})
+        code, message = fault(answer, 503)
+        assert code == "configuration_broken"
+        assert "the same DAG id as a.b->c, srm.a.b.c" in message
+    assert not stage.scheduler.started
