@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.settings.layers import Aliases
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.settings_files.configuration import CONNECTION, TARGETS, Configuration
 from srm_common.settings_files.connections.connection_layers import ADDRESS
-from srm_common.settings_files.findings import Finding, FindingCode, Severity, common_addresses
+from srm_common.settings_files.findings import Finding, FindingCode, Severity, addresses, common_addresses
 from srm_common.settings_files.key_findings import key_findings
 
 _ORDER = list(Severity)
@@ -23,16 +25,21 @@ def findings(configuration: Configuration) -> tuple[Finding, ...]:
 
 def notices(configuration: Configuration) -> dict[FlowName, tuple[Finding, ...]]:
     """The warnings about keys that concern each flow: its own, those of its clusters and those of all flows."""
-    warnings = [finding for finding in _keys(configuration) if finding.severity is Severity.WARNING]
-    aliases = configuration.layers.aliases
+    aliases = Aliases(configuration.layers.aliases)
+    # By flow, or by the aliases that the key begins with: none, or several where one begins like the other.
+    of: dict[FlowName | frozenset[str], list[tuple[int, Finding]]] = {}
+    warnings = (finding for finding in _keys(configuration) if finding.severity is Severity.WARNING)
+    for number, finding in enumerate(warnings):
+        about = frozenset(aliases.all_before(finding.key)) if finding.flow is None else finding.flow
+        of.setdefault(about, []).append((number, finding))
 
-    def concerns(finding: Finding, flow: FlowName) -> bool:
-        if finding.flow is not None:
-            return finding.flow == flow
-        others = (alias for alias in aliases if alias not in (flow.source, flow.target))
-        return not any(finding.key.startswith(f"{alias}.") for alias in others)
+    def concerning(flow: FlowName) -> tuple[Finding, ...]:
+        ends = (flow.source, flow.target)
+        abouts = (flow, frozenset[str](), frozenset(ends[:1]), frozenset(ends[1:]), frozenset(ends))
+        numbered = itertools.chain.from_iterable(of.get(about, ()) for about in abouts)
+        return tuple(finding for _, finding in sorted(numbered, key=lambda one: one[0]))
 
-    return {flow: tuple(found for found in warnings if concerns(found, flow)) for flow in configuration.flows}
+    return {flow: concerning(flow) for flow in configuration.flows}
 
 
 def _faults(configuration: Configuration) -> Iterator[Finding]:
@@ -167,8 +174,13 @@ def _flows(configuration: Configuration) -> Iterator[Finding]:
 
 def _mixed_policies(configuration: Configuration) -> Iterator[Finding]:
     """Names are right over several hops only where each hop names by the same rules."""
-    for first, second in itertools.permutations(configuration.enabled_flows, 2):
-        if first.name.target == second.name.source and _naming(first) != _naming(second):
+    onward: dict[str, list[FlowSettings]] = {}
+    for flow in configuration.enabled_flows:
+        onward.setdefault(flow.name.source, []).append(flow)
+    for first in configuration.enabled_flows:
+        for second in onward.get(first.name.target, ()):
+            if _naming(first) == _naming(second):
+                continue
             key = "replication.policy.separator" if type(first.policy) is type(second.policy) else _POLICY
             entry = (
                 configuration.layers.find(BY_NAME[key], second.name).entry
@@ -197,13 +209,25 @@ def _words(flow: FlowSettings) -> str:
     return f"{name} with '{separator}'" if separator not in ("", ".") else name
 
 
+def _pairs_with_common_addresses(configuration: Configuration) -> list[tuple[ClusterSettings, ClusterSettings]]:
+    """In the order of ``clusters``."""
+    clusters = list(configuration.clusters.values())
+    by_address: dict[str, list[int]] = {}
+    for number, cluster in enumerate(clusters):
+        for address in addresses(cluster):
+            by_address.setdefault(address, []).append(number)
+    pairs = {pair for numbers in by_address.values() for pair in itertools.combinations(numbers, 2)}
+    return [(clusters[one], clusters[other]) for one, other in sorted(pairs)]
+
+
 def _clusters(configuration: Configuration) -> Iterator[Finding]:
     layers = configuration.layers
     flows = [*configuration.flows, *configuration.faults, *configuration.elsewhere]
-    for one, other in itertools.combinations(configuration.clusters.values(), 2):
-        direct = {FlowName(one.alias, other.alias), FlowName(other.alias, one.alias)} & set(configuration.faults)
+    used = {alias for flow in flows for alias in (flow.source, flow.target)}
+    for one, other in _pairs_with_common_addresses(configuration):
+        ways = (FlowName(one.alias, other.alias), FlowName(other.alias, one.alias))
         common = common_addresses(one, other)
-        if common and not direct:
+        if not any(flow in configuration.faults for flow in ways):
             entry = layers.clusters[other.alias].get(ADDRESS)
             yield Finding(
                 Severity.WARNING,
@@ -213,7 +237,7 @@ def _clusters(configuration: Configuration) -> Iterator[Finding]:
                 entry.place if entry else "",
             )
     for alias in layers.aliases:
-        if not any(alias in (flow.source, flow.target) for flow in flows):
+        if alias not in used:
             yield Finding(
                 Severity.NOTE,
                 FindingCode.UNUSED_CLUSTER,

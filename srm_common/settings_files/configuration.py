@@ -357,9 +357,8 @@ class _Loader:
         """Every key with this prefix, as the flow sees it, for a class with its own settings."""
         found: dict[str, str] = {}
         for level in levels:
-            scope, prefix = self.layers.scope(level, name)
-            for key in [key for key in scope if key.startswith(prefix + beginning)]:
-                found[key[len(prefix) :]] = self.providers.resolve(scope[key])
+            for key, entry in self.layers.beginning(level, name, beginning):
+                found[beginning + key] = self.providers.resolve(entry)
         return found
 
     def _notifiers(self, name: FlowName) -> tuple[AlarmNotifier, ...]:

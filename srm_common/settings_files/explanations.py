@@ -17,8 +17,14 @@ from srm_common.domain.transforms.chain import CHAIN_KEYS
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.connections.client_keys import is_connection_key
-from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Candidates, Side, connection_candidates
-from srm_common.settings_files.key_findings import client_setting, nearest_key
+from srm_common.settings_files.connections.connection_layers import (
+    DATA_CLIENT,
+    Candidates,
+    Side,
+    client_setting,
+    connection_candidates,
+)
+from srm_common.settings_files.key_findings import nearest_key
 from srm_common.settings_files.sources.providers import Providers
 
 MASK = "***"

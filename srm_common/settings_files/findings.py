@@ -157,11 +157,12 @@ def registry_faults(
 
 def common_addresses(one: ClusterSettings, other: ClusterSettings) -> tuple[str, ...]:
     """Addresses that both name; a broker belongs to one cluster, so any of them makes the two the same."""
-    left, right = (
-        {server.strip().lower() for server in cluster.confluent.get("bootstrap.servers", "").split(",")} - {""}
-        for cluster in (one, other)
-    )
-    return tuple(sorted(left & right))
+    return tuple(sorted(addresses(one) & addresses(other)))
+
+
+def addresses(cluster: ClusterSettings) -> set[str]:
+    """Where a cluster's brokers are, as the file names them."""
+    return {server.strip().lower() for server in cluster.confluent.get("bootstrap.servers", "").split(",")} - {""}
 
 
 def _separator(layers: Layers, name: FlowName, policy: ReplicationPolicy) -> ConfigError | None:

@@ -7,24 +7,30 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import cached_property
 
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowName
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key, Level
-from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
+from srm_common.domain.settings.layers import Aliases, Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import ALSO, BY_NAME, CLIENT_SETTINGS, known_key
 from srm_common.domain.transforms.chain import makes_headers
 from srm_common.domain.transforms.field_steps import class_of_fields
 from srm_common.domain.transforms.formats import FORMAT_KEYS, HEADER_CONVERTER
 from srm_common.domain.transforms.statements import KEY as SQL
 from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
-from srm_common.settings_files.connections.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
+from srm_common.settings_files.connections.connection_layers import (
+    ADDRESS,
+    DATA_CLIENT,
+    EVERY_CLIENT,
+    client_setting,
+    flow_prefixes,
+)
 from srm_common.settings_files.findings import Finding, FindingCode, Severity
 
 _JAVA_ONLY = "has no effect here: it is about TLS or logins inside Java"
-_SIDES = ("source.cluster.", "target.cluster.", "source.", "target.")
 _PROVIDER = "config.providers."
 _PROVIDER_KEYS = ("class", "param.allowed.paths", "param.allowlist.pattern")
 #: What keys with a name in them begin with, and the key that has to list the name.
@@ -66,12 +72,16 @@ class _Judge:
     def __init__(self, layers: Layers, flows: tuple[FlowName, ...]) -> None:
         self.layers = layers
         self.flows = tuple(flow for flow in flows if flow.source in layers.clusters and flow.target in layers.clusters)
-        self.longest_first = sorted(layers.aliases, key=len, reverse=True)
-        self._values: dict[str, list[str]] = {}
+        self.aliases = Aliases(layers.aliases)
+        self.sources = {flow.source for flow in self.flows}
+        self.targets = {flow.target for flow in self.flows}
+        #: The first flow of each alias.
+        self.flow_of = {alias: flow for flow in reversed(self.flows) for alias in (flow.source, flow.target)}
+        self._lists: dict[str, set[str]] = {}
 
     def judged(self, entry: Entry) -> Iterator[Finding]:
-        written = current_spelling(entry.written, self.layers.aliases)
-        name, rest = split_flow_key(written, self.longest_first)
+        written = current_spelling(entry.written, self.aliases)
+        name, rest = split_flow_key(written, self.aliases)
         if written != entry.written:
             counting = self.layers.flows.get(name, {}).get(rest) if name else self.layers.top.get(written)
             if counting is not None and counting is not entry:
@@ -85,7 +95,7 @@ class _Judge:
             yield from self._at_flow(entry, name, rest)
             return
         exact = BY_NAME.get(written)
-        alias = next((alias for alias in self.longest_first if written.startswith(alias + ".")), None)
+        alias = self.aliases.before(written)
         if alias is not None and (exact is None or Level.TOP not in exact.levels):
             yield from self._at_alias(entry, alias, written[len(alias) + 1 :])
         elif written.startswith("workers."):
@@ -145,7 +155,7 @@ class _Judge:
         if key is not None and not key.note:
             as_source = (Level.SOURCE, rest) in ALSO
             if Level.CLUSTER in key.levels or as_source or (Level.CLUSTER, rest) in ALSO:
-                ends = {flow.source for flow in self.flows} if as_source else {flow.target for flow in self.flows}
+                ends = self.sources if as_source else self.targets
                 if alias not in ends:
                     way = "begins at" if as_source else "leads to"
                     yield Finding.about(
@@ -282,17 +292,18 @@ class _Judge:
             return
         for start, listing in _LISTED.items():
             owner = name.removeprefix(start).partition(".")[0]
-            if name.startswith(start) and not any(owner in split_list(value) for value in self._written(listing)):
+            if name.startswith(start) and owner not in self._listed(listing):
                 text = f"has no effect, as {listing} does not list '{owner}'"
                 yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, flow)
 
-    def _written(self, name: str) -> list[str]:
-        """All values of a key, at whatever level. Remembered, as hundreds of flows may have keys that ask for it."""
-        if name not in self._values:
+    def _listed(self, name: str) -> set[str]:
+        """All that a key lists, at whatever level. Remembered, as hundreds of flows may have keys that ask for it."""
+        if name not in self._lists:
             scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
             scopes += [self.layers.connectors, self.layers.workers]
-            self._values[name] = [one.value for scope in scopes for key, one in scope.items() if key.endswith(name)]
-        return self._values[name]
+            values = {one.value for scope in scopes for key, one in scope.items() if key.endswith(name)}
+            self._lists[name] = {item for value in values for item in split_list(value)}
+        return self._lists[name]
 
     def _acts_on_fields(self, name: str, level: Level) -> bool:
         """Whether the key says how keys, values or headers are written, and some transform wants to know."""
@@ -300,27 +311,27 @@ class _Judge:
             return False
         if name.startswith(HEADER_CONVERTER):
             return self._has_transform(makes_headers)
-        return name.startswith(FORMAT_KEYS) and self._reads_fields()
+        return name.startswith(FORMAT_KEYS) and self._has_transform(class_of_fields)
 
     def _missing(self, name: str) -> str:
         """The missing object on which a key would act."""
-        if name == "predicates" and not any(self._written("transforms")):
+        if name == "predicates" and not self._listed("transforms"):
             return "transforms"
-        return "transforms of fields" if name in FORMAT_KEYS and not self._reads_fields() else ""
-
-    def _reads_fields(self) -> bool:
-        """Whether some transform uses fields of keys or values."""
-        return self._has_transform(class_of_fields)
+        return "transforms of fields" if name in FORMAT_KEYS and not self._has_transform(class_of_fields) else ""
 
     def _has_transform(self, of: Callable[[str], bool]) -> bool:
         """Whether the class of some transform is one ``of`` those."""
+        return any(of(value) for value in self._classes)
+
+    @cached_property
+    def _classes(self) -> set[str]:
         scopes = (self.layers.top, self.layers.connectors, *self.layers.flows.values())
-        return any(
-            of(found.value)
+        return {
+            found.value
             for scope in scopes
             for key, found in scope.items()
             if "transforms." in key and key.endswith(".type")
-        )
+        }
 
     def _scope(self, level: Level, flow: FlowName | None, alias: str | None) -> dict[str, Entry]:
         if flow is not None:
@@ -354,8 +365,8 @@ class _Judge:
     def _write(self, key: Key, alias: str | None = None, flow: FlowName | None = None) -> str:
         """Where a key may be written, in this file's own names."""
         if flow is None:
-            candidates = [found for found in self.flows if alias is None or alias in (found.source, found.target)]
-            flow = next(iter(candidates or self.flows), None)
+            first = next(iter(self.flows), None)
+            flow = first if alias is None else self.flow_of.get(alias, first)
         forms = {
             Level.TOP: key.name,
             Level.FLOW: f"{flow or '<source>-><target>'}.{key.name}",
@@ -371,16 +382,6 @@ class _Judge:
 
 
 _FLOW_FORMS = tuple(form for side in DATA_CLIENT for client in Client for form in flow_prefixes(side, client))
-
-
-def client_setting(name: str) -> str:
-    """``source.consumer.fetch.max.bytes`` -> ``fetch.max.bytes``."""
-    rest = name
-    for side in _SIDES:
-        if rest.startswith(side):
-            rest = rest[len(side) :]
-            break
-    return next((rest[len(client) :] for client in EVERY_CLIENT if rest.startswith(client)), name)
 
 
 def nearest_key(name: str) -> str | None:

@@ -5,7 +5,7 @@ The longest prefix wins, whatever its value: ``false``, ``0`` and an empty value
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import ARROW, FlowName
@@ -43,6 +43,30 @@ class Found:
 
 
 Scope = dict[str, Entry]
+#: Levels that concern all clusters and flows.
+_SHARED = (Level.TOP, Level.WORKERS, Level.CONNECTORS)
+
+
+class Aliases:
+    """The aliases of a file, to find them in keys, however many there are. They may contain dots: of several that a key
+    begins with, the longest is meant."""
+
+    def __init__(self, aliases: Iterable[str]) -> None:
+        self._aliases = frozenset(aliases)
+        self._lengths = sorted({len(alias) for alias in self._aliases}, reverse=True)
+
+    def __contains__(self, alias: str) -> bool:
+        return alias in self._aliases
+
+    def before(self, key: str, marks: str = ".") -> str | None:
+        """The longest alias that ``key`` begins with and one of ``marks`` follows."""
+        return next(self.all_before(key, marks), None)
+
+    def all_before(self, key: str, marks: str = ".") -> Iterator[str]:
+        """Every alias that ``key`` begins with and one of ``marks`` follows, the longest first."""
+        for length in self._lengths:
+            if length < len(key) and key[length] in marks and key[:length] in self._aliases:
+                yield key[:length]
 
 
 @dataclass(frozen=True)
@@ -61,12 +85,15 @@ class Layers:
     flows: Mapping[FlowName, Scope]
     strangers: Mapping[FlowName, Scope]
     _strongest_first: dict[FlowName, list[Scope]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _shared: dict[tuple[Level, str, Callable[[str], bool] | None], Sequence[tuple[str, Entry]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, entries: Iterable[Entry], aliases: Iterable[str]) -> Layers:
         """Sort entries into levels; of repeated keys the last one counts, as in Java."""
         known = tuple(aliases)
-        longest_first = sorted(known, key=len, reverse=True)
+        names = Aliases(known)
         top: Scope = {}
         workers: Scope = {}
         connectors: Scope = {}
@@ -74,11 +101,11 @@ class Layers:
         flows: dict[FlowName, Scope] = {}
         strangers: dict[FlowName, Scope] = {}
         short: dict[FlowName, Entry] = {}
-        spelled = [(current_spelling(entry.written, known), entry) for entry in entries]
+        spelled = [(current_spelling(entry.written, names), entry) for entry in entries]
         # Of two spellings of one key today's counts, wherever it stands.
         for key, entry in sorted(spelled, key=lambda one: one[0] == one[1].written):
             if ARROW in key:
-                name, rest = split_flow_key(key, longest_first)
+                name, rest = split_flow_key(key, names)
                 if name is not None and not rest:
                     short[name] = entry
                     continue
@@ -91,10 +118,9 @@ class Layers:
                 workers[key[8:]] = entry
             elif key.startswith("connectors."):
                 connectors[key[11:]] = entry
-            for alias in longest_first:
-                if key.startswith(alias) and key[len(alias) : len(alias) + 1] == ".":
-                    clusters[alias][key[len(alias) + 1 :]] = entry
-                    break
+            alias = names.before(key)
+            if alias is not None:
+                clusters[alias][key[len(alias) + 1 :]] = entry
         for name, entry in short.items():
             # 'a->b = true', as some of SRM's texts have it; 'a->b.enabled' goes before it.
             scopes = flows if name.source in clusters and name.target in clusters else strangers
@@ -114,6 +140,29 @@ class Layers:
         if level is Level.SOURCE:
             return self.clusters.get(flow.source, {}), ""
         return self.flows.get(flow, {}), "worker." if level is Level.FLOW_WORKER else ""
+
+    def beginning(self, level: Level, flow: FlowName, beginning: str) -> Sequence[tuple[str, Entry]]:
+        """The entries of a level that concern ``flow`` and whose keys begin so, by the rest of the key."""
+        if level in _SHARED:
+            return self.shared(level, beginning)
+        scope, prefix = self.scope(level, flow)
+        start = prefix + beginning
+        return [(key[len(start) :], entry) for key, entry in scope.items() if key.startswith(start)]
+
+    def shared(
+        self, level: Level, beginning: str, wanted: Callable[[str], bool] | None = None
+    ) -> Sequence[tuple[str, Entry]]:
+        """The entries of a level that concerns all flows and clusters, whose keys begin so and go on as ``wanted``, by
+        the rest of the key. They are searched once, not for each flow or cluster."""
+        found = self._shared.get((level, beginning, wanted))
+        if found is None:
+            found = tuple(
+                (key[len(beginning) :], entry)
+                for key, entry in self.scope(level, FlowName("", ""))[0].items()
+                if key.startswith(beginning) and (wanted is None or wanted(key[len(beginning) :]))
+            )
+            self._shared[level, beginning, wanted] = found
+        return found
 
     def find(self, key: Key, flow: FlowName) -> Found:
         """The value of ``key`` for ``flow``, with what it overrides. An older name yields to the key at its level."""
@@ -144,28 +193,27 @@ class Layers:
         return entry
 
 
-def current_spelling(key: str, aliases: Collection[str]) -> str:
+def current_spelling(key: str, aliases: Aliases) -> str:
     """``cluster.<alias>.key`` and ``connector.<source>-><target>.key``, as KIP-382 had them, without the first word."""
     word, _, rest = key.partition(".")
     if word == "connector" and rest.partition(ARROW)[0].strip() in aliases and ARROW in rest:
         return rest
-    if word == "cluster" and word not in aliases:
-        alias = next((alias for alias in aliases if rest.startswith(f"{alias}.")), None)
-        if alias is not None:
-            return f"{alias}.bootstrap.servers" if rest == f"{alias}.broker.list" else rest
+    if word == "cluster" and word not in aliases and aliases.before(rest) is not None:
+        alias = rest.removesuffix(".broker.list")
+        return f"{alias}.bootstrap.servers" if alias != rest and alias in aliases else rest
     return key
 
 
-def split_flow_key(key: str, longest_first: list[str]) -> tuple[FlowName | None, str]:
+def split_flow_key(key: str, aliases: Aliases) -> tuple[FlowName | None, str]:
     """``a->b.rest`` as (flow, rest); the aliases may contain dots, so the known ones are tried first.
 
     ``rest`` is empty for ``a->b`` alone.
     """
     left, _, right = key.partition(ARROW)
     source, right = left.strip(), right.strip()
-    for alias in longest_first:
-        if right == alias or right.startswith(alias + "."):
-            return FlowName(source, alias), right[len(alias) + 1 :]
+    alias = right if right in aliases else aliases.before(right)
+    if alias is not None:
+        return FlowName(source, alias), right[len(alias) + 1 :]
     target, _, rest = right.partition(".")
     if not source or not target.strip():
         return None, key

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from srm_common.domain.cluster import Client
+from srm_common.domain.settings.key import Level
 from srm_common.domain.settings.layers import Entry, Layers, Scope
 from srm_common.settings_files.connections.client_keys import is_connection_key
 
@@ -18,6 +19,7 @@ ADDRESS = "bootstrap.servers"
 DATA_CLIENT: Mapping[Side, Client] = {"source": Client.CONSUMER, "target": Client.PRODUCER}
 #: What the names of Connect's own clients begin with, and those of MirrorMaker 2's.
 CLIENT_PREFIXES: Mapping[Client, tuple[str, ...]] = {client: (f"{client}.override.", f"{client}.") for client in Client}
+_SIDES = ("source.cluster.", "target.cluster.", "source.", "target.")
 EVERY_CLIENT = tuple(prefix for prefixes in CLIENT_PREFIXES.values() for prefix in prefixes)
 
 
@@ -42,11 +44,18 @@ def connection_candidates(
     """
     found: dict[str, list[tuple[str, Entry]]] = {}
 
+    def add(key: str, form: str, entry: Entry, address: bool) -> None:
+        if address or key != ADDRESS:
+            found.setdefault(key, []).append((form, entry))
+
     def gather(scope: Scope, prefix: str, form: str, *, address: bool = True) -> None:
         for written, entry in scope.items():
-            key = written[len(prefix) :]
-            if written.startswith(prefix) and is_connection_key(key) and (address or key != ADDRESS):
-                found.setdefault(key, []).append((form, entry))
+            if written.startswith(prefix) and is_connection_key(written[len(prefix) :]):
+                add(written[len(prefix) :], form, entry, address)
+
+    def gather_shared(level: Level, prefix: str, form: str) -> None:
+        for key, entry in layers.shared(level, prefix, is_connection_key):
+            add(key, form, entry, address=False)
 
     if flow is not None:
         for prefix, address in flow_prefixes(side, client):
@@ -55,11 +64,21 @@ def connection_candidates(
         gather(layers.clusters[alias], prefix, f"<alias>.{prefix}key")
     gather(named, "", "Airflow connection")
     for prefix in (*CLIENT_PREFIXES[client], ""):
-        gather(layers.connectors, prefix, f"connectors.{prefix}key", address=False)
-        gather(layers.top, prefix, f"{prefix}key", address=False)
+        gather_shared(Level.CONNECTORS, prefix, f"connectors.{prefix}key")
+        gather_shared(Level.TOP, prefix, f"{prefix}key")
     return {key: tuple(values) for key, values in found.items()}
 
 
 def strongest(candidates: Candidates) -> Scope:
     """The entry that counts, by key."""
     return {key: values[0][1] for key, values in candidates.items()}
+
+
+def client_setting(name: str) -> str:
+    """``source.consumer.fetch.max.bytes`` -> ``fetch.max.bytes``."""
+    rest = name
+    for side in _SIDES:
+        if rest.startswith(side):
+            rest = rest[len(side) :]
+            break
+    return next((rest[len(client) :] for client in EVERY_CLIENT if rest.startswith(client)), name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from srm_common.domain.flow import FlowName
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.settings.key import Level
-from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
+from srm_common.domain.settings.layers import Aliases, Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import CONNECTION, TARGETS
@@ -114,9 +114,9 @@ class _Writer:
         self.aliases = tuple(alias for alias in split_list(listed) if alias)
         if not self.aliases:
             raise ConfigError("it names no clusters", file=draft.source)
+        self.known = Aliases(self.aliases)
         self.draft.entries = self._today()
         entries = [Entry(entry.key, entry.value, entry.origin, 0) for entry in draft.entries]
-        self.longest_first = sorted(self.aliases, key=len, reverse=True)
         self.layers = Layers.of(entries, self.aliases)
         self.flows = [flow for flow in self.layers.flows if flow.source != flow.target]
         findings = key_findings(self.layers, entries, self.flows)
@@ -125,7 +125,7 @@ class _Writer:
     def _today(self) -> list[DraftEntry]:
         """The entries in today's spelling; an older one yields."""
         written = {entry.key for entry in self.draft.entries}
-        renamed = ((current_spelling(entry.key, self.aliases), entry) for entry in self.draft.entries)
+        renamed = ((current_spelling(entry.key, self.known), entry) for entry in self.draft.entries)
         return [replace(entry, key=key) for key, entry in renamed if key == entry.key or key not in written]
 
     def lines(self) -> Iterator[str]:
@@ -175,13 +175,13 @@ class _Writer:
             yield f"# {TARGETS} = {targets[0]}"
 
     def _group(self, key: str) -> str:
-        flow, _ = split_flow_key(key, self.longest_first)
+        flow, _ = split_flow_key(key, self.known)
         if flow is not None:
             return str(flow)
         exact = BY_NAME.get(key)
         if exact is not None and Level.TOP in exact.levels:
             return ""
-        return next((alias for alias in self.longest_first if key.startswith(alias + ".")), "")
+        return self.known.before(key) or ""
 
     def _section(self, title: str, entries: list[DraftEntry], extra: list[str] | None = None) -> Iterator[str]:
         lines: list[str] = []
@@ -214,7 +214,7 @@ class _Writer:
 
     def _newest(self, key: str) -> str:
         """The key in its newest spelling; empty where the newer one is there as well."""
-        flow, rest = split_flow_key(key, self.longest_first)
+        flow, rest = split_flow_key(key, self.known)
         if flow is not None and not rest:
             return (
                 ""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from srm_common.domain.flow import ARROW
 from srm_common.domain.patterns.name_filter import split_list
-from srm_common.domain.settings.layers import Entry
+from srm_common.domain.settings.layers import Aliases, Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.sources.properties import Property, read_properties
 
@@ -65,7 +66,8 @@ def read_entries(files: Iterable[Path]) -> tuple[Entry, ...]:
         file, line = (listed[0], listed[1].line) if listed else (next(iter(read), None), None)
         raise ConfigError(_no_clusters(read), file=file, line=line)
     aliases = _aliases(listed[1], listed[0])
-    entries = tuple(_entry(found, file, aliases) for file, properties in read.items() for found in properties)
+    known = Aliases(aliases)
+    entries = tuple(_entry(found, file, known) for file, properties in read.items() for found in properties)
     if len(read) > 1:
         _refuse_differences(entries)
     return entries
@@ -85,6 +87,7 @@ def _no_clusters(read: dict[str, list[Property]]) -> str:
 
 def _aliases(listed: Property, file: str) -> tuple[str, ...]:
     aliases = split_list(listed.value)
+    times = Counter(aliases)
     for alias in aliases:
         if not alias or ARROW in alias:
             raise ConfigError(f"'{alias}' is not a cluster alias", file=file, line=listed.line)
@@ -96,23 +99,23 @@ def _aliases(listed: Property, file: str) -> tuple[str, ...]:
                 file=file,
                 line=listed.line,
             )
-        if aliases.count(alias) > 1:
+        if times[alias] > 1:
             raise ConfigError(f"cluster alias '{alias}' is listed twice", file=file, line=listed.line)
     return aliases
 
 
-def _entry(found: Property, file: str, aliases: tuple[str, ...]) -> Entry:
+def _entry(found: Property, file: str, aliases: Aliases) -> Entry:
     # 'A -> B.enabled = true': a properties key ends at the first blank, so the arrow has landed in the value.
     if found.key in aliases and found.value.startswith(ARROW):
         right = found.value[len(ARROW) :].lstrip()
-        for alias in sorted(aliases, key=len, reverse=True):
-            if right.startswith(alias) and right[len(alias) : len(alias) + 1] in (".", "=", ":", " "):
-                rest = right[len(alias) :]
-                ends = [at for at in (rest.find(mark) for mark in "=:") if at >= 0]
-                if ends:
-                    at = min(ends)
-                    written = f"{found.key}{ARROW}{alias}{rest[:at].strip()}"
-                    return Entry(written, rest[at + 1 :].strip(), file, found.line)
+        alias = aliases.before(right, ".=: ")
+        if alias is not None:
+            rest = right[len(alias) :]
+            ends = [at for at in (rest.find(mark) for mark in "=:") if at >= 0]
+            if ends:
+                at = min(ends)
+                written = f"{found.key}{ARROW}{alias}{rest[:at].strip()}"
+                return Entry(written, rest[at + 1 :].strip(), file, found.line)
     return Entry(found.key, found.value, file, found.line)
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -13,6 +14,7 @@ from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicati
 from srm_common.domain.settings.key import Level
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.kafka.state.state_topics import StateTopics
+from srm_common.settings_files.checks import findings, notices
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.usecases.runs.replicate import copy_job
 
@@ -461,3 +463,29 @@ def test_a_dag_id_may_be_that_of_a_flow_of_another_installation(load: Load) -> N
     here = "streams.replication.manager.driver.target.cluster = c\n"
     configuration = load(f"{DOTTED}{here}a->b.c.enabled = true\na.b->c.enabled = true\n")
     assert not configuration.faults
+
+
+def test_a_file_of_twice_the_clusters_takes_twice_the_work(load: Load) -> None:
+    def work(clusters: int) -> int:
+        """Calls of functions while a file of that many clusters is loaded and judged."""
+        aliases = [f"c{number:03}" for number in range(clusters)]
+        servers = "".join(f"{alias}.bootstrap.servers = {alias}.example:1\n" for alias in aliases)
+        flows = "".join(f"c000->{alias}.enabled = true\nc000->{alias}.topics = x\n" for alias in aliases[1:])
+        calls = 0
+
+        def count(frame: FrameType, event: str, _: object) -> None:
+            nonlocal calls
+            calls += event.endswith("call")
+
+        sys.setprofile(count)
+        try:
+            configuration = load(f"clusters = {', '.join(aliases)}\n{servers}{flows}")
+            findings(configuration)
+            notices(configuration)
+        finally:
+            sys.setprofile(None)
+        assert len(configuration.flows) == clusters - 1
+        return calls
+
+    work(2)
+    assert work(80) < 2.1 * work(40)
