@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from srm_common.domain.filters.flow_filters import FilterLists
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.patterns.name_filter import PatternList, check_patterns
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 
 
@@ -44,6 +46,22 @@ class RunOptions:
         if self.topics is not None and PatternList(self.topics).matching(topic) is None:
             return False
         return self.topics_exclude is None or PatternList(self.topics_exclude).matching(topic) is None
+
+    def applied_start(self, left: Iterable[TopicPartition]) -> dict[str, Any]:
+        """What to remember once the start position was applied to all partitions but those ``left``."""
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in sorted(left):
+            by_topic.setdefault(topic, []).append(partition)
+        applied: dict[str, Any] = {"run_id": self.run_id, "start": str(self.start)}
+        return {**applied, "left": by_topic} if by_topic else applied
+
+    def left_to_start(self, applied: Any) -> frozenset[TopicPartition] | None:
+        """The partitions to which an earlier attempt could not apply the start position, by what it remembered; None
+        where there was no such attempt."""
+        if not isinstance(applied, dict) or not self.applied_start(()).items() <= applied.items():
+            return None
+        left = applied.get("left", {})
+        return frozenset(TopicPartition(topic, number) for topic, numbers in left.items() for number in numbers)
 
 
 # What one run copies, as the task that starts it tells the Spark job: in a file, since lists may be longer than a

@@ -109,7 +109,7 @@ class Passes:
         self._fruitless = 0
         self._mapped_at: float | None = None
         self._missing_since: dict[TopicPartition, float] = {}
-        self._remembered = self.points.memory
+        self._remembered = self.points.to_remember
         self._started = 0.0
 
     def run(self) -> None:
@@ -133,7 +133,7 @@ class Passes:
 
     def _settled(self, track: PartitionTrack) -> bool:
         """For a run of one pass: nothing more is tried for this partition."""
-        return track.error is not None or track.reached_goal()
+        return track.error is not None or (track.reached_goal() and track.place not in self.points.overridden)
 
     def _seconds_left(self) -> float:
         """Of a run that tails. What is over is decided by the same difference as what is waited for: rounded apart, a
@@ -387,7 +387,7 @@ class Passes:
     def _store(self) -> None:
         """Remember where topics start, with the patience that slots have, before anything is copied from there."""
         deadline = self.clock() + self.patience_seconds
-        while self.points.memory != self._remembered:
+        while self.points.to_remember != self._remembered:
             (identity,) = self._identities_for(1)
             self._identities[:1] = [None]
             try:
@@ -397,4 +397,4 @@ class Passes:
                     raise
                 self.sleep(_FIRST_PAUSE_SECONDS)
                 continue
-            self._remembered = self.points.memory
+            self._remembered = self.points.to_remember

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from srm_common.domain.flow.start_position import StartKind, StartPosition
 from srm_common.domain.runs.partition_track import PartitionTrack, explicit_offset, listed_end, offset_behind_copied
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.replication.driver.log_identity import Source
+from srm_common.replication.driver.log_identity import Listed, Source
 
 OppositeEnds = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int | str]]
 """Ends of what the flow in the other direction copied into these partitions; a sentence where that is not known. A
@@ -17,14 +17,15 @@ partition that it never wrote to is absent."""
 
 def override_offsets(
     source: Source, override: StartPosition, tracks: list[PartitionTrack], starts: Mapping[TopicPartition, int]
-) -> dict[TopicPartition, int]:
-    """Where a run's own start position begins in partitions with these log ``starts``; none for ``committed``."""
+) -> Listed:
+    """Where a run's own start position begins in partitions with these log ``starts``, and why that is not known yet in
+    some; none for ``committed``."""
     if override.kind is StartKind.COMMITTED or not tracks:
-        return {}
+        return {}, {}
     if override.kind is StartKind.EARLIEST:
-        return {track.place: starts[track.place] for track in tracks if track.place in starts}
+        return {track.place: starts[track.place] for track in tracks if track.place in starts}, {}
     if override.kind is StartKind.LATEST:
-        return {track.place: listed_end(track) for track in tracks}
+        return {track.place: listed_end(track) for track in tracks}, {}
     return _at(source, tracks, override.timestamp_ms or 0)
 
 
@@ -60,7 +61,7 @@ def first_offsets(
         else:
             found[place] = starts[place]
     for moment, some in times.items():
-        found |= _at(source, some, moment)
+        found |= _at(source, some, moment)[0]
     if opposite:
         ends = opposite_ends(opposite)
         found |= {
@@ -69,7 +70,7 @@ def first_offsets(
     return found
 
 
-def _at(source: Source, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[TopicPartition, int]:
+def _at(source: Source, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> Listed:
     ends = {track.place: listed_end(track) for track in tracks}
-    found, _ = source.at(list(ends), timestamp_ms)
-    return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
+    found, faults = source.at(list(ends), timestamp_ms)
+    return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}, faults

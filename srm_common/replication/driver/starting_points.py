@@ -48,11 +48,12 @@ class StartingPoints:
         read_committed: reads the progress.
         rules: where partitions without progress start.
         opposite_ends: for the rule ``opposite``.
-        override: the run's start position, applied once to each of ``overridden``.
+        override: the run's start position, applied once to each of ``overridden``, from which it is then removed.
         last_ends: the log ends that the last run saw.
         cut_copies: those that the target lost records of; what becomes of them says ``on_target_loss``.
         note: called with what was decided about lost data and first starts.
         now_ms: the time, for what is remembered.
+        patience_seconds: how long the source may not tell where a partition starts.
     """
 
     source: Source
@@ -68,12 +69,15 @@ class StartingPoints:
     on_target_loss: OnDataLoss = OnDataLoss.FAIL
     note: Callable[[str], None] = lambda note: None
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
+    patience_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         self._read()
         self._identity = LogIdentity(self.source)
         #: Partitions known not to hold anything that would go back.
         self._checked: set[TopicPartition] = set()
+        #: Since when partitions wait for what the source does not tell.
+        self._waiting: dict[TopicPartition, float] = {}
         #: Truncated copies; an operator who set an offset back has decided about the gap.
         self.undecided = {
             place: cut
@@ -83,6 +87,12 @@ class StartingPoints:
 
     def _read(self) -> None:
         self._committed, self._corrupt, self._epochs, self._copied_to = self.read_committed()
+
+    @property
+    def to_remember(self) -> tuple[SourceTopics, frozenset[TopicPartition]]:
+        """What has to be stored before anything is copied: the memory, and what the override is still to be applied
+        to."""
+        return self.memory, frozenset(self.overridden)
 
     def copied_to(self, track: PartitionTrack) -> CopiedTo | None:
         """What the flow has committed of a partition, None where it does not know."""
@@ -126,7 +136,15 @@ class StartingPoints:
             # A pin stands in for the offset that is committed now, not for that of the run's start.
             self._read()
         overridden = [track for track in tracks if track.place in self.overridden]
-        wanted = override_offsets(self.source, self.override, overridden, starts)
+        wanted, unknown = override_offsets(self.source, self.override, overridden, starts)
+        waiting = {place: "the source does not tell where its log begins" for place in places if place not in starts}
+        here = f"it cannot start at {self.override}, as this run is to"
+        waiting |= {
+            track.place: f"{here}: {unknown.get(track.place, 'the source does not tell its offset')}"
+            for track in overridden
+            if track.place not in wanted
+        }
+        waiting |= faults
         firsts = self._firsts(tracks, starts)
         backward = self._backward(tracks)
         pins: dict[TopicPartition, Pin] = {}
@@ -140,8 +158,8 @@ class StartingPoints:
             if place in backward:
                 track.fail(backward[place], "ConfigError", now)
                 continue
-            if place in faults or place not in starts:
-                track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+            if place in waiting:
+                self._wait(track, waiting[place], now)
                 continue
             log = logs[place]
             cut = None if place in wanted else self.undecided.get(place)
@@ -174,10 +192,27 @@ class StartingPoints:
                 sound = epochs.get(place)
                 track.leader_epoch = before.epoch if sound is None else self._identity.holds(place, before, sound)
             ready.append(track)
+        for track in ready:
+            self._waiting.pop(track.place, None)
         self.memory = self.memory.with_pins(pins).with_ids(
             {topic: topic_id for topic, topic_id in ids.items() if topic not in recreated}
         )
         return ready
+
+    def _wait(self, track: PartitionTrack, why: str, now: float) -> None:
+        """It is placed in a later pass, unless the source has not told what it has to for too long."""
+        track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+        if now - self._waiting.setdefault(track.place, now) >= self.patience_seconds:
+            del self._waiting[track.place]
+            track.fail(why, "ClusterError", now)
+
+    def fail_unplaced(self, tracks: Iterable[PartitionTrack]) -> None:
+        """At the end of a run: its start position must not be left out without a word."""
+        for track in tracks:
+            if track.place in self.overridden and track.error is None:
+                track.fail(
+                    f"it did not start at {self.override}, as this run was to: the run was over", "ClusterError", 0
+                )
 
     def at_its_end(self, track: PartitionTrack) -> bool:
         """Whether nothing has to be asked about a listed partition: it was read to its end, or never held anything."""
@@ -295,7 +330,10 @@ class StartingPoints:
         rules = {
             track.place: self._rule(track)
             for track in tracks
-            if track.place in starts and self._known(track) is None and track.place not in self._corrupt
+            if track.place in starts
+            and self._known(track) is None
+            and track.place not in self._corrupt
+            and track.place not in self.overridden
         }
         by_place = {track.place: track for track in tracks if track.place in rules}
         offsets = first_offsets(self.source, rules, self.rules.otherwise, by_place, starts, self.opposite_ends)
@@ -335,7 +373,8 @@ class StartingPoints:
                 # Copied under the new id, it would make its sister partitions look sound in the next run.
                 position = log.start
             elif first is None:
-                track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+                where, why = self._rule(track)
+                self._wait(track, f"it cannot start at {where} ({why}): the source does not tell its offset", now)
                 return None, None
             elif isinstance(first, str):
                 track.fail(first, "ConfigError", now)

@@ -12,7 +12,7 @@ from typing import Any
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
+from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
 from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.runs.partition_track import Progress, by_topic
@@ -158,6 +158,7 @@ class _Run:
             )
             self._prepare_override(points, topics, known.get(StateKey.START))
             passes.run()
+            points.fail_unplaced(passes.tracks.values())
             # Heartbeats alone move no group, and come with each run.
             if any(
                 track.records and not flow.policy.is_heartbeats_topic(track.upstream_topic)
@@ -190,13 +191,19 @@ class _Run:
         return Ownership.take(self._flow, slots, max(slots, highest), pool=self._clusters.target.links)
 
     def _remember(self, memory: SourceTopics, identity: ProducerIdentity | None) -> ProducerIdentity | None:
-        """By a transaction, where there are any: a run that was overtaken must not replace what the next one chose."""
+        """By a transaction, where there are any: a run that was overtaken must not replace what the next one chose. The
+        pins of the run's start position, and that it was applied, are written together."""
+        assert self._passes is not None
+        values = {StateKey.TOPICS: memory.to_json()}
+        if self._passes.points.override.kind is not StartKind.COMMITTED:
+            values[StateKey.START] = self._run.applied_start(self._passes.points.overridden)
         if identity is None:
-            self._store.write(StateKey.TOPICS, memory.to_json())
+            for key, value in values.items():
+                self._store.write(key, value)
             return None
-        record = self._store.record(StateKey.TOPICS, memory.to_json())
+        records = [self._store.record(key, value) for key, value in values.items()]
         try:
-            return write_transaction(self._flow, identity, [record], self._clusters.target.links)
+            return write_transaction(self._flow, identity, records, self._clusters.target.links)
         except Fenced as error:
             raise taken_over(self._flow) from error
 
@@ -276,6 +283,7 @@ class _Run:
             rules=StartRules(flow.start_positions, flow.auto_offset_reset),
             opposite_ends=lambda places: opposite_ends(self._clusters, places),
             note=self._journal.note,
+            patience_seconds=flow.retry_timeout_seconds,
             last_ends={
                 TopicPartition(partition.upstream_topic, partition.partition): partition.end
                 for partition in (last.partitions if last else ())
@@ -284,22 +292,14 @@ class _Run:
         )
 
     def _prepare_override(self, points: StartingPoints, topics: Iterable[CopiedTopic], applied: Any) -> None:
-        """The run's start position, unless an earlier attempt under the same run id has applied it already."""
-        start = self._run.start
-        if start.kind is StartKind.COMMITTED or applied == {"run_id": self._run.run_id, "start": str(start)}:
-            return
-        points.override = start
-        points.overridden = {
-            TopicPartition(topic.upstream, number) for topic in topics for number in range(topic.partitions)
-        }
+        """The run's start position, except where an earlier attempt under the same run id has applied it already."""
+        if self._run.start.kind is not StartKind.COMMITTED:
+            every = {TopicPartition(topic.upstream, number) for topic in topics for number in range(topic.partitions)}
+            left = self._run.left_to_start(applied)
+            points.overridden = every if left is None else every & left
+            points.override = self._run.start
 
     def _between_passes(self, passes: Passes, ranges: Sequence[CopyRange]) -> None:
-        points = passes.points
-        if points.override.kind is not StartKind.COMMITTED:
-            # Its pins are stored by now; what could not be listed yet goes by the flow's own rule.
-            self._store.write(StateKey.START, {"run_id": self._run.run_id, "start": str(points.override)})
-            points.override = StartPosition()
-            points.overridden = set()
         if not ranges:
             if passes.count and self._journal.is_due:
                 if self._owner is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopic, SourceTopics
 from srm_common.replication.driver.log_identity import Listed
 from tests.unit.replication.driver.simulated_cluster import Log
@@ -159,3 +162,63 @@ def test_a_time_that_cannot_be_asked_for_yet_is_asked_for_again() -> None:
     there.source.at = lambda partitions, timestamp_ms: answers.pop(0)  # type: ignore[method-assign]
     there.run(start_positions="t=timestamp:1")
     assert copied(there) == {T0: [1, 2]}
+
+
+def test_the_time_at_which_a_run_is_to_start_is_asked_for_again() -> None:
+    there = world(5, 3)
+    there.run()
+    answers: list[Listed] = [({T1: -1}, {T0: "no leader"}), ({T0: 2}, {})]
+    there.source.at = lambda partitions, timestamp_ms: answers.pop(0)  # type: ignore[method-assign]
+    passes = there.run(start=StartPosition.parse("timestamp:2"))
+    assert not answers
+    assert not passes.points.overridden
+    assert copied(there)[T0] == [*range(5), 2, 3, 4]
+
+
+def test_a_partition_that_cannot_be_listed_at_first_starts_where_the_run_is_to() -> None:
+    there = world(5, 3)
+    there.run()
+    log = there.source.logs.pop(T1)
+    there.topics = lambda: [CopiedTopic("t", "a.t", 2)]  # type: ignore[method-assign]
+    passes = there.passes(start=StartPosition.parse("earliest"))
+    passes.points.overridden.add(T1)
+    there.while_asleep = lambda: there.source.logs.setdefault(T1, log)
+    there.target.refence()
+    passes._identities = [*there.target.identities]
+    passes.run()
+    assert copied(there) == {T0: [*range(5)] * 2, T1: [1000, 1001, 1002] * 2}
+
+
+@pytest.mark.parametrize("start", [StartPosition(), StartPosition.parse("timestamp:2")])
+def test_a_time_that_is_never_told_fails_its_partition(start: StartPosition) -> None:
+    there = world(5, 3)
+    place = T1
+    if start != StartPosition():
+        there.run()
+        place = T0
+    at = there.source.at
+
+    def mute(partitions: Iterable[TopicPartition], timestamp_ms: int) -> Listed:
+        found, _ = at(partitions, timestamp_ms)
+        faults = {place: "no leader"} if place in found else {}
+        return {one: offset for one, offset in found.items() if one != place}, faults
+
+    there.source.at = mute  # type: ignore[method-assign]
+    passes = there.run(start=start, start_positions="t=timestamp:2")
+    before = copied(there)
+    track = passes.tracks[place]
+    assert track.error is not None
+    assert "cannot start at timestamp:2" in track.error
+    assert track.error_kind == "ClusterError"
+    # In the next attempt, too, rather than from somewhere else.
+    assert (place in passes.points.overridden) is (start != StartPosition())
+    assert before.get(place, []) in ([], [*range(5)])
+
+
+def test_a_run_that_ends_before_it_could_start_a_partition_says_so() -> None:
+    there = world(5)
+    there.run()
+    there.source.at = lambda partitions, timestamp_ms: ({}, {T0: "no leader"})  # type: ignore[method-assign]
+    passes = there.run(start=StartPosition.parse("timestamp:2"), max_seconds=5.0)
+    passes.points.fail_unplaced(passes.tracks.values())
+    assert passes.tracks[T0].error == "it did not start at timestamp:2, as this run was to: the run was over"

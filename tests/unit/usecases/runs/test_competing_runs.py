@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.flow.start_position import StartPosition
+from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowOwnedElsewhere
@@ -14,6 +18,7 @@ from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.passes import Passes, PassOutcome
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.runs import run_journal
+from srm_common.usecases.runs.replicate import _Run
 from srm_common.usecases.runs.run_journal import last_run
 from tests.unit.usecases.fakes import Sides
 
@@ -79,6 +84,27 @@ def test_a_run_that_was_overtaken_does_not_replace_where_topics_start(
     assert starts == [start()]
     assert starts[0] is not None
     assert starts[0].where == "latest"
+
+
+def test_a_run_that_was_overtaken_does_not_replace_which_start_was_applied(
+    flowing: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newer run would apply its own again when it is repeated."""
+    go_on = _Run._between_passes
+    earliest = StartPosition.parse("earliest")
+    newer = iter(["newer"])
+
+    def overtaken(run: _Run, passes: Passes, ranges: Sequence[CopyRange]) -> None:
+        monkeypatch.undo()
+        for run_id in newer:
+            flowing.run(run_id, start=earliest)
+        go_on(run, passes, ranges)
+
+    monkeypatch.setattr(_Run, "_between_passes", overtaken)
+    with pytest.raises(FlowOwnedElsewhere, match="another run took over flow a->b"):
+        flowing.run("late", start=earliest)
+    with FlowState(flowing.flow) as state:
+        assert state.read(StateKey.START) == {"run_id": "newer", "start": "earliest"}
 
 
 def test_a_run_without_news_that_was_overtaken_leaves_the_record_to_the_new_owner(

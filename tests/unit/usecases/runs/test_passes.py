@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
@@ -16,8 +17,10 @@ from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.partition_track import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.topic_partition import TopicPartition as TopicPair
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.driver.passes import Passes
+from srm_common.replication.driver.source_view import Listed, SourceView
 from srm_common.testing import FakeCluster, ReservedPort
 from srm_common.usecases.runs.replicate import replicate
 from tests.contract.parts import Cluster
@@ -141,6 +144,30 @@ def test_a_start_position_is_applied_once_a_run_id(pair: Pair) -> None:
     for _ in range(2):
         run(pair.flow, run_id="second", start=StartPosition.parse("earliest"))
     assert [seen.value for seen in read(pair.target, pair.copy)] == values(0, 10) * 2
+
+
+def test_a_later_attempt_starts_what_the_first_could_not(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    for partition in range(3):
+        write(pair.source, pair.topic, values(0, 10), partition)
+    run(pair.flow, run_id="first")
+    start = StartPosition.parse("timestamp:0")
+    at, mute = SourceView.at, TopicPair(pair.topic, 1)
+
+    def without_one(view: SourceView, partitions: Iterable[TopicPair], timestamp_ms: int) -> Listed:
+        found, faults = at(view, [place for place in partitions if place != mute], timestamp_ms)
+        return found, {**faults, mute: "no leader"}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SourceView, "at", without_one)
+        record = run(replace(pair.flow, retry_timeout_seconds=0.5), run_id="second", start=start)
+    assert record.state is RunState.FAILED
+    (failed,) = record.failed_partitions
+    assert failed.partition == 1
+    assert "cannot start at timestamp:0, as this run is to: no leader" in str(failed.error)
+    for _ in range(2):
+        run(pair.flow, run_id="second", start=start)
+    for partition in range(3):
+        assert [seen.value for seen in read(pair.target, pair.copy, partition)] == values(0, 10) * 2
 
 
 def test_a_topic_deleted_during_a_run_fails_alone(
