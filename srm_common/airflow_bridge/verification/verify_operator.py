@@ -3,7 +3,6 @@ process."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,11 +46,11 @@ class VerifyOperator(SparkJobOperator):
     def execute(self, context: Context) -> Any:  # the summary; the provider's operator returns nothing
         from srm_common.domain.verification.summary import failure_sentence, outcome_sentence
         from srm_common.usecases.flows.flow_clusters import FlowClusters
-        from srm_common.usecases.verification.kept_verification import kept_results
+        from srm_common.usecases.verification.kept_verification import kept_results, newest_start
 
         params = VerifyParams.of(context["params"])
         resume_since = self._resume_since(params, context)
-        began_ms = round((time.time() if resume_since is None else resume_since.timestamp()) * 1000)
+        resume_since_ms = None if resume_since is None else round(resume_since.timestamp() * 1000)
         faults: tuple[str, ...] = ()
         failure: AirflowException | None = None
         with translate_errors():
@@ -66,6 +65,7 @@ class VerifyOperator(SparkJobOperator):
                 if here is not None:
                     partitions, faults = list(here.partitions), here.faults
                 else:
+                    before = newest_start(clusters)
                     secrets = configuration.secret_variables(settings.name)
                     with run_folder() as folder:
                         arguments = [
@@ -78,7 +78,7 @@ class VerifyOperator(SparkJobOperator):
                             self.submit(context, settings, job_path("verify.py"), arguments, secrets, folder)
                         except AirflowException as error:
                             failure = error
-                    partitions = kept_results(clusters, selection.wants, began_ms)
+                    partitions = kept_results(clusters, selection.wants, before, resume_since_ms)
         sentence = failure_sentence(str(params.flow), partitions, faults)
         summary = _summary(params, partitions, sentence or (None if failure is None else str(failure)))
         # An exception leaves no return value by itself.

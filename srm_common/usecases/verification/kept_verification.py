@@ -82,11 +82,31 @@ def verify_and_keep(
         return kept.with_earlier(verification, chosen)
 
 
+def newest_start(clusters: FlowClusters) -> int | None:
+    """When the newest verification began, by the clock of who ran it (epoch milliseconds); None where there was none.
+
+    Raises:
+        CorruptRecord: what is remembered cannot be read.
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    summary = summary_in(clusters.state.read_all(StateKey.VERIFICATION))
+    return None if summary is None else summary.started_ms
+
+
 def kept_results(
-    flow: FlowSettings | FlowClusters, chosen: Callable[[str], bool], since_ms: int
+    flow: FlowSettings | FlowClusters,
+    chosen: Callable[[str], bool],
+    before: int | None,
+    resume_since_ms: int | None = None,
 ) -> list[PartitionVerified]:
-    """What the newest verification has found of the topics that are ``chosen``, in order; nothing where it began before
-    ``since_ms`` (epoch milliseconds).
+    """What another process has found, in the verification that it ran, of the topics that are ``chosen``, in order.
+
+    Its clock may be another one than ours, so a new verification is told by its start, which is not that of
+    ``before``.
+
+    Args:
+        before: the :func:`newest_start` before that process began.
+        resume_since_ms: as it was told, where it was to resume a verification, which keeps its start.
 
     Raises:
         CorruptRecord: what is remembered cannot be read.
@@ -95,7 +115,10 @@ def kept_results(
     with clusters_of(flow) as clusters:
         known = clusters.state.read_all(StateKey.VERIFICATION, prefix=StateKey.VERIFIED)
         summary = summary_in(known)
-        if summary is None or summary.started_ms < since_ms:
+        if summary is None:
+            return []
+        resumed = resume_since_ms is not None and summary.started_ms >= resume_since_ms
+        if summary.started_ms == before and not resumed:
             return []
         verifieds = [
             result
@@ -162,6 +185,8 @@ class _Kept:
 
     def add(self, result: PartitionVerified) -> None:
         """One more partition was compared."""
+        # Another machine, whose clock is ahead, may have begun what is resumed.
+        result = replace(result, checked_ms=max(result.checked_ms, self.started_ms))
         topic = self._results.setdefault(result.topic, {})
         if result.of_topic:
             topic.clear()

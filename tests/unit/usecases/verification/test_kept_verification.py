@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,15 @@ from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.summary import VerificationSummary
 from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
 from srm_common.errors import CorruptRecord
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.monitoring.report_run import make_report
-from srm_common.usecases.verification.kept_verification import kept_results, results_in, summary_in, verify_and_keep
+from srm_common.usecases.verification.kept_verification import (
+    kept_results,
+    newest_start,
+    results_in,
+    summary_in,
+    verify_and_keep,
+)
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides
@@ -135,11 +143,46 @@ def test_a_part_that_was_compared_is_not_the_whole(copied: Sides) -> None:
 
 
 def test_the_results_that_are_kept_are_those_of_the_newest(copied: Sides) -> None:
-    verify_and_keep(copied.clusters())
-    began = verify_and_keep(copied.clusters(), chosen=lambda topic: topic == "orders").started_ms
-    assert [result.topic for result in kept_results(copied.clusters(), lambda topic: True, began)] == ["orders"]
-    assert kept_results(copied.clusters(), lambda topic: topic != "orders", began) == []
-    assert kept_results(copied.clusters(), lambda topic: True, began + 60_000) == []
+    clusters = copied.clusters()
+    assert newest_start(clusters) is None
+    verify_and_keep(clusters)
+    before = newest_start(clusters)
+    assert kept_results(clusters, lambda topic: True, before) == []
+    began = verify_and_keep(clusters, chosen=lambda topic: topic == "orders").started_ms
+    assert newest_start(clusters) == began
+    assert [result.topic for result in kept_results(clusters, lambda topic: True, before)] == ["orders"]
+    assert kept_results(clusters, lambda topic: topic != "orders", before) == []
+    assert kept_results(clusters, lambda topic: True, began) == []
+    assert kept_results(clusters, lambda topic: True, began, began + 1) == []
+    # Nothing new, but what was to be resumed, which goes by its own start.
+    assert [result.topic for result in kept_results(clusters, lambda topic: True, began, began)] == ["orders"]
+
+
+def with_clock(sides: Sides, ahead_seconds: float) -> FlowClusters:
+    """The clusters as a machine sees them whose clock is ahead by that much, or behind."""
+    return FlowClusters(sides.flow, clock=lambda: time.time() + ahead_seconds)
+
+
+@pytest.mark.parametrize("ahead_seconds", [-600.0, 600.0])
+def test_results_count_whatever_the_clock_is_of_who_found_them(copied: Sides, ahead_seconds: float) -> None:
+    before = newest_start(copied.clusters())
+    write(copied.target, "a.orders", [b"not ours"])
+    with with_clock(copied, ahead_seconds) as elsewhere:
+        verify_and_keep(elsewhere)
+    found = kept_results(copied.clusters(), lambda topic: True, before)
+    assert {result.topic: result.verdict for result in found} == {
+        "orders": Verdict.DIFFERENT,
+        "orders-2": Verdict.PROVED,
+    }
+
+
+def test_results_count_of_who_resumes_by_a_clock_that_is_behind(copied: Sides) -> None:
+    stopped(copied)
+    before = newest_start(copied.clusters())
+    with with_clock(copied, -600.0) as elsewhere:
+        verify_and_keep(elsewhere, resume=True)
+    found = kept_results(copied.clusters(), lambda topic: True, before, resume_since_ms=0)
+    assert [result.topic for result in found] == ["orders", "orders-2"]
 
 
 def test_what_the_source_cannot_tell_takes_back_no_proof(copied: Sides) -> None:
