@@ -265,3 +265,13 @@ def alter_command(topic: StateTopic, bootstrap_servers: str, settings: Mapping[s
         f"kafka-configs.sh --bootstrap-server {bootstrap_servers} --alter --entity-type topics "
         f"--entity-name {topic.name} --add-config {config}"
     )
+
+
+def batch_too_large(topic: str, alias: str, size: int = 0) -> str:
+    """What to say where the cluster refuses a batch for a state topic as too large; ``size`` is the batch's, in bytes,
+    where it is known."""
+    limit = max(size, MAX_MESSAGE_BYTES)
+    return (
+        f"max.message.bytes of state topic {topic} at cluster '{alias}' is too small for what has to be written "
+        f"there; set it to {limit} or more and run again: nothing was written, and nothing is lost"
+    )

@@ -12,6 +12,7 @@ from typing import NoReturn
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.state_topics import batch_too_large
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
@@ -172,6 +173,9 @@ class StateWriter:
                 fault = codes.name(code)
                 if code in codes.DENIED:
                     self._refuse(doing, home, fault)
+                if code == codes.MESSAGE_TOO_LARGE:
+                    too_large = batch_too_large(home.topic, self._cluster.alias, len(header) + len(body))
+                    raise ClusterError(f"{self._place} could not {doing}: {too_large}")
                 # A log that lacks what this producer has written takes nothing more of it, however often.
                 if code in codes.REDO_CHUNK or not codes.retriable(code):
                     raise ClusterError(f"{self._place} could not {doing}: {home.topic}-{home.partition}: {fault}")

@@ -40,6 +40,7 @@ def write_transaction(
     Raises:
         Fenced: another run took the flow; nothing was written.
         StateUnavailable: the target was not able to; nothing is lost, do it again.
+        StateTopicInvalid: a state topic takes no batches of that size; nothing was written.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     homes: dict[TopicPartition, list[NewRecord]] = defaultdict(list)

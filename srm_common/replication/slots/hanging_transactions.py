@@ -40,7 +40,7 @@ from typing import NamedTuple, Protocol
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import ClusterError, CorruptRecord, PartitionError, UnreachableCluster
+from srm_common.errors import ClusterError, CorruptRecord, PartitionError, StateTopicInvalid, UnreachableCluster
 from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.transactions.hanging_transactions import left_open
@@ -138,7 +138,7 @@ async def end_open_transactions(
             await producer.end_empty(aborted, deadline=deadline)
         if committed:
             await _commit(job, target, producer, committed, deadline)
-    except (UncertainCommit, RetriableFault, ClusterError) as error:
+    except (UncertainCommit, RetriableFault, ClusterError, StateTopicInvalid) as error:
         raise UncertainCommit(_doubt(job, [*aborted, *committed], found, error)) from error
     ended = [*aborted, *committed]
     still = await left_open(target, ended, producer.producer_id) if ended else {}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
@@ -124,3 +126,18 @@ def test_a_writer_serves_again_after_an_error_that_ends_its_producer_id() -> Non
             writer.write("write", [record(b"2")])
         assert writer.write("write", [record(b"3")]) == 1
         assert values(kafka) == [b"1", b"3"]
+
+
+def test_a_topic_that_takes_no_batches_of_that_size_is_named_with_its_setting() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("state", config={"max.message.bytes": "1000"})
+        writer = StateWriter(settings(kafka))
+        with pytest.raises(ClusterError) as raised:
+            writer.write("write offset syncs", [record(random.randbytes(5000))])
+        text = str(raised.value)
+        assert (
+            "could not write offset syncs: max.message.bytes of state topic state at cluster 'c' is too small" in text
+        )
+        assert "set it to 1048588 or more" in text
+        assert writer.write("write", [record(b"1")]) == 1
+        assert values(kafka) == [b"1"]

@@ -175,3 +175,19 @@ def test_at_least_once(source_kafka: FakeCluster, target_kafka: FakeCluster, nam
     produce(source_kafka, name, 0, plain(10))
     assert engine.copy(name, exactly_once=False).records == 10
     assert engine.check(name) == 4610
+
+
+@pytest.mark.parametrize("which", ["offsets_topic", "segments_topic"])
+def test_a_state_topic_that_takes_no_batches_of_that_size_is_named(engine: Engine, name: str, which: str) -> None:
+    engine.create(name, 40)
+    for partition in range(40):
+        produce(engine.source, name, partition, plain(10))
+    topic = getattr(engine.state, which)
+    _alter_topic(engine.target, topic, "max.message.bytes", "100")
+    outcome = engine.copy(name)
+    error = outcome.errors[name, 0]
+    assert f"max.message.bytes of state topic {topic} at cluster 'target' is too small" in error
+    assert outcome.ranges[name, 0].position == 0
+    _alter_topic(engine.target, topic, "max.message.bytes", "1048588")
+    assert not engine.copy(name).errors
+    assert engine.check(name) == 400

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.names import offsets_topic
 from srm_common.domain.flow.start_position import OF_EDITS, StartPosition
 from srm_common.domain.offsets.translation import Translated
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
@@ -118,6 +120,18 @@ def test_translation_follows_the_newer_copy(scenario: Scenario) -> None:
     assert at == {position: Translated(offset, exact=True) for position, offset in expected.items()}
     rest = [seen.value for seen in read(scenario.target, scenario.copy)]
     assert rest == values(0, 20) + values(10, 25)
+
+
+def test_an_offsets_topic_that_takes_no_batches_of_that_size_is_named(scenario: Scenario) -> None:
+    scenario.run()
+    topic = offsets_topic(scenario.flow.name.source)
+    entry = ConfigEntry("max.message.bytes", "100", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    scenario.target.admin().incremental_alter_configs([resource])[resource].result(60)
+    code, _, error = scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "3")
+    assert (code, error.count("\n")) == (4, 1)
+    assert f"max.message.bytes of state topic {topic} at cluster" in error
+    assert scenario.offsets() == {0: 20, 1: 20}
 
 
 def test_a_run_that_goes_on_is_seen_and_left_alone(scenario: Scenario) -> None:
