@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -63,6 +64,7 @@ class KeyedTopic(Closing):
         self._remedy = remedy
         self._newest: dict[bytes, LogRecord] = {}
         self._end = 0
+        self._topic_id: uuid.UUID | None = None
 
     def close(self) -> None:
         if self._writes_to is not self._clients:
@@ -80,9 +82,11 @@ class KeyedTopic(Closing):
             with reader.session() as session:
                 if not session.partitions(self.name):
                     return None
+                topic_id = session.topic_id(self.name)
                 ends = session.offsets(self.name, [0], LATEST)
-                if ends[0] < self._end:
+                if topic_id != self._topic_id or ends[0] < self._end:
                     self._newest, self._end = {}, 0  # the topic was deleted and created again
+                    self._topic_id = topic_id
                 records = session.last_records(self.name, {0: self._end}, ends)
             for key, record in records.items():
                 self._newest.pop(key, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import time
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -123,6 +124,13 @@ class StateReader(Closing):
                 link.run(lambda: link.know([topic]))
                 found = self._numbers(link, topic)
         return found
+
+    def topic_id(self, topic: str) -> uuid.UUID | None:
+        """The id of a topic (KIP-516), in a session as :meth:`partitions` has just found it; None where there is no
+        such topic, or the cluster gives it no id."""
+        with self._link() as link:
+            found: uuid.UUID | None = link.manager.cluster.topic_id(topic)
+        return found if found is not None and found.int else None
 
     def _numbers(self, link: ClusterLink, topic: str) -> int:
         cluster = link.manager.cluster

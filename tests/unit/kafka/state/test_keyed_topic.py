@@ -11,7 +11,9 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.flow_state import FlowState, flow_value
-from srm_common.kafka.state.keyed_topic import decode, encode, encode_key, place_of
+from srm_common.kafka.state.keyed_topic import KeyedTopic, decode, encode, encode_key, place_of
+from srm_common.testing import FakeCluster
+from tests.kafka.records import delete_topic
 
 PLACE = place_of("k", 7, "srm-x.internal", "b")
 
@@ -66,3 +68,22 @@ def test_what_its_owner_cannot_read_is_named_with_a_remedy(error: Exception) -> 
     message = f"{PLACE} cannot be read: {reason}; write a tombstone with that key to begin again"
     with pytest.raises(CorruptRecord, match=re.escape(message)):
         decode(encode({}), refuse, PLACE, "to begin again")
+
+
+def test_a_topic_that_was_created_again_is_read_from_its_start_however_long_it_is() -> None:
+    with FakeCluster() as kafka, KeyedTopic(ClusterSettings.plaintext("c", kafka.bootstrap_servers), "state") as topic:
+
+        def written(keys: str) -> list[str]:
+            topic.write("write", [topic.record(key, {}) for key in keys])
+            return [(record.key or b"").decode() for record in topic.newest() or ()]
+
+        kafka.create_topic("state")
+        assert written("ab") == ["a", "b"]
+        assert written("c") == ["a", "b", "c"]
+        delete_topic(kafka, "state")
+        kafka.create_topic("state")
+        assert written("defg") == ["d", "e", "f", "g"]
+        delete_topic(kafka, "state")
+        assert topic.newest() is None
+        kafka.create_topic("state")
+        assert written("h") == ["h"]
