@@ -89,10 +89,9 @@ class Ownership:
         """
         link = ClusterLink(flow.target, part="driver", pool=pool)
         owner = cls(flow, slots, link, flow.patience_seconds if timeout_seconds is None else timeout_seconds)
-        owner._known = {task_transactional_id(flow.name, slot) for slot in range(max(slots, known_slots))}
         if task_id_prefix is not None:
             owner._prefixes.add(task_id_prefix)
-            owner._known |= {f"{task_id_prefix}{slot}" for slot in range(max(slots, known_slots))}
+        owner._know(max(slots, known_slots))
         try:
             link.run(owner._take)
         except BaseException:
@@ -138,6 +137,18 @@ class Ownership:
             FlowOwnedElsewhere: another run took the flow.
         """
         self._link.run(self._again)
+
+    def include(self, known_slots: int) -> None:
+        """Fence the ids of so many slots, too, here and from now on.
+
+        Raises:
+            FlowOwnedElsewhere: another run took the flow.
+        """
+        self._know(known_slots)
+        self._link.run(self._again)
+
+    def _know(self, slots: int) -> None:
+        self._known |= {f"{prefix}{slot}" for prefix in self._prefixes for slot in range(slots)}
 
     def release(self) -> None:
         """Fence once more, so that no open transaction of ours holds the last stable offset, and disconnect.

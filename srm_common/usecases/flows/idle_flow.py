@@ -17,6 +17,7 @@ from srm_common.kafka.state.driver_presence import WATCH_SECONDS, drivers, livin
 from srm_common.kafka.transactions.active_writers import active_writers
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.slot_count import take_ownership
 
 
 @contextmanager
@@ -47,9 +48,8 @@ def idle_flow(
     if not flow.exactly_once:
         yield None
         return
-    highest = int((store.read(StateKey.SLOTS) or {}).get("highest", 0))
     prefix = None if mirror_maker is None else mirror_maker.task_id_prefix
-    owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), task_id_prefix=prefix, pool=clusters.target.links)
+    owner = take_ownership(clusters, 1, flow.tasks_max, task_id_prefix=prefix)
     try:
         # An owner that took the flow before us had announced itself before that.
         begun = living_driver(store, seen, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from operator import itemgetter
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.names import StateKey
 from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, repair_action
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
@@ -14,9 +13,9 @@ from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import StateTopics, present_state_topics
-from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.slot_count import take_ownership
 
 #: How many offsets of the copy are read after the end of the map; one visible record among them is enough.
 _LOOK_AHEAD = 50_000
@@ -46,8 +45,7 @@ def repair_offsets(flow: FlowSettings | FlowClusters, *, dry_run: bool = False) 
 
 def _repaired(clusters: FlowClusters) -> list[RepairAction]:
     flow, state = clusters.flow, clusters.state_topics()
-    highest = int((clusters.state.read(StateKey.SLOTS) or {}).get("highest", 0))
-    owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), pool=clusters.target.links)
+    owner = take_ownership(clusters, 1, flow.tasks_max)
     try:
         actions = _planned(clusters, state)
         records = [

@@ -36,6 +36,7 @@ from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.replication.spark.driver_pass import NeedsSpark
 from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.slot_count import record_slots, take_ownership
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
@@ -111,9 +112,7 @@ class _Run:
         state = self._clusters.state_topics(patience_seconds=flow.patience_seconds)
         for note in state.notes:
             self._journal.note(note, logging.INFO)
-        known = self._store.read_all(
-            StateKey.RUN, StateKey.SLOTS, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN
-        )
+        known = self._store.read_all(StateKey.RUN, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN)
         self._journal.recall(known)
         topics = self._first_topics()
         if not topics:
@@ -126,7 +125,7 @@ class _Run:
             job = replace(copy_job(flow, state), error_handling=error_handling(self._clusters, topics))
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(self._clusters))
-            owner = self._owner = self._own(slots, known.get(StateKey.SLOTS) or {})
+            owner = self._owner = take_ownership(self._clusters, slots, slots) if flow.exactly_once else None
             checkpoints = stack.enter_context(SteadyCheckpoints(flow, self._journal.note, self._clusters.clock))
             for note in competing_runs(self._clusters, self._run):
                 self._journal.note(note)
@@ -137,6 +136,7 @@ class _Run:
                     for topic in topics
                     for number in range(topic.partitions)
                 ]
+                record_slots(self._clusters, owner, slots)
                 self._free(owner, job, self._copies)
                 self._find_cut_copies(owner)
             # Read again, since offsets may have been moved by hand until the flow became ours.
@@ -180,15 +180,6 @@ class _Run:
     def _topics(self) -> list[CopiedTopic]:
         topics = replicated_topics(self._clusters, self._journal.lose)
         return [topic for topic in topics if self._run.wants(topic.upstream)]
-
-    def _own(self, slots: int, recorded: Mapping[str, Any]) -> Ownership | None:
-        if not self._flow.exactly_once:
-            return None
-        highest = int(recorded.get("highest", 0))
-        if slots > highest:
-            # Before the ids are used, so that a later run fences them even if this one ends here.
-            self._store.write(StateKey.SLOTS, {"highest": slots})
-        return Ownership.take(self._flow, slots, max(slots, highest), pool=self._clusters.target.links)
 
     def _remember(self, memory: SourceTopics, identity: ProducerIdentity | None) -> ProducerIdentity | None:
         """By a transaction, where there are any: a run that was overtaken must not replace what the next one chose. The

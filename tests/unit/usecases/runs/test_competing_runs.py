@@ -10,17 +10,22 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowOwnedElsewhere
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver import passes as driver_passes
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.passes import Passes, PassOutcome
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.slot_count import record_slots, take_ownership
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.runs import run_journal
 from srm_common.usecases.runs.replicate import _Run
 from srm_common.usecases.runs.run_journal import last_run
 from tests.unit.usecases.fakes import Sides
+
+RECORD_SLOTS = "srm_common.usecases.runs.replicate.record_slots"
 
 
 @pytest.fixture
@@ -152,3 +157,88 @@ def test_a_run_that_waits_for_records_leaves_the_record_to_the_new_owner(
     record = last_run(flowing.flow)
     assert record is not None
     assert (record.run_id, record.state) == ("newer", RunState.DONE)
+
+
+def highest(sides: Sides) -> int:
+    with FlowState(sides.flow) as state:
+        return int((state.read(StateKey.SLOTS) or {}).get("highest", 0))
+
+
+def test_a_run_that_comes_late_does_not_lower_the_number_of_slots(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one with more slots runs while it finds out what there is to copy."""
+    sides.source.create_topic("orders", 4)
+    sides.refresh()
+    find = _Run._first_topics
+
+    def late(run: _Run) -> list[CopiedTopic]:
+        monkeypatch.undo()
+        sides.set(tasks_max=4)
+        sides.run("more")
+        return find(run)
+
+    sides.set(tasks_max=2)
+    monkeypatch.setattr(_Run, "_first_topics", late)
+    sides.run("late")
+    assert highest(sides) == 4
+
+
+def test_slots_that_were_recorded_meanwhile_are_fenced_too(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers before 3.0 do not list their ids."""
+    sides.source.create_topic("orders", 4)
+    sides.refresh()
+    take = Ownership.take
+
+    def late(*arguments: object, **more: object) -> Ownership:
+        monkeypatch.undo()
+        sides.set(tasks_max=4)
+        sides.run("more")
+        return take(*arguments, **more)  # type: ignore[arg-type]
+
+    sides.set(tasks_max=2)
+    monkeypatch.setattr(Ownership, "take", late)
+
+    async def nothing(owner: Ownership, deadline: float) -> set[str]:
+        return set()
+
+    with monkeypatch.context() as patch:
+        clusters = sides.clusters()
+        patch.setattr(Ownership, "_listed", nothing)
+        owner = take_ownership(clusters, 2, 2)
+        assert len(owner.all_identities) == 4
+        owner.abandon()
+
+
+def test_a_run_that_was_overtaken_does_not_record_its_number_of_slots(
+    sides: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides.source.create_topic("orders", 4)
+    sides.refresh()
+
+    def overtaken(clusters: FlowClusters, owner: Ownership, slots: int) -> None:
+        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            # As one that is about to record a higher one.
+            patch.setattr(RECORD_SLOTS, lambda *_: None)
+            sides.run("newer")
+        record_slots(clusters, owner, slots)
+
+    sides.set(tasks_max=2)
+    monkeypatch.setattr(RECORD_SLOTS, overtaken)
+    with pytest.raises(FlowOwnedElsewhere, match="another run took over flow a->b"):
+        sides.run("late")
+    assert highest(sides) == 0
+
+
+def test_a_run_records_its_slots_once_and_more_of_them_again(sides: Sides) -> None:
+    sides.source.create_topic("orders", 4)
+    sides.refresh()
+    seen = []
+    for slots in (2, 1, 3):
+        sides.set(tasks_max=slots)
+        sides.source.write("orders", [(b"k", b"v")])
+        assert sides.run(f"with-{slots}").state is RunState.DONE
+        seen.append(highest(sides))
+    assert seen == [2, 2, 3]
+    assert len(sides.values("a.orders")) == 3
