@@ -48,7 +48,7 @@ class StateKey(StrEnum):
     RUN = "run"
     """The newest run: :class:`srm_common.domain.runs.run_record.RunRecord`."""
     START = "start"
-    """Where a run was told to start, and its id."""
+    """Where a run was told to start, its id, and the partitions that it could not start there yet."""
     SLOTS = "slots"
     """The highest number of slots that any run had."""
     SIZES = "sizes"
