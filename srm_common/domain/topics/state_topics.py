@@ -273,5 +273,5 @@ def batch_too_large(topic: str, alias: str, size: int = 0) -> str:
     limit = max(size, MAX_MESSAGE_BYTES)
     return (
         f"max.message.bytes of state topic {topic} at cluster '{alias}' is too small for what has to be written "
-        f"there; set it to {limit} or more and run again: nothing was written, and nothing is lost"
+        f"there; set it to {limit} or more and run again; nothing is lost"
     )
