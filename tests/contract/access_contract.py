@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from srm_common.kafka.admin.acl_admin import AclAdmin
 from tests.contract.parts import Cluster, settings, shown
-from tests.unit.domain.access.test_acls import binding
+from tests.unit.domain.access.test_acl_bindings import binding
 
 
 class AccessContract:

@@ -10,14 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from srm_common.domain.access.acls import (
-    EVERYONE,
-    NAME_IT,
-    AclBinding,
-    Permission,
-    TopicPattern,
-    writers,
-)
+from srm_common.domain.access.acl_bindings import EVERYONE, AclBinding, Permission, TopicPattern
+from srm_common.domain.access.copied_acls import NAME_IT, writers
 from srm_common.domain.topics.actions import Difference, action_json
 
 REVOKED = "the source no longer has it, or nothing that it covers is copied"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
+from srm_common.domain.access.acl_bindings import AclBinding, Operation, Pattern, Permission, TopicPattern
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster

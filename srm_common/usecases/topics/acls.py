@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from srm_common.domain.access.acl_bindings import AclBinding, Permission
 from srm_common.domain.access.acl_changes import (
     CreateAcls,
     DeleteAcls,
@@ -22,7 +23,7 @@ from srm_common.domain.access.acl_changes import (
     other_writers,
     reconcile,
 )
-from srm_common.domain.access.acls import AclBinding, Copies, Permission, wanted_acls, writers
+from srm_common.domain.access.copied_acls import Copies, wanted_acls, writers
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.principals import login_principal

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from srm_common.domain.access.acl_bindings import AclBinding
 from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
-from srm_common.domain.access.acls import AclBinding
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.groups.group_offsets import GroupOffset
@@ -42,7 +42,7 @@ from tests.flow_settings import small_flow
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, grow
-from tests.unit.domain.access.test_acls import binding
+from tests.unit.domain.access.test_acl_bindings import binding
 
 pytestmark = pytest.mark.kafka
 

@@ -12,7 +12,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaE
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
-from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
+from srm_common.domain.access.acl_bindings import AclBinding, Operation, Pattern, Permission, TopicPattern
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.topic_partition import TopicPartition

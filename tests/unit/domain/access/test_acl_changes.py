@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.access.acl_bindings import AclBinding, Permission
 from srm_common.domain.access.acl_changes import (
     CreateAcls,
     DeleteAcls,
@@ -13,8 +14,7 @@ from srm_common.domain.access.acl_changes import (
     other_writers,
     reconcile,
 )
-from srm_common.domain.access.acls import AclBinding, Permission
-from tests.unit.domain.access.test_acls import binding, bindings
+from tests.unit.domain.access.test_acl_bindings import binding, bindings
 
 sets = st.frozensets(bindings, max_size=6)
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from srm_common.domain.access.acl_bindings import AclBinding
 from srm_common.domain.access.acl_changes import UnknownAcls
-from srm_common.domain.access.acls import AclBinding, Copies
+from srm_common.domain.access.copied_acls import Copies
 from srm_common.domain.cluster import ClusterSettings, JavaStore
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
@@ -22,7 +23,7 @@ from srm_common.usecases.topics.acls import (
     plan_acls,
     replicator_principals,
 )
-from tests.unit.domain.access.test_acls import binding
+from tests.unit.domain.access.test_acl_bindings import binding
 
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}
 FLOW = FlowSettings(

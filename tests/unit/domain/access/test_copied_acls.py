@@ -1,36 +1,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srm_common.domain.access import acls
-from srm_common.domain.access.acls import (
+from srm_common.domain.access import copied_acls
+from srm_common.domain.access.acl_bindings import (
     EVERYONE,
     AclBinding,
-    Copies,
     Operation,
     Pattern,
     Permission,
-    TopicPattern,
-    WantedAcls,
-    beginning,
     literal,
     prefixed,
-    wanted_acls,
 )
-from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
+from srm_common.domain.access.copied_acls import Copies, WantedAcls, wanted_acls
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from tests.examples import examples
+from tests.unit.domain.access.test_acl_bindings import HOSTS, PRINCIPALS, REPLICATOR, TOPICS, binding, bindings
 
-REPLICATOR = "User:srm"
-PRINCIPALS = ("User:bob", "User:eve", REPLICATOR, EVERYONE)
-HOSTS = ("*", "10.0.0.1")
-TOPICS = ("a", "ab", "abc", "b", "b.c", "heartbeats", "b.heartbeats")
 LOCAL = ("abx", "z", "x.abz", "x.y")
 CHANGES = (Operation.WRITE, Operation.CREATE, Operation.DELETE, Operation.ALTER, Operation.ALTER_CONFIGS)
 READS = (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS)
@@ -59,18 +49,6 @@ def allowed(bindings: Iterable[AclBinding], principal: str, host: str, topic: st
     return verdict
 
 
-patterns = st.one_of(
-    st.sampled_from([literal("*"), *map(literal, TOPICS)]),
-    st.sampled_from(["a", "ab", "b", "b.", "h", "c", "ax"]).map(prefixed),
-)
-bindings = st.builds(
-    AclBinding,
-    patterns,
-    st.sampled_from(PRINCIPALS),
-    st.sampled_from(HOSTS),
-    st.sampled_from(Operation),
-    st.sampled_from(Permission),
-)
 #: Bindings that have much to do with each other.
 close = st.builds(
     AclBinding,
@@ -171,13 +149,6 @@ def test_readers_of_a_topic_may_read_its_copy(found: list[AclBinding], copies: C
                 )
 
 
-def binding(text: str) -> AclBinding:
-    """``ALLOW READ bob ord*`` or ``DENY ALL * orders 10.0.0.1``; a pattern that ends in ``*`` is a prefix."""
-    permission, operation, user, name, *host = text.split()
-    pattern = prefixed(name[:-1]) if name.endswith("*") and name != "*" else literal(name)
-    return AclBinding(pattern, f"User:{user}", host[0] if host else "*", Operation(operation), Permission(permission))
-
-
 DEFAULT = {topic: f"x.{topic}" for topic in ("orders", "orders.eu", "payments")}
 IDENTITY = {topic: topic for topic in DEFAULT}
 
@@ -271,7 +242,7 @@ def test_a_deny_is_there_before_the_copy_that_it_is_about() -> None:
 
 
 def test_too_many_copies_without_a_common_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acls, "MOST_LITERALS", 2)
+    monkeypatch.setattr(copied_acls, "MOST_LITERALS", 2)
     source = [binding("ALLOW READ bob *"), binding("ALLOW READ eve orders"), binding("DENY READ eve *")]
     result = wanted(source, Copies(IDENTITY))
     assert result.bindings == {}
@@ -280,72 +251,3 @@ def test_too_many_copies_without_a_common_pattern(monkeypatch: pytest.MonkeyPatc
         "'DENY User:eve READ on *'",
         "'ALLOW User:eve READ on orders'",
     ]
-
-
-@given(bindings)
-def test_a_binding_survives_json(one: AclBinding) -> None:
-    assert AclBinding.from_json(one.to_json()) == one
-
-
-@given(patterns, patterns)
-def test_patterns_overlap_when_a_name_is_covered_by_both(one: TopicPattern, other: TopicPattern) -> None:
-    names = [*TOPICS, "a-", "ab-", "b-", "b.-", "h-", "c-", "ax-"]
-    both = [name for name in names if one.covers(name) and other.covers(name)]
-    assert one.overlaps(other) == bool(both)
-
-
-@given(patterns)
-def test_among_finds_what_is_covered(one: TopicPattern) -> None:
-    names = sorted(TOPICS)
-    assert list(one.among(names)) == [name for name in names if one.covers(name)]
-
-
-def test_words() -> None:
-    assert [str(literal("orders")), str(prefixed("ord"))] == ["orders", "ord (prefixed)"]
-    assert beginning(["a", "ab", "b"], "a") == ["a", "ab"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "principal"),
-    [
-        ({}, ANONYMOUS),
-        ({"security.protocol": "SSL"}, ANONYMOUS),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}, "User:srm"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "sasl.username": "srm"}, "User:srm"),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.username": "srm"}, None),
-    ],
-)
-def test_the_principal_of_a_login(settings: dict[str, str], principal: str | None) -> None:
-    assert login_principal(ClusterSettings("a", "h:1", settings, {})) == principal
-
-
-@dataclass
-class Shown:
-    """A client certificate."""
-
-    of: str | None
-    place: str = "/x"
-
-    def chain(self) -> str:
-        raise AssertionError("only its subject is of interest")
-
-    def subject(self) -> str | None:
-        return self.of
-
-
-@pytest.mark.parametrize("subject", ["CN=srm,O=x y", None])
-def test_a_certificate_tells_the_sentence_alone_whose_it_is(subject: str | None) -> None:
-    """Brokers may have rules of their own, so that nothing is decided by it."""
-    cluster = ClusterSettings("a", "h:1", {"security.protocol": "SSL"}, {}, own_certificate=Shown(subject))
-    assert login_principal(cluster) is None
-    sentence = Right("Read", "topic", "t").missing(cluster)
-    assert sentence == (
-        "User:CN=srm,O=x y, or what ssl.principal.mapping.rules of the brokers make of it, needs the permission Read "
-        "on topic 't' (kafka-acls.sh --add --allow-principal 'User:CN=srm,O=x y' --operation Read --topic t)"
-        if subject
-        else "the principal of the login needs the permission Read on topic 't' (kafka-acls.sh --add --allow-principal "
-        "User:... --operation Read --topic t)"
-    )
-    by_password = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "bob"}
-    assert login_principal(replace(cluster, confluent=by_password)) == "User:bob"
-    assert Right("Read", "topic", "t").missing(replace(cluster, confluent=by_password)).startswith("User:bob needs")
