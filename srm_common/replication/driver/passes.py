@@ -26,9 +26,10 @@ from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
+from srm_common.errors import LostProcess, StateUnavailable, UnreachableCluster
 from srm_common.kafka.client.logins.current_login import with_current_login
 from srm_common.replication.driver.starting_points import StartingPoints
+from srm_common.replication.driver.tracked_partitions import MAPPING_SECONDS, TrackedPartitions
 
 PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
 """Copies the slots of one pass and returns when all are done. Raises :class:`LostProcess` when workers
@@ -42,10 +43,6 @@ _SHORT_PASS_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 #: Passes in a row that end uncertain and move nothing, before their partitions are given up.
 _FRUITLESS_PASSES = 5
-#: How often a long run looks for topics and partitions that appeared meanwhile.
-_MAPPING_SECONDS = 30.0
-#: A topic that is missing in a listing is looked for again after so long; missing again, it is gone.
-_LOOK_AGAIN_SECONDS = 5.0
 
 
 class Owner(Protocol):
@@ -100,15 +97,16 @@ class Passes:
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        self.tracks: dict[TopicPartition, PartitionTrack] = {}
+        self.partitions = TrackedPartitions(
+            self.topics, self.points, self.job.flow, self._tails, self.patience_seconds, self.clock
+        )
+        self.tracks: Mapping[TopicPartition, PartitionTrack] = self.partitions.tracks
         self.count = 0
         self.transactions = 0
         self.retries = 0
         self._identities: list[ProducerIdentity | None] = [*(self.owner.identities if self.owner else ())]
         self._uncertain: str | None = None
         self._fruitless = 0
-        self._mapped_at: float | None = None
-        self._missing_since: dict[TopicPartition, float] = {}
         self._remembered = self.points.to_remember
         self._started = 0.0
 
@@ -123,17 +121,13 @@ class Passes:
         while True:
             happened = self._pass()
             if self.max_seconds <= 0:
-                if all(self._settled(track) for track in self.tracks.values()):
+                if self.partitions.all_settled:
                     break
             elif self._seconds_left() <= 0:
                 break
             self._pause(happened)
         if self._uncertain is not None:
             self._refence()
-
-    def _settled(self, track: PartitionTrack) -> bool:
-        """For a run of one pass: nothing more is tried for this partition."""
-        return track.error is not None or (track.reached_goal() and track.place not in self.points.overridden)
 
     def _seconds_left(self) -> float:
         """Of a run that tails. What is over is decided by the same difference as what is waited for: rounded apart, a
@@ -153,7 +147,7 @@ class Passes:
     def _pass(self) -> PassOutcome:
         if self._uncertain is not None:
             self._refence()
-        self._map_topics()
+        self.partitions.find()
         ready = self._ready()
         if not ready:
             self.watch(self, ())
@@ -185,22 +179,17 @@ class Passes:
         if not self._tails:
             return replace(job, pass_seconds=PASS_SECONDS)
         now = self.clock()
-        left = min(PASS_SECONDS, _MAPPING_SECONDS, max(1.0, self._started + self.max_seconds - now))
-        resting = [track for track in self.tracks.values() if not track.final and track.rest_until > now]
-        waiting = [track.rest_until - now for track in resting]
-        if self._missing_since or any(track.unlisted_since is not None for track in self.tracks.values()):
-            waiting.append(0.0)
-        if waiting:
+        left = min(PASS_SECONDS, MAPPING_SECONDS, max(1.0, self._started + self.max_seconds - now))
+        if waiting := self.partitions.seconds_until_due(now):
             left = min(left, max(_SHORT_PASS_SECONDS, min(waiting)))
         return replace(job, pass_seconds=left, tail_until=self.wall_clock() + left)
 
     def _ready(self) -> list[PartitionTrack]:
         """The partitions of the next pass: those with records to copy, in a run that tails all others with them; none
         when there is nothing to copy."""
-        listed = self._listed()
         at_end: list[PartitionTrack] = []
         news: list[PartitionTrack] = []
-        for track in listed:
+        for track in self.partitions.list_ends():
             (at_end if self.points.at_its_end(track) else news).append(track)
         ready = self.points.place(news, self.clock()) if news else []
         behind = [track for track in ready if track.lag > 0]
@@ -208,94 +197,6 @@ class Passes:
             behind = ready + (self.points.place(at_end, self.clock()) if at_end else [])
         self._store()
         return behind
-
-    def _map_topics(self) -> None:
-        """Find out what there is to copy: at first, and now and then in a long run."""
-        now = self.clock()
-        interval = _LOOK_AGAIN_SECONDS if self._missing_since else _MAPPING_SECONDS
-        if self._mapped_at is not None and (not self._tails or now - self._mapped_at < interval):
-            return
-        try:
-            topics = list(self.topics())
-        except (ClusterError, StateUnavailable) as error:
-            if self._mapped_at is None:
-                raise
-            self._mapped_at = now
-            self.points.note(f"topics and partitions that are new are not seen yet: {error}")
-            return
-        self._mapped_at = now
-        there = set()
-        self.points.first_seen({topic.upstream: topic.partitions for topic in topics})
-        for topic in topics:
-            for partition in range(topic.partitions):
-                place = TopicPartition(topic.upstream, partition)
-                there.add(place)
-                if place not in self.tracks:
-                    self.tracks[place] = PartitionTrack(
-                        topic.upstream, topic.downstream, partition, heartbeats=topic.heartbeats
-                    )
-                self.tracks[place].max_message_bytes = topic.max_message_bytes
-                self.tracks[place].compacted = topic.compacted
-        for place, track in self.tracks.items():
-            if place in there:
-                self._missing_since.pop(place, None)
-            elif not track.final:
-                self._missing(track, now)
-
-    def _missing(self, track: PartitionTrack, now: float) -> None:
-        """A listing lacks the partition. One listing may be incomplete, as that of a broker which has just started; one
-        that comes seconds later is believed."""
-        since = self._missing_since.setdefault(track.place, now)
-        if now - since < _LOOK_AGAIN_SECONDS:
-            track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
-            return
-        del self._missing_since[track.place]
-        track.fail(
-            f"topic {track.upstream_topic} was deleted at the source, or its copy {track.downstream_topic} "
-            f"on the target, while the run was copying it",
-            "PartitionError",
-            now,
-        )
-        track.final = True
-
-    def _listed(self) -> list[PartitionTrack]:
-        """The partitions that may be copied now and whose end offset the source returns."""
-        now = self.clock()
-        asked = [
-            track
-            for track in self.tracks.values()
-            if not track.final and track.rest_until <= now and not (not self._tails and self._settled(track))
-        ]
-        if not asked:
-            return []
-        ends, faults = self.points.source.ends([track.place for track in asked])
-        if faults:
-            self._unlisted([track for track in asked if track.place in faults], faults, bool(ends))
-        listed = [track for track in asked if track.place in ends]
-        for track in listed:
-            track.listed(ends[track.place])
-        return listed
-
-    def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[TopicPartition, str], others: bool) -> None:
-        """Partitions that the source does not return: deleted, without a leader, or the source is
-        down."""
-        ids = self.points.source.topic_ids(sorted({track.upstream_topic for track in tracks})) if others else {}
-        # Asked after the listing, so that waiting for it counts.
-        now = self.clock()
-        for track in tracks:
-            if others and ids[track.upstream_topic] is None:
-                self._missing(track, now)
-                continue
-            self._missing_since.pop(track.place, None)
-            track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
-            if now - track.unlisted_since < self.patience_seconds:
-                continue
-            if not others and len(tracks) == len(self.tracks):
-                raise UnreachableCluster(
-                    f"the source of flow {self.job.flow} has not responded for {self.patience_seconds:g} s: "
-                    f"{faults[track.place]}"
-                )
-            track.fail(faults[track.place], "ClusterError", now)
 
     def _identities_for(self, slots: int) -> list[ProducerIdentity | None]:
         """A usable identity for each slot: what it had after the last pass, or new ones."""

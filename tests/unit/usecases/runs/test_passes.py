@@ -173,8 +173,8 @@ def test_a_later_attempt_starts_what_the_first_could_not(pair: Pair, monkeypatch
 def test_a_topic_deleted_during_a_run_fails_alone(
     pair: Pair, flow: FlowSettings, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for seconds in ("PASS_SECONDS", "_SHORT_PASS_SECONDS", "_LOOK_AGAIN_SECONDS"):
-        monkeypatch.setattr(f"srm_common.replication.driver.passes.{seconds}", 0.3)
+    for seconds in ("passes.PASS_SECONDS", "passes._SHORT_PASS_SECONDS", "tracked_partitions._LOOK_AGAIN_SECONDS"):
+        monkeypatch.setattr(f"srm_common.replication.driver.{seconds}", 0.3)
     other = Pair(flow, pair.source, pair.target, f"{pair.topic}-other", 1)
     write(pair.source, pair.topic, values(0, 10))
     write(other.source, other.topic, values(0, 10))
