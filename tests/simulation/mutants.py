@@ -278,8 +278,8 @@ MUTANTS = (
     Mutant(
         "where topics start is stored without a transaction",
         "srm_common.usecases.runs.replicate",
-        "        if identity is None:\n            self._store.write(StateKey.TOPICS",
-        "        if True:\n            self._store.write(StateKey.TOPICS",
+        "        if identity is None:\n            for key",
+        "        if True:\n            for key",
         "tests/unit/usecases/runs/test_competing_runs.py::"
         "test_a_run_that_was_overtaken_does_not_replace_where_topics_start",
     ),
@@ -332,8 +332,16 @@ MUTANTS = (
     Mutant(
         "only the slots in use are fenced",
         _OWNERSHIP,
-        "range(max(slots, known_slots))}\n        if task_id",
-        "range(1)}\n        if task_id",
+        "for slot in range(slots)}",
+        "for slot in range(1)}",
+    ),
+    Mutant(
+        "the number of slots is recorded without a transaction",
+        "srm_common.usecases.flows.slot_count",
+        "            write_transaction(clusters.flow, owner.identities[0], [record], clusters.target.links)\n",
+        '            clusters.state.write(StateKey.SLOTS, {"highest": slots})\n',
+        "tests/unit/usecases/runs/test_competing_runs.py::"
+        "test_a_run_that_was_overtaken_does_not_record_its_number_of_slots",
     ),
     Mutant(
         "taking the flow fences no slot of the run before",
