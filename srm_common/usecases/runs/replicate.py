@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -14,7 +14,6 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
-from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
@@ -86,8 +85,6 @@ class _Run:
         self._passes: Passes | None = None
         self._owner: Ownership | None = None
         self._copies: list[Copy] = []
-        #: Copies that end before where an earlier run left them.
-        self._cut: dict[TopicPartition, CutCopy] = {}
 
     def go(self) -> RunRecord:
         try:
@@ -138,7 +135,7 @@ class _Run:
                 ]
                 record_slots(self._clusters, owner, slots)
                 self._free(owner, job, self._copies)
-                self._find_cut_copies(owner)
+                self._journal.copy_ends.compare(owner, self._copies)
             # Read again, since offsets may have been moved by hand until the flow became ours.
             known = self._store.read_all(StateKey.TOPICS, StateKey.START, prefix=StateKey.DRIVER)
             presence.forget_others(drivers(known))
@@ -206,28 +203,6 @@ class _Run:
         if freed.found_any:
             owner.refence()
 
-    def _find_cut_copies(self, owner: Ownership) -> None:
-        """Those whose log ends before where an earlier run left it."""
-        for place, end in self._ends_of_copies(owner).items():
-            before = self._journal.copies_before.get(place)
-            if before is not None and end < (before.copy_end or 0):
-                self._cut[place] = CutCopy(
-                    before.downstream_topic, before.partition, before.position or 0, before.copy_end or 0, end
-                )
-            else:
-                self._journal.copy_ends[place] = end
-
-    def _remember_copy_ends(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
-        """For the next run, which is left to find copies that were truncated in the meantime, or are undecided."""
-        for place, end in self._ends_of_copies(owner).items():
-            decided = place in self._cut and place not in undecided
-            if decided or (place not in self._cut and end >= self._journal.copy_ends.get(place, 0)):
-                self._journal.copy_ends[place] = end
-
-    def _ends_of_copies(self, owner: Ownership) -> dict[TopicPartition, int]:
-        ends = owner.log_ends([copy.downstream for copy in self._copies])
-        return {copy.upstream: ends[copy.downstream] for copy in self._copies if copy.downstream in ends}
-
     def _disown(self, owner: Ownership, kind: type[BaseException] | None, job: CopyJob) -> bool:
         passes = self._passes
         untouched = kind is None and passes is not None and passes.count == 0
@@ -236,7 +211,7 @@ class _Run:
             return False
         try:
             if kind is None and passes is not None:
-                self._remember_copy_ends(owner, passes.points.undecided)
+                self._journal.copy_ends.read_again(owner, passes.points.undecided)
             if kind is None and passes is not None and passes.retries:
                 # What failed may have left something open, and the next run may come late.
                 owner.refence()
@@ -270,7 +245,7 @@ class _Run:
             read_committed=committed,
             on_data_loss=flow.on_data_loss,
             on_target_loss=flow.on_target_loss,
-            cut_copies=self._cut,
+            cut_copies=self._journal.copy_ends.cut,
             rules=StartRules(flow.start_positions, flow.auto_offset_reset),
             opposite_ends=lambda places: opposite_ends(self._clusters, places),
             note=self._journal.note,

@@ -1,16 +1,18 @@
-"""What a run records: notes, topics that were left out, sizes of records, and its run record in the flow's state."""
+"""What a run records: notes, topics that were left out, sizes of records, ends of copies, and its run record in the
+flow's state."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import plan_notes
+from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, changed_transforms
@@ -18,6 +20,8 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
+from srm_common.replication.driver.hanging_transactions import Copy
+from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.passes import Passes
 from srm_common.settings_files.user_classes import code_digest
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -43,6 +47,43 @@ def last_run(flow: FlowSettings | FlowClusters) -> RunRecord | None:
     return None if found is None else RunRecord.from_json(found)
 
 
+class CopyEnds:
+    """Where the logs of copies end, by upstream partition: what the target has cut off since the last run is noticed by
+    it. ``before`` is what the last run recorded."""
+
+    def __init__(self, before: Mapping[TopicPartition, PartitionRecord]) -> None:
+        self._before = before
+        self._copies: Sequence[Copy] = ()
+        #: For the record of this run, as far as it has looked.
+        self.known: dict[TopicPartition, int] = {}
+        #: Copies that end before where an earlier run left them.
+        self.cut: dict[TopicPartition, CutCopy] = {}
+
+    def compare(self, owner: Ownership, copies: Sequence[Copy]) -> None:
+        """At the start of a run; no slot is active."""
+        self._copies = copies
+        for place, end in self._read(owner).items():
+            before = self._before.get(place)
+            if before is not None and end < (before.copy_end or 0):
+                self.cut[place] = CutCopy(
+                    before.downstream_topic, before.partition, before.position or 0, before.copy_end or 0, end
+                )
+            else:
+                self.known[place] = end
+
+    def read_again(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
+        """At the end of a run. What was cut off meanwhile, or is ``undecided`` still, is left for the next run to
+        notice."""
+        for place, end in self._read(owner).items():
+            decided = place in self.cut and place not in undecided
+            if decided or (place not in self.cut and end >= self.known.get(place, 0)):
+                self.known[place] = end
+
+    def _read(self, owner: Ownership) -> dict[TopicPartition, int]:
+        ends = owner.log_ends([copy.downstream for copy in self._copies])
+        return {copy.upstream: ends[copy.downstream] for copy in self._copies if copy.downstream in ends}
+
+
 class RunJournal:
     """What one run records. ``last`` is the record of the run before, None before the first; ``sizes`` are the mean
     bytes of a record by topic, as far as they are known."""
@@ -62,8 +103,7 @@ class RunJournal:
         self.copies_before: dict[TopicPartition, PartitionRecord] = {}
         self.last: RunRecord | None = None
         self.sizes: dict[str, float] = {}
-        #: Where the copies' logs end, by upstream partition, as far as this run has looked.
-        self.copy_ends: dict[TopicPartition, int] = {}
+        self.copy_ends = CopyEnds({})
 
     def recall(self, known: Mapping[str, Any]) -> None:
         """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
@@ -72,6 +112,7 @@ class RunJournal:
         self.copies_before = {
             TopicPartition(partition.upstream_topic, partition.partition): partition for partition in partitions
         }
+        self.copy_ends = CopyEnds(self.copies_before)
         for note in plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
         self.sizes = dict(known.get(StateKey.SIZES, {}))
@@ -141,7 +182,7 @@ class RunJournal:
         again = self.last is not None and self.last.run_id == self._run.run_id
         copies = [
             _partition_record(
-                track, self.copies_before.get(track.place), self.copy_ends, again, self._flow.skips_records
+                track, self.copies_before.get(track.place), self.copy_ends.known, again, self._flow.skips_records
             )
             for track in tracks
         ]
