@@ -24,6 +24,7 @@ from srm_common.errors import ConfigError, SrmError
 from srm_common.settings_files.connections.airflow_connections import AirflowConnection
 from srm_common.settings_files.connections.client_keys import parse_jaas
 from srm_common.settings_files.conversion.connectors import connectors_of
+from srm_common.settings_files.conversion.strimzi import strimzi_draft_of
 from srm_common.settings_files.sources.properties import parse_properties
 from srm_common.wire.keystores.certificates import java_name, java_subject, of_der, of_pem
 from srm_common.wire.keystores.java_stores import read_java_store
@@ -162,6 +163,14 @@ items: [{kind: KafkaConnector, spec: {}}]
     b'{"c": {"info": {"name": "c", "config": {"connector.class": "MirrorSourceConnector"}}, "status": {"connector": '
     b'{"state": "PAUSED"}}}}',
 ]
+_STRIMZI = b"""kind: KafkaMirrorMaker2
+spec:
+  target: {alias: b, bootstrapServers: "b:1", tls: {trustedCertificates: [{secretName: s, pattern: c}]}, config: {a: 1}}
+  clusters:
+  - {alias: a, bootstrapServers: "a:1", authentication: {type: plain, passwordSecret: {secretName: s, password: p}}}
+  mirrors:
+  - {sourceCluster: a, sourceConnector: {tasksMax: 2, pause: true, config: {x: true}}, topicsPattern: t}
+"""
 _NAMED = (ConfigError,)
 TARGETS = (
     Target("properties", [_PROPERTIES], _text(lambda text: list(parse_properties(text))), _NAMED),
@@ -203,6 +212,7 @@ TARGETS = (
         _NAMED,
     ),
     Target("connectors", _CONNECTORS, _text(lambda text: connectors_of(text, "file")), _NAMED),
+    Target("strimzi", [_STRIMZI], _text(lambda text: strimzi_draft_of(text, "file")), _NAMED),
     Target("certificate", [a_certificate()], lambda data: of_der([data]), (ValueError,), keep=4),
     Target("certificate-text", [_certificate_text()], _text(of_pem), (ValueError,), keep=27),
     Target("certificate-subject", [_certificate_text()], _text(java_subject), (ValueError,), keep=27),

@@ -43,6 +43,7 @@ def test_seeds_are_read_and_what_is_made_of_them_is_read_or_refused(name: str) -
         "token-answer",
         "airflow-answer",
         "connectors",
+        "strimzi",
     ],
 )
 @pytest.mark.parametrize("text", [b"[" * 100_000, b'{"a":' * 100_000, b"[" + b"9" * 5000 + b"]"])

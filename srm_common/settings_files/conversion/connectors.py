@@ -6,17 +6,14 @@ properties of a standalone worker.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from srm_common.errors import ConfigError
 from srm_common.settings_files.connections.client_keys import is_connection_key
 from srm_common.settings_files.connections.connection_layers import ADDRESS, EVERY_CLIENT
+from srm_common.settings_files.conversion.documents import Fields, documents_in, documents_of, nested_too_deeply
 from srm_common.settings_files.conversion.strimzi import contradiction, referenced
 from srm_common.settings_files.sources.properties import Draft, read_properties
 
@@ -53,76 +50,83 @@ class Connector:
 
 def connectors_in(path: Path) -> list[Connector]:
     """The connectors of MirrorMaker 2 in a file. Raises :class:`ConfigError`."""
-    if path.suffix.lower() not in (".yaml", ".yml", ".json"):
-        config = {found.key: found.value for found in read_properties(path)}
-        return list(_connectors({"config": config})) if _CLASS in config else []
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
-    except UnicodeDecodeError:
-        raise ConfigError("is not a text file in UTF-8", file=str(path)) from None
-    return connectors_of(text, str(path))
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        return _all_of(documents_in(path), str(path))
+    config = {found.key: found.value for found in read_properties(path)}
+    return list(_connectors({"config": config}, "", str(path))) if _CLASS in config else []
 
 
 def connectors_of(text: str, file: str) -> list[Connector]:
     """The same of the text of a file of YAML or JSON. Raises :class:`ConfigError`."""
+    return _all_of(documents_of(text, file), file)
+
+
+def _all_of(documents: list[object], file: str) -> list[Connector]:
     try:
-        # PyYAML reads JSON, too, but not tabs in it.
-        documents = [json.loads(text)] if text.lstrip()[:1] in ("{", "[") else list(yaml.safe_load_all(text))
+        return [found for document in documents for found in _connectors(document, "", file)]
     except RecursionError:
-        raise ConfigError("it is nested too deeply", file=file) from None
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"is not JSON: {error.msg}", file=file, line=error.lineno) from None
-    except ValueError as error:  # of Python's integers, and of dates
-        raise ConfigError(f"cannot be read: {error}", file=file) from None
-    except yaml.YAMLError as error:
-        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "cannot be read"
-        raise ConfigError(f"is not YAML: {problem}", file=file, line=mark.line + 1 if mark else None) from None
-    try:
-        return [found for document in documents for found in _connectors(document)]
-    except (AttributeError, TypeError):
-        raise ConfigError("has a connector whose parts are not what Connect or Strimzi has there", file=file) from None
+        raise nested_too_deeply(file) from None
 
 
-def _connectors(document: object) -> Iterator[Connector]:
-    """Each form that one comes in: a resource, a list of them, a request, an answer, the configuration alone."""
+def _connectors(document: object, place: str, file: str) -> Iterator[Connector]:
+    """Each form that one comes in: a resource, a list of them, a request, a response, the configuration alone."""
     if isinstance(document, list):
-        for one in document:
-            yield from _connectors(one)
+        for number, one in enumerate(document):
+            yield from _connectors(one, f"{place}[{number}]", file)
     if not isinstance(document, Mapping):
         return
     if document.get("kind") == KIND:
-        spec = document.get("spec") or {}
-        config = {**(spec.get("config") or {}), _CLASS: spec.get("class", "")}
-        if "tasksMax" in spec:
-            config["tasks.max"] = spec["tasksMax"]
-        stopped = bool(spec.get("pause")) or spec.get("state") in _STOPPED
-        yield from _one((document.get("metadata") or {}).get("name"), config, stopped)
+        yield from _of_resource(Fields.of(document, place, file))
     elif isinstance(document.get("config"), Mapping):
-        stopped = str(document.get("initial_state", "")).lower() in _STOPPED
-        yield from _one(document.get("name"), document["config"], stopped)
+        if _is_ours(document["config"]):
+            request = Fields.of(document, place, file)
+            stopped = request.text("initial_state").lower() in _STOPPED
+            yield _connector(request.text("name"), request.needed_map("config"), stopped)
     elif _CLASS in document:
-        yield from _one(document.get("name"), document, False)
+        if _is_ours(document):
+            yield _connector("", Fields.of(document, place, file), False)
     elif isinstance(document.get("items"), list):
-        yield from _connectors(document["items"])
+        yield from _connectors(document["items"], f"{place}.items".lstrip("."), file)
     else:  # GET /connectors?expand=info&expand=status
-        for answer in document.values():
-            if isinstance(answer, Mapping) and isinstance(answer.get("info"), Mapping):
-                state = ((answer.get("status") or {}).get("connector") or {}).get("state", "")
-                info = answer["info"]
-                yield from _one(info.get("name"), info.get("config") or {}, str(state).lower() in _STOPPED)
+        for name, response in document.items():
+            if isinstance(response, Mapping) and isinstance(response.get("info"), Mapping):
+                yield from _of_response(Fields.of(response, f"{place}.{name}".lstrip("."), file))
 
 
-def _one(name: object, config: Mapping[str, Any], stopped: bool) -> Iterator[Connector]:
-    values = {
-        str(key): str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in config.items()
-        if value is not None
-    }
-    kind = values.get(_CLASS, "").strip().rpartition(".")[2]
-    if kind in (_SOURCE, _CHECKPOINT, _HEARTBEAT):
-        yield Connector(str(name or values.get("name") or kind), kind, values, stopped)
+def _of_resource(resource: Fields) -> Iterator[Connector]:
+    spec = resource.needed_map("spec")
+    config = spec.map_or_empty("config")
+    values = {**config.values, _CLASS: spec.text("class")}
+    if _is_ours(values):
+        tasks = spec.whole("tasksMax")
+        if tasks is not None:
+            values["tasks.max"] = tasks
+        stopped = spec.switch("pause") or spec.text("state") in _STOPPED
+        name = resource.map_or_empty("metadata").text("name")
+        yield _connector(name, Fields(values, config.path, config.file), stopped)
+
+
+def _of_response(response: Fields) -> Iterator[Connector]:
+    info = response.needed_map("info")
+    config = info.map_or_empty("config")
+    if _is_ours(config.values):
+        state = response.map_or_empty("status").map_or_empty("connector").text("state")
+        yield _connector(info.text("name"), config, state.lower() in _STOPPED)
+
+
+def _is_ours(config: Mapping[str, object]) -> bool:
+    return _kind(config.get(_CLASS)) in (_SOURCE, _CHECKPOINT, _HEARTBEAT)
+
+
+def _kind(name: object) -> str:
+    """A class without its package."""
+    return name.strip().rpartition(".")[2] if isinstance(name, str) else ""
+
+
+def _connector(name: str, config: Fields, stopped: bool) -> Connector:
+    values = dict(config.settings())
+    kind = _kind(values[_CLASS])
+    return Connector(name or values.get("name") or kind, kind, values, stopped)
 
 
 def connectors_draft(path: Path) -> Draft:

@@ -154,18 +154,54 @@ def test_what_is_no_connector_is_refused(tmp_path: Path, text: str, reason: str)
         convert(path, Tool.CONNECT)
 
 
+_OURS = {"class": "MirrorSourceConnector"}
+
+
 @pytest.mark.parametrize(
-    "document",
+    ("document", "sentence"),
     [
-        {"kind": "KafkaConnector", "spec": 5},
-        {"kind": "KafkaConnector", "spec": {"config": ["a"]}},
-        {"kind": "KafkaConnector", "metadata": "m", "spec": {"class": "MirrorSourceConnector"}},
-        {"c": {"info": {"config": "x"}, "status": 1}},
-        {"c": {"info": {"config": 7}}},
+        ({"kind": "KafkaConnector"}, "spec is missing"),
+        ({"kind": "KafkaConnector", "spec": 5}, "spec must be a map, but is a number"),
+        ({"kind": "KafkaConnector", "spec": {"config": ["a"]}}, "spec.config must be a map, but is a list"),
+        ({"kind": "KafkaConnector", "metadata": "m", "spec": _OURS}, "metadata must be a map, but is text"),
+        (
+            [{"items": [{"kind": "KafkaConnector", "spec": {**_OURS, "tasksMax": "2"}}]}],
+            "[0].items[0].spec.tasksMax must be a whole number of 64 bits, but is text",
+        ),
+        (
+            {"kind": "KafkaConnector", "spec": {**_OURS, "config": {"topics": ["a"]}}},
+            "spec.config.topics must be text, a number, true or false, but is a list",
+        ),
+        (
+            {"name": 5, "config": {"connector.class": "MirrorSourceConnector"}},
+            "name must be text, but is a number; put it in quotes",
+        ),
+        ({"c": {"info": {"config": "x"}, "status": 1}}, "c.info.config must be a map, but is text"),
+        (
+            {"c": {"info": {"config": {"connector.class": "MirrorSourceConnector"}}, "status": 1}},
+            "c.status must be a map, but is a number",
+        ),
     ],
 )
-def test_parts_of_another_form_are_one_sentence(tmp_path: Path, document: dict[str, Any]) -> None:
+def test_parts_of_another_type_are_named(tmp_path: Path, document: object, sentence: str) -> None:
     file = tmp_path / "connectors.json"
     file.write_text(json.dumps(document))
-    with pytest.raises(ConfigError, match="has a connector whose parts are not what Connect or Strimzi has there"):
+    with pytest.raises(ConfigError) as raised:
         connectors_in(file)
+    assert raised.value.reason == sentence
+
+
+@pytest.mark.parametrize("tool", [Tool.CONNECT, Tool.STRIMZI])
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("&a {items: [*a]}", "it is nested too deeply"),
+        ("x: 2026-13-01", "cannot be read: month must be in 1..12"),
+    ],
+)
+def test_what_the_parsers_themselves_stumble_over(tmp_path: Path, tool: Tool, text: str, sentence: str) -> None:
+    file = tmp_path / "connectors.yaml"
+    file.write_text(f"---\n{text}")
+    with pytest.raises(ConfigError) as raised:
+        convert(file, tool)
+    assert raised.value.reason == sentence

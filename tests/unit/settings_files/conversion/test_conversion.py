@@ -185,7 +185,7 @@ def test_strimzi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not flow.emit_heartbeats  # no heartbeatConnector
     assert flow.policy == IdentityReplicationPolicy(source_alias="a")
     assert findings(configuration) == ()
-    assert "spec.replicas: it is about Strimzi's pods" in made.lost
+    assert "items[1].spec.replicas: it is about Strimzi's pods" in made.lost
 
 
 def test_strimzi_v1(tmp_path: Path) -> None:
@@ -296,15 +296,118 @@ def test_transforms_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("none.properties", "x = 1\n", "none.properties: it names no clusters"),
         ("a.yaml", "a: [", "a.yaml:1: is not YAML: "),
         ("a.yaml", "kind: Kafka\n", "a.yaml: holds no KafkaMirrorMaker2 resources; give a file with one"),
-        ("a.yaml", "kind: KafkaMirrorMaker2\n", "a.yaml: spec of the KafkaMirrorMaker2 resource is missing"),
+        ("a.yaml", "kind: KafkaMirrorMaker2\n", "a.yaml: spec is missing"),
         ("a.yaml", "kind: KafkaMirrorMaker2\nspec: {clusters: [{alias: a}]}\n",
-         "a.yaml: the KafkaMirrorMaker2 resource lacks bootstrapServers where it is needed"),
+         "a.yaml: spec.clusters[0].bootstrapServers is missing"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_converted(tmp_path: Path, name: str, text: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as raised:
         made_of(tmp_path, text, name)
     assert sentence in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("spec: []", "spec must be a map, but is a list"),
+        ("spec: {clusters: {alias: a}}", "spec.clusters must be a list, but is a map"),
+        ("spec: {clusters: [a]}", "spec.clusters[0] must be a map, but is text"),
+        ("spec: {clusters: [null]}", "spec.clusters[0] must be a map, but is null"),
+        ("spec: {clusters: [{alias: 1}]}", "spec.clusters[0].alias must be text, but is a number; put it in quotes"),
+        ("spec: {clusters: [{alias: null}]}", "spec.clusters[0].alias is missing"),
+        ("spec: {clusters: [{alias: ' '}]}", "spec.clusters[0].alias is empty"),
+        ("spec: {1: x}", "the key 1 in spec must be text; put it in quotes"),
+        ("spec: {target: 5}", "spec.target must be a map, but is a number"),
+        ("spec: {mirrors: x}", "spec.mirrors must be a list, but is text"),
+        ("spec: {mirrors: [{source: a}]}", "spec.mirrors[0].source must be a map, but is text"),
+        ("spec: {mirrors: [{}]}", "spec.mirrors[0].sourceCluster is missing"),
+        ("items: [{kind: KafkaMirrorMaker2, spec: x}]", "holds 2 KafkaMirrorMaker2 resources; give a file with one"),
+    ],
+)
+def test_parts_of_another_type_are_named(tmp_path: Path, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        made_of(tmp_path, f"kind: KafkaMirrorMaker2\n{text}", "a.yaml")
+    assert raised.value.reason == sentence
+
+
+def test_a_list_of_resources_is_a_list(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        made_of(tmp_path, "kind: List\nitems: {kind: KafkaMirrorMaker2}", "a.yaml")
+    assert raised.value.reason == "items must be a list, but is a map"
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "sentence"),
+    [
+        ("tls", True, "tls must be a map, but is true"),
+        ("tls", {"trustedCertificates": "c"}, "tls.trustedCertificates must be a list, but is text"),
+        ("tls", {"trustedCertificates": [{"secretName": "s"}]}, "tls.trustedCertificates[0].certificate is missing"),
+        ("authentication", "plain", "authentication must be a map, but is text"),
+        ("authentication", {"type": 5}, "authentication.type must be text, but is a number; put it in quotes"),
+        ("authentication", {"type": "tls"}, "authentication.certificateAndKey is missing"),
+        ("authentication", {"type": "plain", "passwordSecret": "p"},
+         "authentication.passwordSecret must be a map, but is text"),
+        ("authentication", {"type": "plain", "username": 7, "passwordSecret": {"secretName": "s", "password": "p"}},
+         "authentication.username must be text, but is a number; put it in quotes"),
+        ("authentication", {"type": "custom", "sasl": "yes"},
+         "authentication.sasl must be true or false, but is text"),
+        ("authentication", {"type": "custom", "config": []}, "authentication.config must be a map, but is a list"),
+        ("config", ["a"], "config must be a map, but is a list"),
+        ("config", {"a": {"b": 1}}, "config.a must be text, a number, true or false, but is a map"),
+        ("config", {"a": 2**64}, "config.a must be a whole number of 64 bits, but is a larger one"),
+    ],
+)  # fmt: skip
+def test_parts_of_a_cluster_of_another_type_are_named(tmp_path: Path, part: str, value: object, sentence: str) -> None:
+    cluster = {"alias": "a", "bootstrapServers": "a:1", part: value}
+    with pytest.raises(ConfigError) as raised:
+        strimzi(tmp_path, {"kind": "KafkaMirrorMaker2", "spec": {"clusters": [cluster]}})
+    assert raised.value.reason == f"spec.clusters[0].{sentence}"
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "sentence"),
+    [
+        ("sourceConnector", ["x"], "sourceConnector must be a map, but is a list"),
+        ("sourceConnector", {"pause": "false"}, "sourceConnector.pause must be true or false, but is text"),
+        ("sourceConnector", {"tasksMax": True},
+         "sourceConnector.tasksMax must be a whole number of 64 bits, but is true"),
+        ("sourceConnector", {"config": "x"}, "sourceConnector.config must be a map, but is text"),
+        ("heartbeatConnector", {"config": {"a": [1]}},
+         "heartbeatConnector.config.a must be text, a number, true or false, but is a list"),
+        ("topicsPattern", ["a", "b"], "topicsPattern must be text, but is a list"),
+    ],
+)  # fmt: skip
+def test_parts_of_a_mirror_of_another_type_are_named(tmp_path: Path, part: str, value: object, sentence: str) -> None:
+    clusters = [{"alias": alias, "bootstrapServers": f"{alias}:1"} for alias in "ab"]
+    mirror = {"sourceCluster": "a", "targetCluster": "b", part: value}
+    with pytest.raises(ConfigError) as raised:
+        strimzi(tmp_path, {"kind": "KafkaMirrorMaker2", "spec": {"clusters": clusters, "mirrors": [mirror]}})
+    assert raised.value.reason == f"spec.mirrors[0].{sentence}"
+
+
+def test_null_is_absent(tmp_path: Path) -> None:
+    """As Kubernetes has it: a connector that is null does not run."""
+    clusters = [
+        {"alias": alias, "bootstrapServers": f"{alias}:1", "tls": None, "authentication": None, "config": None}
+        for alias in "ab"
+    ]
+    mirror = {"sourceCluster": "a", "targetCluster": "b", "sourceConnector": None, "topicsPattern": None}
+    made = strimzi(tmp_path, resource(clusters=clusters, mirrors=[mirror]))
+    flow = loaded(made, tmp_path).flow("a->b")
+    assert (flow.enabled, flow.source.confluent["security.protocol"]) == (False, "PLAINTEXT")
+    assert "None" not in made.text
+
+
+def test_a_client_of_oauth_without_a_secret(tmp_path: Path) -> None:
+    """It logs in with a token, which is not carried over."""
+    login = {"type": "oauth", "tokenEndpointUri": "https://t", "clientId": "c", "accessToken": {"secretName": "s"}}
+    clusters = [
+        {"alias": "a", "bootstrapServers": "a:1", "authentication": login}, {"alias": "b", "bootstrapServers": "b:1"}
+    ]  # fmt: skip
+    made = strimzi(tmp_path, resource(clusters=clusters))
+    assert ("A_CLIENT_SECRET", "secret of the OAuth client") in made.variables
+    assert any("authentication.accessToken: only the client-credentials" in sentence for sentence in made.lost)
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
