@@ -110,6 +110,8 @@ def verify_command(
     if fault is not None:
         raise ConfigError(f"--topic: {fault}")
     settings = invocation.flow(flow)
+    if report is not None:
+        check_report(report)
     wanted = PatternList(topics)
     done = 0
 
@@ -138,13 +140,34 @@ def verify_command(
     return answer
 
 
+def check_report(path: Path) -> None:
+    """Before a verification that may take hours: raises :class:`ConfigError` if its report cannot be written."""
+    file = path.resolve()  # a link stays, whether the file behind it exists or not
+    exists = file.exists()
+    if exists and not (file.is_file() or file.is_dir()):
+        return  # a pipe, whose reader would take the close for the end
+    try:
+        file.open("a", encoding="utf-8").close()
+        if not exists:
+            file.unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
 def write_report(path: Path, found: Verification) -> None:
     """As a page or as JSON, by the name of the file. Raises :class:`ConfigError` when it cannot be written."""
-    try:
+    if path.suffix == ".html":
+        text = verification_page(found)
+    else:
         text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
-        path.write_text(verification_page(found) if path.suffix == ".html" else text, encoding="utf-8")
+    try:
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"the report cannot be written: {error.strerror}", file=str(path)) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"the report cannot be written: {error.strerror}", file=str(path))
 
 
 def _text(found: Verification) -> list[RenderableType]:

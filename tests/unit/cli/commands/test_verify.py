@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from srm_common.cli.commands.verify import check_report
 from srm_common.cli.main import run
 from srm_common.domain.flow import names
 from srm_common.domain.runs.run_options import RunOptions
@@ -124,7 +125,6 @@ def test_repairs_are_proposed_and_not_done(
         (["--sample", "0%"], "not a percentage like 5%"),
         (["--since", "yesterday"], "not a time like 2026-11-23"),
         (["--topic", "(("], "--topic: "),
-        (["--report", "/absent/folder/file"], "the report cannot be written: No such file or directory"),
     ],
 )
 def test_what_cannot_be_used_is_said(
@@ -132,6 +132,28 @@ def test_what_cannot_be_used_is_said(
 ) -> None:
     assert run([*command, *options]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written_is_said_before_anything_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    properties = tmp_path / "srm.properties"
+    properties.write_text(
+        "clusters = a, b\na->b.enabled = true\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:2\n"
+    )
+    command = ["verify", "--config", str(properties)]  # comparing would end with 3
+    for path, reason in ((tmp_path / "absent" / "report.html", "No such file"), (tmp_path, "Is a directory")):
+        assert run([*command, "--report", str(path)]) == 2
+        assert f"{path}: the report cannot be written: {reason}" in capsys.readouterr().err
+    earlier, link, behind = tmp_path / "earlier.html", tmp_path / "link.html", tmp_path / "behind.html"
+    earlier.write_text("an earlier report")
+    link.symlink_to(behind)
+    for path in (earlier, link, tmp_path / "new.html"):
+        check_report(path)
+    assert earlier.read_text() == "an earlier report"
+    assert link.is_symlink()
+    assert not behind.exists()
+    assert not (tmp_path / "new.html").exists()
 
 
 def test_nothing_of_other_topics_is_compared(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
