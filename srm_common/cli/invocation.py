@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -75,6 +76,20 @@ class Invocation:
         for fault in effective.faults:
             print(f"srm-control: warning: {fault}", file=sys.stderr)
         return effective
+
+
+class Seconds(click.FloatRange):
+    """A time to wait or to work, in seconds: at least ``minimum``, and not NaN, infinite or longer than a thread can
+    wait."""
+
+    def __init__(self, minimum: float = 0.0, maximum: float | None = None) -> None:
+        super().__init__(minimum, maximum)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        seconds = super().convert(value, param, ctx)
+        if not seconds <= threading.TIMEOUT_MAX:  # NaN is not, either
+            self.fail(f"{value!r} is not a number of seconds to wait.", param, ctx)
+        return seconds
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

@@ -9,7 +9,7 @@ import click
 from rich.console import RenderableType
 
 from srm_common.cli.commands.plan import plan_text
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.invocation import Invocation, Seconds, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowName
@@ -89,7 +89,7 @@ def position_lines(positions: Iterable[HandoverPosition]) -> list[RenderableType
 @mirror_maker_options
 @click.option(
     "--watch",
-    type=click.FloatRange(min=0),
+    type=Seconds(),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

@@ -12,7 +12,7 @@ import click
 from rich.console import RenderableType
 
 from srm_common.airflow_rest import URL, AirflowRest
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.invocation import Invocation, Seconds, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import duration
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -43,7 +43,7 @@ def move_options(*modes: MoveMode) -> Callable[[F], F]:
             ),
             click.option(
                 "--wait",
-                type=click.FloatRange(min=0),
+                type=Seconds(),
                 default=60.0,
                 show_default=True,
                 metavar="SECONDS",

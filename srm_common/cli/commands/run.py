@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.invocation import Invocation, Seconds, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, console, table
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import StartPosition
@@ -54,7 +54,7 @@ class _SideTask:
 @flow_option
 @config_option
 @output_option
-@click.option("--max-seconds", type=float, metavar="S", help="Keep reading for this long; 0: one pass.")
+@click.option("--max-seconds", type=Seconds(), metavar="S", help="Keep reading for this long; 0: one pass.")
 @click.option("--topics", callback=_split, metavar="A,B.*", help="Only topics that match one of these expressions.")
 @click.option("--topics-exclude", callback=_split, metavar="A,B.*", help="Not the topics that match one of these.")
 @click.option(

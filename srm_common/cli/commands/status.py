@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from srm_common.airflow_rest import AirflowRest
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.invocation import Invocation, Seconds, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, Format, console, table
 from srm_common.domain.amount import duration, latency
 from srm_common.domain.health.alarms import behind
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 interval_option = click.option(
     "--interval",
-    type=click.FloatRange(min=0.1),
+    type=Seconds(0.1),
     default=2.0,
     show_default=True,
     metavar="SECONDS",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.invocation import Invocation, Seconds, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-seconds",
-    type=click.FloatRange(1, 3600),
+    type=Seconds(1, 3600),
     default=60.0,
     show_default=True,
     metavar="S",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,7 +25,7 @@ class RunOptions:
     copies; None is no narrowing. ``max_seconds`` None: the flow's ``run.max.seconds``. ``notes`` go into the run
     record as they are. ``installation`` identifies the installation that has the flow enabled; None: unknown.
 
-    Raises :class:`ConfigError` for an expression that cannot be used.
+    Raises :class:`ConfigError` for an expression or a number that cannot be used.
     """
 
     run_id: str
@@ -40,6 +41,9 @@ class RunOptions:
             fault = check_patterns(patterns or ())
             if fault is not None:
                 raise ConfigError(f"{name} of this run: {fault}")
+        if self.max_seconds is not None and not 0 <= self.max_seconds < math.inf:
+            said = f"must be a finite number of seconds, 0 or more, but is {self.max_seconds:g}"
+            raise ConfigError(f"run.max.seconds of this run {said}")
 
     def wants(self, topic: str) -> bool:
         """Whether this run is about the topic at all."""

@@ -42,6 +42,18 @@ def test_wrong_words_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "--output", "xml"]) == 2
 
 
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-inf", "-1", "1e300"])
+@pytest.mark.parametrize(
+    "option",
+    ["run --max-seconds", "failover --wait", "takeover --watch", "status --interval", "transform --max-seconds"],
+)
+def test_seconds_are_a_number_that_can_be_waited_for(
+    option: str, seconds: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*option.split(), seconds]) == 2
+    assert f"Invalid value for '{option.split()[1]}': " in capsys.readouterr().err
+
+
 def test_a_missing_file_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--config", str(tmp_path / "none"), "plan"]) == 2
     captured = capsys.readouterr()

@@ -27,6 +27,13 @@ def test_expressions_narrow() -> None:
     assert not RunOptions("r", topics=()).wants("orders")
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -1.0])
+def test_a_run_lasts_a_finite_time(seconds: float) -> None:
+    with pytest.raises(ConfigError, match=f"run.max.seconds of this run must be a finite number.* but is {seconds:g}$"):
+        RunOptions("r", max_seconds=seconds)
+    assert RunOptions("r", max_seconds=0).max_seconds == 0
+
+
 def test_topics_add_up_their_partitions() -> None:
     parts = [TopicProgress("b", 1, 2, 3, 4), TopicProgress("a", 1, 1, 1, 1), TopicProgress("b", 10, 20, 30, 40, 1)]
     topics = by_topic(parts)
