@@ -26,14 +26,14 @@ class TopKeys:
         self.providers = Providers.of(self.entries)
 
     def value(self, name: str) -> Any:
-        """Typed; the default where the file has none, None where there is no default or the value is empty.
+        """Typed; the default where the file has none. Without a default, None for a key that is absent or empty.
 
         Raises:
             ConfigError: the value cannot be used.
         """
         key, entry = BY_NAME[name], self.entries.get(name)
         text = key.default if entry is None else self.providers.resolve(entry).strip()
-        if not text:
+        if text is None or (text == "" and key.default is None):
             return None
         try:
             return key.parse(text)

@@ -21,6 +21,13 @@ def test_without_keys_nothing_is_open_and_nobody_is_asked(tmp_path: Path) -> Non
     assert read(tmp_path) == ServiceSettings()
 
 
+def test_an_empty_value_overrides_too(tmp_path: Path) -> None:
+    """It is no text, and as a list it matches nothing."""
+    settings = read(tmp_path, "service.name =\nmetrics.prometheus.token =\nservice.peers.hosts =\n")
+    assert (settings.name, settings.metrics_token, settings.peers_hosts) == (None, None, ())
+    assert not settings.may_ask("b")
+
+
 def test_every_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PEER", "s3cret")
     settings = read(
@@ -57,6 +64,8 @@ service.peer.10.0.0.7.token = abc
         ("service.advertised.url = http://west:99999", "service.advertised.url must be an address such as https://"),
         ("service.advertised.url = http://[west", "service.advertised.url must be an address such as https://"),
         ("service.advertised.url = http://me:pw@west", "without a login"),
+        ("metrics.prometheus.open =", "metrics.prometheus.open must be true or false, but is ''"),
+        ("service.advertise.interval.seconds =", "seconds must be a number of seconds, but is ''"),
         ("metrics.prometheus.open = yes", "metrics.prometheus.open must be true or false, but is 'yes'"),
         ("service.peer.west.user = me", "service.peer.west.user and service.peer.west.password, or"),
         ("service.peer.west.login = me", "is not service.peer.<host>.user, .password or .token"),
