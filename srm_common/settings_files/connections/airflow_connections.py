@@ -109,6 +109,8 @@ class AirflowConnection:
 
     def _address(self) -> str:
         servers = [server.strip() for server in (self.host or "").split(",") if server.strip()]
+        # An address of IPv6 may come without the brackets that tell its colons from the one before a port.
+        servers = [f"[{one}]" if one.count(":") > 1 and not one.startswith("[") else one for one in servers]
         return ",".join(
             server if server.rpartition(":")[2].isdecimal() else f"{server}:{self.port or _DEFAULT_PORT}"
             for server in servers

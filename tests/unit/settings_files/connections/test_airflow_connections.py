@@ -74,6 +74,20 @@ def test_the_same_as_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert load(tmp_path, whole, monkeypatch).flow("A->B").source.bootstrap_servers == "x:1,y:2"
 
 
+@pytest.mark.parametrize(
+    ("connection", "address"),
+    [
+        ("kafka://[2001:db8::1]:9093/", "[2001:db8::1]:9093"),
+        ({"host": "2001:db8::1"}, "[2001:db8::1]:9092"),
+        ({"host": "[2001:db8::1]:9093, [2001:db8::2]"}, "[2001:db8::1]:9093,[2001:db8::2]:9092"),
+    ],
+)
+def test_addresses_of_ipv6(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any] | str, address: str
+) -> None:
+    assert load(tmp_path, connection, monkeypatch).flow("A->B").source.bootstrap_servers == address
+
+
 def test_the_file_goes_before_the_connection_and_the_connection_before_what_counts_for_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
