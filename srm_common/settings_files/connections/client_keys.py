@@ -19,6 +19,7 @@ from srm_common.domain.cluster import (
     LoginSettings,
     OauthClient,
 )
+from srm_common.domain.settings.key import LARGEST_INT
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.connections.own_certificate import ConfiguredCertificate
@@ -172,9 +173,9 @@ def cluster_settings(
             line=own.line or None if own else None,
         )
     for server in servers:
-        host, colon, port = server.rpartition(":")
+        host, _, port = server.rpartition(":")
         two_colons = ":" in host and not host.endswith("]")  # [::1]:9092 is right
-        if not colon or not host or two_colons or not port.isdecimal() or not 0 < int(port) < 65536:
+        if not host or two_colons or not port.isdecimal() or len(port) > 9 or not 0 < int(port) < 65536:
             raise client.fault("bootstrap.servers", f"'{server}' is not host:port")
     confluent["bootstrap.servers"] = ",".join(servers)
     kafka_python["bootstrap_servers"] = servers
@@ -205,7 +206,7 @@ def cluster_settings(
         if lookup not in _DNS_LOOKUPS:
             raise client.fault(_DNS_LOOKUP, f"must be one of {', '.join(_DNS_LOOKUPS)}, but is '{lookup}'")
         confluent[_DNS_LOOKUP] = kafka_python["client_dns_lookup"] = lookup
-    timeout_ms = client.number("request.timeout.ms")
+    timeout_ms = client.number("request.timeout.ms", LARGEST_INT)
     if timeout_ms is not None:
         if timeout_ms < 1:
             raise client.fault("request.timeout.ms", "must be at least 1 millisecond, but is 0")

@@ -11,6 +11,8 @@ from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 
 _JAVA_STORES = ("JKS", "PKCS12")
+#: Of Java, the type of most times in Kafka's clients.
+LARGEST_LONG = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,16 @@ class Connection:
         self.read.add(key)
         return self.values.get(key, default)
 
-    def number(self, key: str) -> int | None:
+    def number(self, key: str, most: int = LARGEST_LONG) -> int | None:
         """A whole number of milliseconds. Raises :class:`ConfigError`."""
         value = self.get(key)
-        if value is not None and not (value.isascii() and value.isdecimal()):
+        if value is None:
+            return None
+        if not (value.isascii() and value.isdecimal()):
             raise self.fault(key, f"must be a whole number of milliseconds, but is '{value}'")
-        return None if value is None else int(value)
+        if len(value) > len(str(LARGEST_LONG)) or int(value) > most:
+            raise self.fault(key, f"must be at most {most} milliseconds")
+        return int(value)
 
     def fault(self, key: str, reason: str) -> ConfigError:
         entry = self.written.get(key)

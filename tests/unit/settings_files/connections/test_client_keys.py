@@ -234,6 +234,9 @@ def test_whom_to_trust_at_the_token_endpoint(
         ({"bootstrap_servers": " "}, "cluster A has no address"),
         ({"bootstrap_servers": "h"}, "'h' is not host:port"),
         ({"bootstrap_servers": "h:0"}, "'h:0' is not host:port"),
+        ({"bootstrap_servers": f"h:{'9' * 5000}"}, "is not host:port"),
+        ({"request_timeout_ms": "2147483648"}, "request.timeout.ms: must be at most 2147483647 milliseconds"),
+        ({"metadata_max_age_ms": "9" * 5000}, "metadata.max.age.ms: must be at most 9223372036854775807 milliseconds"),
         ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
         (
             {"security_protocol": "SSL", "ssl_truststore_location": "/a", "ssl_truststore_type": "BCFKS"},
