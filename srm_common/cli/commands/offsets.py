@@ -15,6 +15,7 @@ from rich.console import RenderableType
 from srm_common.cli.flow_choice import ChosenFlow, ClientOverrides, chosen_flow, client_options, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, output_option, pass_invocation, rows_output_option
 from srm_common.cli.output import Answer, table
+from srm_common.cli.text_files import read_text, write_text
 from srm_common.domain.amount import duration
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.groups.group_offsets import AppliedOffset, GroupOffset, parse_group_offsets, write_group_offsets
@@ -91,7 +92,7 @@ def offsets_apply_command(
     )
     chosen = chosen_flow(invocation, flow, source, target, overrides)
     if file is not None:
-        offsets = _of_file(file, wanted)
+        offsets = parse_group_offsets(read_text(file, "file"), str(file), wanted)
     elif wanted or all_groups:
         offsets = _of_checkpoints(chosen.settings, None if all_groups else wanted)
     else:
@@ -99,14 +100,6 @@ def offsets_apply_command(
     cluster = chosen.writes_to or chosen.settings.target
     applied = apply_offsets(cluster, offsets, dry_run=dry_run, rewind=rewind)
     return _answer(chosen.settings, applied, dry_run)
-
-
-def _of_file(file: Path, wanted: Sequence[str]) -> list[GroupOffset]:
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the file cannot be read: {error}", file=str(file)) from error
-    return parse_group_offsets(text, str(file), wanted)
 
 
 def _of_checkpoints(flow: FlowSettings, wanted: Sequence[str] | None) -> list[GroupOffset]:
@@ -246,10 +239,7 @@ def _exported(
             GroupOffset(checkpoint.group, checkpoint.topic, checkpoint.partition, checkpoint.downstream)
             for checkpoint in checkpoints
         ]
-        try:
-            to.write_text(write_group_offsets(offsets, one_group=one_group), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"the offsets cannot be written: {error.strerror}", file=str(to)) from error
+        write_text(to, write_group_offsets(offsets, one_group=one_group), "file")
     elif invocation.output == "table":
         invocation.output = "csv"
     data = {

@@ -12,11 +12,11 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.cli.text_files import read_text, write_text
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
 from srm_common.domain.topics.actions import Action, ActionResult, failed
-from srm_common.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -70,10 +70,7 @@ def plan_command(
     plan = plan_topics(invocation.flow_now(flow).flow, restore=choices(recreate, resume))
     text = plan_text(plan)
     if out is not None:
-        try:
-            out.write_text(plan_file_text(plan, int(time.time() * 1000)), encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"the plan cannot be written: {error}", file=str(out)) from error
+        write_text(out, plan_file_text(plan, int(time.time() * 1000)), "plan")
         text.append(f'Written to {out}. Carry it out with: srm-control apply --flow "{plan.flow}" {out}')
     return Answer(plan.to_json(), text)
 
@@ -136,7 +133,7 @@ def apply_command(
 
     settings = invocation.flow_now(flow).flow
     restore = choices(recreate, resume)
-    printed = None if file is None else _read(file)
+    printed = None if file is None else PlanFile.parse(read_text(file, "plan"), str(file))
     if printed is not None and restore:
         raise click.UsageError("a file contains its own choices; omit --recreate and --resume")
     if dry_run:
@@ -155,13 +152,6 @@ def apply_command(
     refreshed = refresh_topics(settings, at_once=True, restore=restore)
     assert refreshed.plan is not None, "at once: everything is due"
     return _applied(refreshed.plan, refreshed.results, ())
-
-
-def _read(file: Path) -> PlanFile:
-    try:
-        return PlanFile.parse(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"the plan cannot be read: {error}", file=str(file)) from error
 
 
 def _applied_file(settings: FlowSettings, printed: PlanFile) -> Answer:

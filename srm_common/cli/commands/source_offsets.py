@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.cli.text_files import read_text
 from srm_common.domain.flow.start_position import OF_EDITS, StartPosition
 from srm_common.domain.offsets.offset_edits import OffsetEdit, parse_offsets_file
 from srm_common.domain.patterns.name_filter import check_patterns, split_list
@@ -128,10 +129,7 @@ def set_command(
     if file is not None:
         if topics or partitions or offset is not None:
             raise ConfigError("--file contains everything: leave --topic, --partition and --offset out")
-        try:
-            offsets = parse_offsets_file(file.read_text(encoding="utf-8"), str(file))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"the file cannot be read: {error}", file=str(file)) from error
+        offsets = parse_offsets_file(read_text(file, "file"), str(file))
     else:
         if len(topics) != 1 or not partitions or offset is None:
             raise ConfigError("say --topic T --partition N --offset O, or --file FILE")

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.cli.text_files import check_writable, write_text
 from srm_common.cli.verification_page import verification_page
 from srm_common.domain.amount import counted
 from srm_common.domain.patterns.name_filter import PatternList, check_patterns
@@ -111,7 +112,7 @@ def verify_command(
         raise ConfigError(f"--topic: {fault}")
     settings = invocation.flow(flow)
     if report is not None:
-        check_report(report)
+        check_writable(report, "report")
     wanted = PatternList(topics)
     done = 0
 
@@ -136,38 +137,10 @@ def verify_command(
         raise ConfigError(f"--topic: {settings.name} has no copy of a topic that matches {', '.join(topics)}")
     answer = Answer(verification.to_json(), _text(verification), 0 if verification.clean else 1)
     if report is not None:
-        write_report(report, verification)
+        page = report.suffix == ".html"
+        json_text = json.dumps(answer.data, indent=2, ensure_ascii=False) + "\n"
+        write_text(report, verification_page(verification) if page else json_text, "report")
     return answer
-
-
-def check_report(path: Path) -> None:
-    """Before a verification that may take hours: raises :class:`ConfigError` if its report cannot be written."""
-    file = path.resolve()  # a link stays, whether the file behind it exists or not
-    exists = file.exists()
-    if exists and not (file.is_file() or file.is_dir()):
-        return  # a pipe, whose reader would take the close for the end
-    try:
-        file.open("a", encoding="utf-8").close()
-        if not exists:
-            file.unlink()
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def write_report(path: Path, found: Verification) -> None:
-    """As a page or as JSON, by the name of the file. Raises :class:`ConfigError` when it cannot be written."""
-    if path.suffix == ".html":
-        text = verification_page(found)
-    else:
-        text = json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n"
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(path: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"the report cannot be written: {error.strerror}", file=str(path))
 
 
 def _text(found: Verification) -> list[RenderableType]:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.cli.commands.verify import check_report
 from srm_common.cli.main import run
 from srm_common.domain.flow import names
 from srm_common.domain.runs.run_options import RunOptions
@@ -145,15 +144,6 @@ def test_a_report_that_cannot_be_written_is_said_before_anything_is_compared(
     for path, reason in ((tmp_path / "absent" / "report.html", "No such file"), (tmp_path, "Is a directory")):
         assert run([*command, "--report", str(path)]) == 2
         assert f"{path}: the report cannot be written: {reason}" in capsys.readouterr().err
-    earlier, link, behind = tmp_path / "earlier.html", tmp_path / "link.html", tmp_path / "behind.html"
-    earlier.write_text("an earlier report")
-    link.symlink_to(behind)
-    for path in (earlier, link, tmp_path / "new.html"):
-        check_report(path)
-    assert earlier.read_text() == "an earlier report"
-    assert link.is_symlink()
-    assert not behind.exists()
-    assert not (tmp_path / "new.html").exists()
 
 
 def test_nothing_of_other_topics_is_compared(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
