@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from html import escape
 
+from srm_common.domain.amount import moment
 from srm_common.domain.verification.verification import Against, PartitionVerified, Verification
 
 _STYLE = (
@@ -38,9 +38,9 @@ def verification_page(found: Verification) -> str:
         ("Flow", found.flow),
         ("Compared with", _AGAINST[found.against]),
         ("Part", "all" if scope.sample >= 1 else f"a sample of {scope.sample:.2%} of the segments"),
-        ("Since", "the beginning" if scope.since_ms is None else _time(scope.since_ms)),
-        ("Began", _time(found.started_ms)),
-        ("Ended", _time(found.ended_ms)),
+        ("Since", "the beginning" if scope.since_ms is None else moment(scope.since_ms)),
+        ("Began", moment(found.started_ms)),
+        ("Ended", moment(found.ended_ms)),
         ("Source cluster", evidence.source_cluster_id or "not recorded"),
         ("Target cluster", evidence.target_cluster_id),
         ("Version", evidence.version),
@@ -76,7 +76,7 @@ def _cells(one: PartitionVerified) -> Sequence[object]:
         findings.fingerprint.text(),
         f"{one.log_start} to {one.log_end}" if one.log_end >= 0 else "",
         ", ".join(f"{records} {reason}" for reason, records in findings.not_proved.items()),
-        _time(one.checked_ms),
+        moment(one.checked_ms),
         "; ".join([*([one.fault] if one.fault else []), *map(str, findings.differences)]),
     )
 
@@ -91,7 +91,3 @@ def _cell(value: object) -> str:
     if isinstance(value, int):
         return f'<td class="number">{value}</td>'
     return f"<td>{escape(str(value))}</td>"
-
-
-def _time(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,9 +1,10 @@
-"""Amounts and durations in words: an amount that may be known only in part, sums of amounts, durations."""
+"""Amounts and times in words: an amount that may be known only in part, sums of amounts, durations, moments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 
 
@@ -125,6 +126,15 @@ def duration(milliseconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def moment(milliseconds: int) -> str:
+    """To the second, "2026-01-31 12:00:00 UTC". The timestamps of records may be anything: one beyond the year 9999, as
+    of nanoseconds, stays a number."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"
 
 
 def latency(milliseconds: int) -> str:

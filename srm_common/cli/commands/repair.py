@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import click
 from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.amount import counted
+from srm_common.domain.amount import counted, moment
 from srm_common.domain.flow import FlowSettings
 from srm_common.errors import ConfigError
 
@@ -135,7 +133,7 @@ def check_copies_command(invocation: Invocation, flow: str | None) -> Answer:
                 records.first,
                 records.last,
                 records.records,
-                _time(records.first_ms),
+                None if records.first_ms is None else moment(records.first_ms),
                 _note(records.unmapped),
             ]
             for records in checked.found
@@ -154,12 +152,6 @@ def check_copies_command(invocation: Invocation, flow: str | None) -> Answer:
         else f"{checked.flow}: nothing but the flow's records in {where}"
     )
     return Answer(checked.to_json(), text, 1 if checked.found or checked.faults else 0)
-
-
-def _time(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _note(unmapped: bool) -> str:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.amount import Amount
+from srm_common.domain.amount import Amount, moment
 
 NUMBERS = st.integers(0, 1000)
 
@@ -79,3 +79,17 @@ def test_in_words(amount: Amount, text: str) -> None:
 def test_what_is_no_amount_is_refused(found: object) -> None:
     with pytest.raises((ValueError, TypeError, KeyError)):
         Amount.from_json(found)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (1_769_860_800_000, "2026-01-31 12:00:00 UTC"),
+        (-1, "1969-12-31 23:59:59 UTC"),
+        (1_769_860_800_000_000_000, "1769860800000000000 ms"),  # of a producer that writes nanoseconds
+        (2**63 - 1, "9223372036854775807 ms"),
+        (-(2**63), "-9223372036854775808 ms"),
+    ],
+)
+def test_a_moment_may_be_any_number(milliseconds: int, text: str) -> None:
+    assert moment(milliseconds) == text
