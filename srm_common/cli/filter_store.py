@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from srm_common.account import whoami
 from srm_common.airflow_rest import URL, AirflowRest
@@ -73,11 +73,11 @@ class AirflowHome:
         done = self._run("dags", "details", dag_id, "--output", "json", fails=True)
         if done.returncode != 0 and "does not exist" in done.stderr + done.stdout:
             raise AirflowError(f"the Airflow in {self.folder} has no DAG {dag_id}")
-        return str(self._row(done)["is_paused"]) == "True"
+        return str(self._field(done, "is_paused")) == "True"
 
     def start_run(self, dag_id: str, note: str) -> str:
         """Ask for a run; returns its id."""
-        return str(self._row(self._run("dags", "trigger", dag_id, "--output", "json"))["dag_run_id"])
+        return str(self._field(self._run("dags", "trigger", dag_id, "--output", "json"), "dag_run_id"))
 
     def _run(self, *arguments: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, HOME: str(self.folder), **_QUIET}
@@ -96,11 +96,11 @@ class AirflowHome:
             raise self._failure(done)
         return done
 
-    def _row(self, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-        """The single row of a JSON response, whatever else is printed before it."""
+    def _field(self, done: subprocess.CompletedProcess[str], name: str) -> object:
+        """Of the single row of a JSON response, whatever else is printed before it."""
         start = max(done.stdout.find("[{"), done.stdout.rfind("\n[{") + 1)
         try:
-            found: dict[str, Any] = json.loads(done.stdout[start:])[0]
+            found: object = json.loads(done.stdout[start:])[0][name]
         except (ValueError, LookupError, TypeError):
             raise self._failure(done) from None
         return found

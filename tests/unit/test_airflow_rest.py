@@ -99,6 +99,18 @@ def test_a_home_needs_an_airflow_in_it(tmp_path: Path) -> None:
     assert home.folder == tmp_path
 
 
+@pytest.mark.parametrize("answer", ["", "[]", "[1]", "[{}]", '{"is_paused": true}', "[{"])
+def test_a_home_that_answers_something_else_is_one_sentence(tmp_path: Path, answer: str) -> None:
+    airflow = tmp_path / "airflow"
+    airflow.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    airflow.chmod(0o755)
+    home = AirflowHome(tmp_path, str(airflow))
+    with pytest.raises(AirflowError, match=f"airflow dags details in {tmp_path} failed: "):
+        home.is_paused("d")
+    with pytest.raises(AirflowError, match=f"airflow dags trigger in {tmp_path} failed: "):
+        home.start_run("d", "")
+
+
 class ForgetfulAirflow(BaseHTTPRequestHandler):
     """An Airflow whose tokens are good for one request."""
 
