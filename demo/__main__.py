@@ -14,6 +14,7 @@ from rich.live import Live
 from demo import stage
 from demo.ending import signals_as_interrupt
 from demo.lag import LagReader
+from demo.options import interval, seconds
 from demo.view import LagHistory, line, screen
 from srm_common.errors import SrmError
 
@@ -24,8 +25,8 @@ LINE_SECONDS = 5.0
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
     parser.add_argument("command", nargs="?", choices=["run", "stop"], default="run")
-    parser.add_argument("--seconds", type=float, help="end by itself after so long")
-    parser.add_argument("--interval", type=int, default=30, help="seconds between two runs of the flow")
+    parser.add_argument("--seconds", type=seconds, help="end after this long")
+    parser.add_argument("--interval", type=interval, default=30, help="seconds between two runs of the flow")
     options = parser.parse_args(arguments)
     try:
         if options.command == "stop":

@@ -18,6 +18,7 @@ from demo import stage
 from demo.chapters import Chapters
 from demo.ending import signals_as_interrupt
 from demo.move_run import MoveRun
+from demo.options import seconds
 from demo.shop import GROUP, TOPIC, Billing, Shop, wait_until_read
 from srm_common.errors import SrmError
 from srm_common.testing.airflow_client import wait_until
@@ -142,7 +143,9 @@ class Story:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m demo.failover", description=__doc__)
     parser.add_argument(
-        "--patience", type=float, help="seconds in which a person may approve; then the demo does it  [60; 0 in a pipe]"
+        "--patience",
+        type=seconds,
+        help="how long a person has to approve, in seconds, before the demo does so itself  [60; 0 in a pipe]",
     )
     options = parser.parse_args(arguments)
     console = Console()
