@@ -100,7 +100,7 @@ _DEAD_LETTERS = (
 
 
 def _useless_error_handling(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
-    """Records that go unopened cannot fail one by one."""
+    """Records that are copied unopened cannot fail one by one."""
     for name in ("errors.tolerance", "errors.log.enable", *_DEAD_LETTERS):
         key = BY_NAME[name]
         entry = configuration.layers.find(key, flow).entry
@@ -157,8 +157,8 @@ def _flows(configuration: Configuration) -> Iterator[Finding]:
             Severity.WARNING,
             FindingCode.PUSH_MODE,
             f"this installation writes to {len(targets)} clusters ({', '.join(targets)}), so to some of them from afar "
-            f"(push mode); better is one installation next to each target with the same file and '{TARGETS} = <its "
-            f"target>' (pull mode)",
+            f"(push mode); preferably, each target has an installation next to it, with the same file and "
+            f"'{TARGETS} = <its target>' (pull mode)",
         )
     for flow in configuration.elsewhere:
         entry = configuration.layers.top[TARGETS]
@@ -233,7 +233,7 @@ def _clusters(configuration: Configuration) -> Iterator[Finding]:
                 Severity.WARNING,
                 FindingCode.SAME_CLUSTER,
                 f"'{one.alias}' and '{other.alias}' are the same cluster, as both have {common[0]}; a cluster with two "
-                f"aliases is copied twice, and loops over it are not seen: keep one alias",
+                f"aliases is copied twice, and loops through it are not detected: keep one alias",
                 entry.place if entry else "",
             )
     for alias in layers.aliases:
@@ -251,5 +251,5 @@ def _clusters(configuration: Configuration) -> Iterator[Finding]:
                 Severity.NOTE,
                 FindingCode.TWO_ADDRESSES,
                 own,
-                f"goes before the address of {named.written} in {named.place}",
+                f"takes precedence over the address of {named.written} in {named.place}",
             )

@@ -57,7 +57,7 @@ _DEFAULTS: dict[str, Any] = {key.name: key.parse(key.default) for key in BY_NAME
 class Configuration:
     """A loaded file. A flow with bad keys is in ``faults`` and not in ``flows``; the others are not affected.
 
-    ``flows`` holds every pair the file speaks of, enabled or not. ``cluster_faults`` are aliases that cannot be
+    ``flows`` has every flow that the file mentions, enabled or not. ``cluster_faults`` are aliases that cannot be
     reached as written; each flow that uses one is in ``faults``. ``entries`` is all that the files say, in order;
     ``connections`` the Airflow connections in use, by alias; ``elsewhere`` the flows left to other installations;
     ``without_dag`` those of ``faults`` whose DAG id belongs to another flow.
@@ -103,8 +103,8 @@ class Configuration:
         return tuple(flow for flow in self.flows.values() if flow.enabled)
 
     def secret_variables(self, name: FlowName) -> dict[str, str]:
-        """Variables by which another process finds the flow's Airflow connections and what the files refer to in this
-        one's environment, for :func:`~srm_common.settings_files.sources.secret_variables.hand_over`. Raises
+        """The environment variables that another process needs: the flow's Airflow connections, and those that the
+        files refer to. For :func:`~srm_common.settings_files.sources.secret_variables.hand_over`. Raises
         :class:`ConfigError`."""
         found = (self.connections.get(alias) for alias in (name.source, name.target))
         connections = {connection.variable: connection.to_json() for connection in found if connection is not None}
@@ -123,8 +123,8 @@ def load_configuration(
 ) -> Configuration:
     """Read a configuration: a file, a folder of ``*.properties``, or several of both separated as in PATH.
 
-    ``connections`` finds the Airflow connections that clusters name. None asks for none of them: such a cluster is then
-    known by its connection's name only, which is enough to make DAGs. ``more`` entries go before those of the files.
+    ``connections`` finds the Airflow connections that clusters name. With None they are not looked up, and such a
+    cluster is known by its connection's name only: enough to make DAGs. ``more`` takes precedence over the files.
 
     Raises:
         ConfigError: the configuration as a whole cannot be used; file, line and reason are in the message.
@@ -155,7 +155,7 @@ class _Loader:
         self.clusters: dict[str, ClusterSettings] = {}
         self.cluster_faults: dict[str, ConfigError] = {}
         self.connections: dict[str, AirflowConnection] = {}
-        #: Settings of connections that count for some client, and why each that has no effect there does not.
+        #: Connection settings that some client uses; and for those that a client does not use, the reasons.
         self.counting: set[Entry] = set()
         self.unused: dict[Entry, list[str]] = {}
 
@@ -233,7 +233,7 @@ class _Loader:
 
     def _cluster(self, alias: str, name: FlowName | None = None, side: Side = "source") -> ClusterSettings:
         """How to reach a cluster, with a flow's overrides for that side. The settings are those of the client
-        that carries the data, or without a flow those of the admin client; others have theirs where they differ."""
+        that carries the data, or without a flow those of the admin client; the others are kept where they differ."""
         named = self.layers.clusters[alias].get(CONNECTION)
         if named is not None and self.lookup is None:
             return ClusterSettings(alias, f"Airflow connection {named.value.strip()}", {}, {})
@@ -275,7 +275,7 @@ class _Loader:
         return replace(found[first], clients=others)
 
     def _resolved(self, entry: Entry) -> str:
-        # What Airflow keeps is no text of this file: a '${' in it belongs to a password.
+        # Values from Airflow contain no references: a '${' in one is part of a password.
         return self.providers.resolve(entry) if entry.line else entry.value
 
     def _from_connection(self, alias: str, named: Entry) -> Scope:

@@ -37,7 +37,7 @@ _LOGIN_IN_ADDRESS = re.compile(r"(?<=://)[^/\s,]*@")
 _ONE_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _PEM = "-----BEGIN"
 _SIDES: tuple[Side, ...] = ("source", "target")
-# Known names of which no value is ever used, or which describe the file and no flow.
+# Keys that have a value in every flow.
 _SHOWN = tuple(key for key in KEYS if not key.note and not key.is_family and key.default is not None)
 
 
@@ -142,8 +142,8 @@ class Explainer:
         return Explanation(key.name, origin.value, origin, tuple(overridden), key)
 
     def _transforms(self) -> Iterator[Explanation]:
-        """What is written of Connect's transforms and predicates: the lists, the settings of each, and what keys and
-        values are for them."""
+        """What the file has about Connect's transforms and predicates: the lists, the settings of each, and the formats
+        of keys and values."""
         for name in CHAIN_KEYS:
             family = BY_NAME.get(f"{name}.*", BY_NAME["transforms.*"])
             scopes = [(level, *self.configuration.layers.scope(level, self.flow)) for level in reversed(family.levels)]
@@ -190,7 +190,7 @@ class Explainer:
         return Explanation(name, first.value if first else None, first, tuple(origins[1:]), None, side, client)
 
     def _origin(self, level: str, entry: Entry, *, resolve: bool = True) -> Origin:
-        """``resolve``: replace references. What those of a transform stand for may be a secret, whatever its name."""
+        """``resolve``: replace references. Those of a transform may lead to a secret, whatever the key is called."""
         return Origin(level, entry.written, entry.place, self._shown(entry, resolve))
 
     def _shown(self, entry: Entry, resolve: bool) -> str:

@@ -134,7 +134,7 @@ def registry_faults(
     if not values.get("sync.schemas.enabled"):
         mapping = layers.find(BY_NAME["schemas.ids"], name).entry
         if mapping is not None and values.get("schemas.ids") == "map":
-            found.append(at_entry(mapping, "needs sync.schemas.enabled = true, by which schemas get ids at the target"))
+            found.append(at_entry(mapping, "needs sync.schemas.enabled = true, which gives schemas ids at the target"))
         return found
     context = values.get("schemas.context", "")
     on = layers.find(BY_NAME["sync.schemas.enabled"], name).entry
@@ -146,7 +146,7 @@ def registry_faults(
             at_entry(
                 on,
                 f"asks to copy the registry {min(common)} to itself: {name.source} and {name.target} both have it as "
-                f"schema.registry.url; set another one, or switch this off where both clusters share a registry",
+                f"schema.registry.url; set another one, or turn this off if both clusters share a registry",
             )
         )
     entry = layers.find(BY_NAME["schemas.context"], name).entry
@@ -166,16 +166,16 @@ def addresses(cluster: ClusterSettings) -> set[str]:
 
 
 def _separator(layers: Layers, name: FlowName, policy: ReplicationPolicy) -> ConfigError | None:
-    """A prefix that holds the separator can be read in two ways: as one cluster or as a chain of two."""
-    if type(policy) is not DefaultReplicationPolicy:  # the others keep names as they are, or are the user's own affair
+    """A prefix that contains the separator can be read in two ways: as one cluster or as a chain of two."""
+    if type(policy) is not DefaultReplicationPolicy:  # the others keep names as they are, or are the user's own
         return None
     separator = policy.separator
     for alias in (name.source, name.target):
         if separator in alias:
             return at_entry(
                 layers.top["clusters"],
-                f"holds '{alias}', and '{separator}' also separates aliases from topic names; rename the alias or set "
-                f"replication.policy.separator to something that no alias contains",
+                f"contains '{alias}', and '{separator}' also separates aliases from topic names; rename the alias or "
+                f"set replication.policy.separator to something that no alias contains",
             )
     return None
 
@@ -229,7 +229,7 @@ def dag_id_faults(layers: Layers, names: Collection[FlowName]) -> dict[FlowName,
 
 
 def one_fault(faults: list[ConfigError]) -> ConfigError:
-    """The first fault, which says the others, too; each once."""
+    """The first fault, with the others in its message; each once."""
     first, *rest = {str(fault): fault for fault in faults}.values()
     if not rest:
         return first

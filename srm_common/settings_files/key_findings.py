@@ -33,11 +33,11 @@ from srm_common.settings_files.findings import Finding, FindingCode, Severity
 _JAVA_ONLY = "has no effect here: it is about TLS or logins inside Java"
 _PROVIDER = "config.providers."
 _PROVIDER_KEYS = ("class", "param.allowed.paths", "param.allowlist.pattern")
-#: What keys with a name in them begin with, and the key that has to list the name.
+#: Prefixes of keys that contain a name, and the key that has to list this name.
 _LISTED = {"alarm.notifier.": "alarm.notifiers", "transforms.": "transforms", "predicates.": "predicates"}
 _ACTING = {name for name, key in BY_NAME.items() if not key.note and not key.is_family}
 _NAMES = tuple(sorted(_ACTING | CONNECTION_KEYS | {"connection"}))
-#: Close enough to be a slip of the hand.
+#: Close enough to be a typo.
 _SIMILAR = 0.75
 
 
@@ -54,7 +54,7 @@ def key_findings(layers: Layers, entries: Iterable[Entry], flows: Collection[Flo
                     Severity.WARNING,
                     FindingCode.NO_EFFECT,
                     earlier,
-                    f"has no effect: it is written again in line {entry.line}, which counts",
+                    f"has no effect: it is set again in line {entry.line}, which counts",
                 )
             )
         last[entry.file, entry.written] = entry
@@ -168,7 +168,7 @@ class _Judge:
         yield from self._at_level(entry, Level.CLUSTER, f"{alias}.", rest, alias=alias)
 
     def _everywhere(self, entry: Entry, level: Level, prefix: str, name: str) -> Iterator[Finding]:
-        """A key that counts for all clusters, where it is one of connections."""
+        """A key that applies to all clusters, if it is a connection setting."""
         for client in (*EVERY_CLIENT, ""):
             key = name[len(client) :]
             if name.startswith(client) and is_connection_key(key):
@@ -267,7 +267,7 @@ class _Judge:
                 )
 
     def _without_effect(self, entry: Entry, key: Key, flow: FlowName | None) -> Finding:
-        """A key whose effect may be missed is a warning, which runs report, too."""
+        """A warning, which runs report, too, if the missing effect matters; otherwise a note."""
         if entry.value.strip() in key.anyway:
             return Finding.about(
                 Severity.NOTE, FindingCode.REDUNDANT, entry, f"asks for what happens here anyway: {key.note}", flow
@@ -276,7 +276,7 @@ class _Judge:
         return Finding.about(severity, FindingCode.NO_EFFECT, entry, f"has no effect here: {key.note}", flow)
 
     def _of_family(self, entry: Entry, name: str, flow: FlowName | None) -> Iterator[Finding]:
-        """Keys that hold the name of something which another key has to list."""
+        """Keys that contain the name of something that another key has to list."""
         if name.startswith(_PROVIDER):
             provider, _, what = name[len(_PROVIDER) :].partition(".")
             listed = self.layers.top.get(_PROVIDER[:-1])
@@ -297,7 +297,7 @@ class _Judge:
                 yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, flow)
 
     def _listed(self, name: str) -> set[str]:
-        """All that a key lists, at whatever level. Remembered, as hundreds of flows may have keys that ask for it."""
+        """All that a key lists, at any level. Cached, since hundreds of flows may have keys that need it."""
         if name not in self._lists:
             scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
             scopes += [self.layers.connectors, self.layers.workers]
@@ -306,7 +306,7 @@ class _Judge:
         return self._lists[name]
 
     def _acts_on_fields(self, name: str, level: Level) -> bool:
-        """Whether the key says how keys, values or headers are written, and some transform wants to know."""
+        """Whether the key says how keys, values or headers are encoded, and some transform needs to know."""
         if level not in BY_NAME["transforms"].levels:
             return False
         if name.startswith(HEADER_CONVERTER):
@@ -314,13 +314,13 @@ class _Judge:
         return name.startswith(FORMAT_KEYS) and self._has_transform(class_of_fields)
 
     def _missing(self, name: str) -> str:
-        """The missing object on which a key would act."""
+        """What a key would act on, if that is missing."""
         if name == "predicates" and not self._listed("transforms"):
             return "transforms"
         return "transforms of fields" if name in FORMAT_KEYS and not self._has_transform(class_of_fields) else ""
 
     def _has_transform(self, of: Callable[[str], bool]) -> bool:
-        """Whether the class of some transform is one ``of`` those."""
+        """Whether ``of`` accepts the class of some transform."""
         return any(of(value) for value in self._classes)
 
     @cached_property

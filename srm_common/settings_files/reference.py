@@ -167,7 +167,7 @@ _CLUSTER_KEYS = (
     ),
     (
         ", ".join(f"`<alias>.{key}`" for key in sorted(REGISTRY_KEYS) if key.startswith("schema.registry.ssl.")),
-        "TLS of the registry, in the words of the cluster's own `ssl.` keys, which do not apply to it.",
+        "TLS of the registry, like the cluster's own `ssl.` keys, which do not apply to it.",
     ),
     (
         "`<alias>.ssl.cipher.suites`, `<alias>.ssl.crl.location`",
@@ -175,7 +175,7 @@ _CLUSTER_KEYS = (
     ),
     (
         "`<alias>.sasl.mechanism`",
-        "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.",
+        "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `GSSAPI`, see below.",
     ),
     (
         "`<alias>.sasl.jaas.config`",
@@ -215,19 +215,19 @@ _CLUSTER_KEYS = (
 
 _AFTER_CLUSTERS = """\
 Without the alias a key applies to all clusters that do not set it themselves. A flow may connect to a cluster in its
-own way by `<source>-><target>.source.cluster.<key>` and `<source>-><target>.target.cluster.<key>`. Paths must exist
+own way with `<source>-><target>.source.cluster.<key>` and `<source>-><target>.target.cluster.<key>`. Paths must exist
 wherever the flow runs: on the Airflow worker and on every Spark executor.
 
-JKS and PKCS12 stores are read when a client is created, whatever `ssl.*.type` says; their keys are never written to
-disk without a password. Other store types and login handlers that are Java classes are rejected; the message has the
-replacement.
+JKS and PKCS12 stores are read when a client is created, whichever of the two `ssl.*.type` says; their keys are
+never written to disk without a password. Other store types and login handlers that are Java classes are rejected; the
+message has the replacement.
 
 `sasl.mechanism = GSSAPI` (Kerberos, Java's default) takes `sasl.kerberos.service.name` and the options of
 `Krb5LoginModule` in `sasl.jaas.config`: `useKeyTab` with `keyTab` and `principal`, or `useTicketCache` with
 `ticketCache`; see [security.md](security.md#kerberos).
 
 `tokenauth="true"` in `sasl.jaas.config` of SCRAM is a login by a delegation token: `username` is its id, `password` its
-HMAC. A token is neither made nor renewed here; a new one counts from the next task on.
+HMAC. Tokens are neither created nor renewed here; a new one is used from the next task on.
 
 ## Airflow connections
 

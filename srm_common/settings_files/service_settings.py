@@ -15,7 +15,7 @@ from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.findings import at_entry
 from srm_common.settings_files.sources.providers import Providers
 
-# Keys that describe no flow but the installation: they stand in the file without a prefix.
+# Keys that describe no flow but the installation: they are written without a prefix.
 
 
 class TopKeys:
@@ -52,7 +52,7 @@ _LOGIN_KEYS = ("user", "password", "token")
 
 @dataclass(frozen=True)
 class Login:
-    """Who a gateway is for another service: ``user`` with ``password``, or a bearer ``token``."""
+    """The credentials of a gateway at another service: ``user`` with ``password``, or a bearer ``token``."""
 
     user: str | None = None
     password: str | None = field(default=None, repr=False)
@@ -107,7 +107,7 @@ def service_settings(configuration: Configuration) -> ServiceSettings:
 def _is_address(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        # Looking at the port is what finds out whether it is a number that ports have.
+        # Reading the port raises ValueError if it is none.
         known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False

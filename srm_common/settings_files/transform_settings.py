@@ -1,4 +1,4 @@
-"""The keys that say what a flow does to records: as they are written, and the flow with others in their place."""
+"""The keys that say what a flow does to records: as they are written, and the flow with other ones instead."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PARSED = (
     "provenance.headers",
     "copy.source.offset.in.header.enabled",
 )
-#: What these keys begin with.
+#: Prefixes of these keys.
 TRANSFORM_KEYS = (*CHAIN_KEYS, "provenance.headers", "copy.source.offset.in.header.enabled")
-#: What they fill of :class:`FlowSettings`.
+#: The fields of :class:`FlowSettings` that they fill.
 TRANSFORM_FIELDS = ("transforms", "statements", *(str(BY_NAME[name].field) for name in _PARSED))
 _REFERENCE = "${"
 
@@ -51,7 +51,7 @@ def with_transforms(configuration: Configuration, flow: FlowSettings, keys: Mapp
 
     Raises:
         ConfigError: a key is not one of them, or its value cannot be used; the text begins with the key. A reference
-            to a secret (``${...}``) is taken only as the file has it: others could be read out this way.
+            to a secret (``${...}``) is accepted only as the file has it: otherwise any secret could be read this way.
     """
     entries = _entries(configuration, flow.name)
     values: dict[str, str] = {}

@@ -22,13 +22,13 @@ from srm_common.domain.policy import (
 )
 from srm_common.errors import ConfigError
 
-#: Where the shipped policies, or those of the same behaviour, lie: here, in Kafka and in Cloudera's examples.
+#: Packages of the shipped policies, and of those with the same behaviour in Kafka and in Cloudera's examples.
 _SHIPPED_IN = frozenset({"", "srm_common.domain.policy", "org.apache.kafka.connect.mirror", "com.cloudera.dim.mirror"})
-#: What a key may name besides a class that cannot be loaded.
+#: What to write instead of a class that cannot be loaded.
 _OTHERWISE = f"{', '.join(SHIPPED_POLICIES)}, or the dotted path of a Python class"
 
 _A_FUNCTION = "a function that is installed wherever slots run"
-#: Where code has one of these, its names are not in it.
+#: Code that uses one of these may bind names that it does not spell out.
 _BINDS_ANYTHING = frozenset({"*", "__getattr__", "globals", "vars", "__dict__", "exec", "eval", "setattr", "modules"})
 
 
@@ -37,16 +37,16 @@ def policy_of(
 ) -> ReplicationPolicy:
     """The policy of one flow.
 
-    A class of the user's own is made without arguments. Where it has a method ``configure``, that is called once with
-    a mapping of text: ``source.cluster.alias``, ``target.cluster.alias`` and every key of ``settings``.
+    A class of the user is instantiated without arguments. If it has a method ``configure``, that is called once
+    with a mapping of text: ``source.cluster.alias``, ``target.cluster.alias`` and every key of ``settings``.
 
     Args:
         written: the value of ``replication.policy.class``.
         settings: the keys that begin with ``replication.policy.``, as the flow sees them.
 
     Raises:
-        ConfigError: the class cannot be imported, made or configured, or lacks methods; the message has no file, line
-            or key.
+        ConfigError: the class cannot be imported, instantiated or configured, or lacks methods; the message has no
+            file, line or key.
     """
     module, _, name = written.rpartition(".")
     if name in SHIPPED_POLICIES and module in _SHIPPED_IN:
@@ -74,7 +74,7 @@ def _own_policy(written: str, settings: Mapping[str, str]) -> ReplicationPolicy:
     except Exception as error:  # whatever third-party code may raise
         raise ConfigError(f"'{written}' cannot be instantiated: {type(error).__name__}: {error}") from error
     if not isinstance(policy, ReplicationPolicy):
-        raise ConfigError(f"'{written}' makes a {type(policy).__name__}, which is not a policy")
+        raise ConfigError(f"'{written}' creates a {type(policy).__name__}, which is not a policy")
     return policy
 
 
@@ -115,14 +115,14 @@ def load_function(written: str) -> Callable[..., object]:
 
 
 def check_function(written: str) -> str | None:
-    """What is wrong with the function that ``package.module:function`` names, as far as its file tells: it is not
+    """What is wrong with the function that ``package.module:function`` names, as far as its file shows: it is not
     imported, since it may need packages that only slots have.
 
     Returns:
         a sentence if no such module is installed here, as it may be where slots run; None if nothing is wrong.
 
     Raises:
-        ConfigError: the file is no Python, or binds no such name; the message is that of :func:`load_function`.
+        ConfigError: the file is not Python, or binds no such name; the message is that of :func:`load_function`.
     """
     module, name = _parts(written)
     spec = _found(module)
@@ -160,7 +160,7 @@ def _parts(written: str) -> tuple[str, str]:
 
 
 def _found(module: str) -> ModuleSpec | str:
-    """A module without importing what is above it; the name of the first of these that is not installed."""
+    """The spec of a module, without importing its parents; or the name of the first of them that is not installed."""
     spec: ModuleSpec | None = None
     search: Sequence[str] | None = None
     parts = module.split(".")
@@ -180,12 +180,12 @@ def _code(spec: ModuleSpec) -> bytes | None:
         return None
     try:
         return bytes(read(spec.origin))
-    except OSError:  # it went away since it was found
+    except OSError:  # it was removed after it was found
         return None
 
 
 def _may_bind(tree: ast.Module, name: str) -> bool:
-    """Whether a module may have a name, wherever in its code it gets it."""
+    """Whether a module may bind a name anywhere in its code."""
     if "." in name:
         return True
     for node in ast.walk(tree):

@@ -99,7 +99,7 @@ class AirflowConnection:
         if self.login is not None and self.login != "":
             if "security.protocol" not in settings:
                 raise ConfigError(
-                    "has a login, and its extra does not say how to log in; add security.protocol (SASL_SSL or "
+                    "has a login, but its extra does not say how to log in; add security.protocol (SASL_SSL or "
                     "SASL_PLAINTEXT) and sasl.mechanism",
                     file=self.place,
                 )
@@ -136,7 +136,7 @@ def from_airflow(conn_id: str) -> AirflowConnection | None:
     """The connection as the environment or this process's Airflow has it. Raises :class:`ConfigError`.
 
     Airflow is imported only where a connection is asked for and an Airflow home exists: the import alone takes seconds,
-    and it would make a home where there is none.
+    and it would create a home where there is none.
     """
     connection = from_environment(conn_id)
     if connection is not None or not _has_airflow_home():
@@ -147,7 +147,7 @@ def from_airflow(conn_id: str) -> AirflowConnection | None:
         from airflow.sdk.exceptions import AirflowNotFoundException
     except ImportError:
         return None
-    # Airflow sets it in tasks; there the database is out of reach, and its API answers.
+    # Airflow sets it in tasks; there the database is out of reach, but the API responds.
     in_a_task = hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
     try:
         kept = BaseHook.get_connection(conn_id) if in_a_task else Connection.get_connection_from_secrets(conn_id)

@@ -56,7 +56,7 @@ def parse_jaas(text: str) -> LoginModule:
         raise ValueError("must end with a semicolon")
     tokens.pop()
     if (";", False) in tokens:
-        raise ValueError("must hold one login module")
+        raise ValueError("must contain exactly one login module")
     if len(tokens) < 2 or tokens[1][0].lower() not in ("required", "requisite", "sufficient", "optional"):
         raise ValueError("must read 'LoginModuleClass required option=\"value\" ...;'")
     options: dict[str, str] = {}
@@ -71,7 +71,7 @@ def parse_jaas(text: str) -> LoginModule:
     return LoginModule(tokens[0][0].rpartition(".")[2], options)
 
 
-#: Numbers of the same meaning and unit in all three libraries, with the limits of librdkafka, which Java has not.
+#: Numbers of the same meaning and unit in all three libraries, with the limits of librdkafka, which Java does not have.
 _PASSED_ON = {
     "reconnect.backoff.ms": (0, 3_600_000),
     "reconnect.backoff.max.ms": (0, 3_600_000),
@@ -94,9 +94,9 @@ NO_EFFECT = frozenset({
     "sasl.oauthbearer.jwt.validator.class", "sasl.oauthbearer.scope.claim.name",
     "sasl.oauthbearer.sub.claim.name", "ssl.client.auth",
 })  # fmt: skip
-_OTHER_GRANT = "Of OAuth's grants the one of client credentials is available."
-_HANDLER = "A login that a Java class supplies is not available; those of KIP-768 for OAUTHBEARER take effect."
-#: Keys that no other one can stand for: a login would not be what it is to be. Each with the reason.
+_OTHER_GRANT = "Only OAuth's client-credentials grant is available."
+_HANDLER = "Login handlers that are Java classes are not available, except those of KIP-768 for OAUTHBEARER."
+#: Keys that are refused, since the login would be another one without them; each with the reason.
 REFUSED: Mapping[str, str] = {
     "sasl.login.callback.handler.class": _HANDLER,
     "sasl.client.callback.handler.class": _HANDLER,
@@ -137,7 +137,7 @@ _OURS = (
 
 
 def is_connection_key(key: str) -> bool:
-    """True for keys that say how to reach a cluster, known ones and any other of TLS and SASL."""
+    """True for keys that say how to reach a cluster: the known ones, and any other of TLS and SASL."""
     return key in CONNECTION_KEYS or key.startswith(("ssl.", "sasl."))
 
 
@@ -190,7 +190,7 @@ def cluster_settings(
     if protocol.startswith("SASL"):
         _login(client, confluent, kafka_python)
     for key, (least, most) in _PASSED_ON.items():
-        # Java takes -1 for never; librdkafka has 0 for that.
+        # Java takes -1 for never; librdkafka takes 0 for that.
         never = key == "connections.max.idle.ms" and client.get(key) == "-1"
         value = most if never else client.number(key)
         if value is not None:
@@ -210,7 +210,7 @@ def cluster_settings(
     if timeout_ms is not None:
         if timeout_ms < 1:
             raise client.fault("request.timeout.ms", "must be at least 1 millisecond, but is 0")
-        # librdkafka's word for it, within its limits.
+        # librdkafka's name for it, within its limits.
         confluent["socket.timeout.ms"] = str(min(max(timeout_ms, 10), 300_000))
     settings = ClusterSettings(
         alias,
@@ -230,7 +230,7 @@ def cluster_settings(
 
 
 def login_settings(alias: str, written: Mapping[str, Entry], resolve: Callable[[Entry], str]) -> LoginSettings:
-    """What :func:`cluster_settings` has about the login by SASL alone. Raises :class:`ConfigError` as that does."""
+    """The SASL login alone, as :func:`cluster_settings` reads it. Raises :class:`ConfigError`."""
     client = Connection(alias, written, {key: resolve(entry) for key, entry in written.items()})
     confluent: dict[str, str] = {}
     kafka_python: dict[str, Any] = {}
@@ -250,7 +250,7 @@ def _why_unused(client: Connection, key: str, protocol: str) -> str:
         return "has no effect, as the cluster has no schema.registry.url"
     if key.startswith(("sasl.oauthbearer.", "https.")):
         return f"has no effect, as sasl.mechanism is {client.get('sasl.mechanism')}"
-    return "has no effect, since other settings of this connection say the same"
+    return "has no effect, since other settings of this connection take precedence"
 
 
 def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
@@ -284,7 +284,7 @@ def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str
 
 
 def _refuse_handlers(client: Connection, mechanism: str) -> None:
-    """Logins that are supplied in other ways; the handlers of KIP-768 do what is done here."""
+    """Other login handlers than those of KIP-768, which do what is done here."""
     for key, reason in REFUSED.items():
         value = client.get(key)
         if value is None or (mechanism == "OAUTHBEARER" and value.rpartition(".")[2] in _OURS):
@@ -318,11 +318,11 @@ def _kerberos(client: Connection, options: Mapping[str, str]) -> KerberosLogin:
         return options.get(name, "false").lower() in ("true", "yes")
 
     if not options:
-        why = "" if client.get("sasl.mechanism") else ", and is Java's default, as sasl.mechanism is not set"
+        why = "" if client.get("sasl.mechanism") else ", Java's default where sasl.mechanism is not set,"
         raise client.fault(
             "sasl.mechanism" if client.get("sasl.mechanism") else "security.protocol",
-            f"login by GSSAPI needs sasl.jaas.config with Krb5LoginModule{why}; it is what the section KafkaClient of "
-            "a JAAS file has",
+            f"login by GSSAPI{why} needs sasl.jaas.config with Krb5LoginModule; in a JAAS file, it is in the section "
+            "KafkaClient",
         )
     names = [name for name in (client.get("sasl.kerberos.service.name"), options.get("serviceName")) if name]
     if not names:
@@ -385,7 +385,7 @@ def _oauth(
 
 
 def _endpoint_authority(client: Connection, options: Mapping[str, str]) -> tuple[str | None, str | None]:
-    """Whom to trust at the token endpoint: (PEM file, PEM text). Java has this in the login's options, librdkafka in a
+    """CAs to trust at the token endpoint: (PEM file, PEM text). Java has this in the login's options, librdkafka in a
     key of its own; neither looks into the truststore for the brokers."""
     location, text = options.get("ssl.truststore.location"), options.get("ssl.truststore.certificates")
     if location is not None:

@@ -17,14 +17,14 @@ Candidates = Mapping[str, tuple[tuple[str, Entry], ...]]
 ADDRESS = "bootstrap.servers"
 #: The client that carries the data of a side.
 DATA_CLIENT: Mapping[Side, Client] = {"source": Client.CONSUMER, "target": Client.PRODUCER}
-#: What the names of Connect's own clients begin with, and those of MirrorMaker 2's.
+#: Prefixes of the settings of Connect's own clients, then of MirrorMaker 2's.
 CLIENT_PREFIXES: Mapping[Client, tuple[str, ...]] = {client: (f"{client}.override.", f"{client}.") for client in Client}
 _SIDES = ("source.cluster.", "target.cluster.", "source.", "target.")
 EVERY_CLIENT = tuple(prefix for prefixes in CLIENT_PREFIXES.values() for prefix in prefixes)
 
 
 def flow_prefixes(side: Side, client: Client) -> Iterator[tuple[str, bool]]:
-    """What a flow's connection setting begins with after ``a->b.``, strongest first, and whether it may be an address:
+    """Prefixes of a flow's connection settings after ``a->b.``, strongest first, and whether an address may have each:
     one for both sides would make the flow a loop."""
     yield f"{side}.{client}.", True
     yield f"{side}.cluster.{client}.", True
@@ -39,8 +39,8 @@ def connection_candidates(
 ) -> Candidates:
     """Every value that a connection setting of ``alias`` has for a client, by key, strongest first.
 
-    ``named`` are the settings of the Airflow connection that the alias names; ``flow`` the entries of a flow, of which
-    the cluster is the ``side``.
+    ``named`` are the settings of the Airflow connection that the alias names; ``flow`` are the entries of the
+    flow whose ``side`` the cluster is.
     """
     found: dict[str, list[tuple[str, Entry]]] = {}
 

@@ -30,11 +30,11 @@ class ConfiguredCertificate:
         return (self.store.location if self.store is not None else self.file) or "ssl.keystore.certificate.chain"
 
     def chain(self) -> str:
-        """With those that come with it, as PEM.
+        """The certificate and the rest of its chain, as PEM.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it is no store, or no text.
+            ValueError: it is not a key store, or not text.
         """
         if self.store is not None:
             from srm_common.wire.keystores.java_stores import read_java_store  # few settings need its library

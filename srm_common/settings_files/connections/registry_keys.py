@@ -1,4 +1,4 @@
-"""Settings of a cluster's schema registry, in the words of Confluent's clients."""
+"""Settings of a cluster's schema registry, under the names of Confluent's clients."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def registry_settings(client: Connection) -> RegistrySettings | None:
     if source is not None and source.upper() not in ("URL", "USER_INFO"):
         raise client.fault(key, f"must be URL or USER_INFO, but is '{source}'")
     info_key, info = _either(client, _USER_INFO)
-    # Without a source, what is written there is meant to act.
+    # Without a source, user info that is written is meant to be used.
     if source is None or source.upper() == "USER_INFO":
         if info is not None:
             user, colon, password = info.partition(":")
@@ -54,12 +54,12 @@ def registry_settings(client: Connection) -> RegistrySettings | None:
         raise client.fault(key, f"must be STATIC_TOKEN, but is '{source}'; give the token in {_TOKEN}")
     key, token = _either(client, _TOKEN)
     if token is not None and user is not None:
-        raise client.fault(key, "cannot be combined with a user name; remove one of both")
+        raise client.fault(key, "cannot be combined with a user name; remove one of them")
     if token is not None:
-        # A file of a secret ends with a line end. What no header takes would be shown by the error that says so.
+        # The file of a secret ends with a line end. What no header takes would show the token in its error.
         token = token.strip()
         if not token or not all("!" <= one <= "~" for one in token):
-            raise client.fault(key, "must be letters, digits and signs of ASCII, without blanks")
+            raise client.fault(key, "must consist of printable ASCII characters, without blanks")
     return RegistrySettings(
         tuple(address.url for address in addresses), user, password if user is not None else None, token, *_tls(client)
     )
@@ -86,7 +86,7 @@ def _address(client: Connection, url: str) -> _Address:
     except ValueError:
         usable = False
     if not usable or parts.query or parts.fragment:
-        # It may hold a password, so that it is not shown.
+        # It may contain a password, so it is not shown.
         raise client.fault(_URL, "must be one or more addresses such as https://registry:8081, separated by commas")
     user = None if parts.username is None else urllib.parse.unquote(parts.username)
     bare = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"

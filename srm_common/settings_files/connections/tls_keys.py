@@ -69,8 +69,8 @@ def _store(client: Connection, which: str, pem_key: str) -> tuple[str | None, Ja
             f"PKCS12), and set ssl.{which}.type=PKCS12; or write {pem_key}",
         )
     if password is not None:
-        own = "; the key's is ssl.key.password" if which == "keystore" else ""
-        raise client.fault(f"ssl.{which}.password", f"a PEM {which} has no password{own}; remove this key")
+        own = " (that of the private key is ssl.key.password)" if which == "keystore" else ""
+        raise client.fault(f"ssl.{which}.password", f"a PEM {which} has no password{own}; remove this setting")
     return location, None
 
 

@@ -1,4 +1,4 @@
-"""A login by SASL whose password or secret stands in a file, and can be read there again."""
+"""A SASL login whose password or secret is in a file, and can be read again from there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from srm_common.settings_files.sources.providers import Providers
 class WrittenLogin:
     """The entries about the login of one cluster, with their references. Picklable, hashable; ``repr`` shows no secret.
 
-    What a reference to the environment stands for is taken along: the process that reads again may have another one.
+    Values of environment variables are taken along: the process that reads again may have another environment.
     """
 
     alias: str
@@ -33,7 +33,7 @@ class WrittenLogin:
 
         Args:
             written: the entries of the cluster, by key.
-            providers: what their references are resolved by.
+            providers: what resolves their references.
         """
         login = settings.login.kafka_python
         if "sasl_plain_password" not in login and not isinstance(login.get("sasl_oauth_token_provider"), OauthClient):
@@ -55,7 +55,7 @@ class WrittenLogin:
         """The login as the files have it now.
 
         Raises:
-            ConfigError: one of them is not there, or is not complete.
+            ConfigError: a file or an entry is missing, or the login is incomplete.
         """
         providers = self.providers.again(entry.value for _, entry in self.entries)
         files: dict[str, dict[str, str]] = {}
@@ -70,5 +70,5 @@ class WrittenLogin:
         if entry.file not in files:
             files[entry.file] = {found.key: found.value for found in read_properties(Path(entry.file))}
         if entry.written not in files[entry.file]:
-            raise ConfigError(f"{entry.written} is not there any more", file=entry.file)
+            raise ConfigError(f"{entry.written} is no longer there", file=entry.file)
         return replace(entry, value=files[entry.file][entry.written])

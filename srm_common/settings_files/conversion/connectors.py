@@ -1,7 +1,7 @@
 """MirrorMaker 2's connectors in a Connect cluster, as entries of a properties file.
 
-They are read as Strimzi's ``KafkaConnector`` resources, as what Connect's REST API takes and answers, and as the
-properties of a standalone worker.
+They are read from Strimzi's ``KafkaConnector`` resources, from requests to Connect's REST API and its responses, and
+from the properties of a standalone worker.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def connectors_in(path: Path) -> list[Connector]:
 
 
 def connectors_of(text: str, file: str) -> list[Connector]:
-    """The same of the text of a file of YAML or JSON. Raises :class:`ConfigError`."""
+    """The same from the text of a YAML or JSON file. Raises :class:`ConfigError`."""
     return _all_of(documents_of(text, file), file)
 
 
@@ -69,7 +69,7 @@ def _all_of(documents: list[object], file: str) -> list[Connector]:
 
 
 def _connectors(document: object, place: str, file: str) -> Iterator[Connector]:
-    """Each form that one comes in: a resource, a list of them, a request, a response, the configuration alone."""
+    """All forms of connectors: a resource, a list of them, a request, a response, the configuration alone."""
     if isinstance(document, list):
         for number, one in enumerate(document):
             yield from _connectors(one, f"{place}[{number}]", file)
@@ -150,14 +150,14 @@ def connectors_draft(path: Path) -> Draft:
         made.flow(f"{source}->{target}", parts, addresses.get(source))
     draft.lost.append(
         "Positions: Connect keeps those of its connectors in its own topic, under their names; srm-control takeover "
-        "continues from there with --connector, --connect-group and --offsets-topic; else start.positions says "
-        "where to start"
+        "continues from there with --connector, --connect-group and --offsets-topic; otherwise start.positions "
+        "decides where to start"
     )
     return draft
 
 
 class _Made:
-    """The lines that the connectors of flows make."""
+    """The lines made from the connectors of flows."""
 
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
@@ -165,7 +165,7 @@ class _Made:
 
     def flow(self, flow: str, parts: Mapping[str, Connector], source_address: str | None) -> None:
         source = parts.get(_SOURCE)
-        remark = "" if source is not None and not source.stopped else "It was paused, or no connector copied for it."
+        remark = "" if source is not None and not source.stopped else "It was paused, or had no source connector."
         self._put(f"{flow}.enabled", "false" if remark else "true", "its source connector", remark)
         for kind in (_SOURCE, _CHECKPOINT, _HEARTBEAT):
             one = parts.get(kind)
@@ -188,7 +188,7 @@ class _Made:
             if writes_to_source and key.startswith(("target.", "producer.")):
                 continue  # its target is the flow's source, which has these from the other connectors
             if one.kind != _SOURCE and key == "tasks.max":
-                continue  # of slots that copy
+                continue  # only the source connector has slots
             self._put(self._place(flow, one, key), value, one.origin)
 
     def _place(self, flow: str, one: Connector, key: str) -> str:

@@ -32,7 +32,7 @@ from srm_common.settings_files.sources.properties import (
 
 _SRM = "streams.replication.manager."
 _SRM_LIST = f"{_SRM}config"
-# A bar that begins a new entry; topic expressions hold bars, too.
+# A bar that begins a new entry; topic expressions contain bars, too.
 _BAR = re.compile(r"\|(?=\s*[A-Za-z0-9_.\-> ]+\s*=)")
 #: Keys that become comments; all but redundant ones are lost.
 _USELESS = frozenset({FindingCode.NO_EFFECT, FindingCode.UNKNOWN_KEY, FindingCode.REDUNDANT})
@@ -105,7 +105,7 @@ def _properties_draft(path: Path, tool: Tool) -> Draft:
 
 
 class _Writer:
-    """Turns a draft into lines: clusters, flows, then what counts for all."""
+    """Turns a draft into lines: clusters, flows, then what applies to all."""
 
     def __init__(self, draft: Draft, tool: Tool) -> None:
         self.draft = draft
@@ -123,7 +123,7 @@ class _Writer:
         self.useless = {finding.key: finding for finding in findings if finding.code in _USELESS}
 
     def _today(self) -> list[DraftEntry]:
-        """The entries in today's spelling; an older one yields."""
+        """The entries in their current spelling, which takes precedence over an older one."""
         written = {entry.key for entry in self.draft.entries}
         renamed = ((current_spelling(entry.key, self.known), entry) for entry in self.draft.entries)
         return [replace(entry, key=key) for key, entry in renamed if key == entry.key or key not in written]
@@ -131,7 +131,7 @@ class _Writer:
     def lines(self) -> Iterator[str]:
         body = list(self._body())  # first, as it finds out what is lost and which variables there are
         yield from comment(
-            f"Made from {Path(self.draft.source).name} ({self.tool.value}) by srm-control config convert."
+            f"Converted from {Path(self.draft.source).name} ({self.tool.value}) by srm-control config convert."
         )
         if self.draft.variables:
             yield "#"
@@ -169,8 +169,8 @@ class _Writer:
         targets = list(dict.fromkeys(flow.target for flow in self.flows))
         if len(targets) > 1:
             yield from comment(
-                f"Flows lead to {', '.join(targets)}. Best is one installation next to each target (pull mode), all "
-                f"with this file; each then says which one it serves:"
+                f"Flows lead to {', '.join(targets)}. Preferably, each target has an installation next to it (pull "
+                f"mode), all with this file; each then sets the target that it serves:"
             )
             yield f"# {TARGETS} = {targets[0]}"
 
@@ -213,7 +213,7 @@ class _Writer:
         self.draft.lost.append(f"{entry.key} ({entry.origin}) {finding.text}")
 
     def _newest(self, key: str) -> str:
-        """The key in its newest spelling; empty where the newer one is there as well."""
+        """The key in its newest spelling; empty if that is written, too."""
         flow, rest = split_flow_key(key, self.known)
         if flow is not None and not rest:
             return (
@@ -250,7 +250,7 @@ class _Writer:
         for name in ("topics", "groups"):
             if any(self.layers.find(BY_NAME[name], flow).entry is None for flow in self.flows or [FlowName("", "")]):
                 lines += comment(
-                    f"SRM chooses no {name} by itself; srm-control {name} --add does. Without this line: all."
+                    f"SRM selects no {name} by default; srm-control {name} --add does. Without this line: all."
                 )
                 lines.append(property_line(name, ""))
         return lines

@@ -11,7 +11,7 @@ import yaml
 
 from srm_common.errors import ConfigError
 
-#: Besides the sign. Kubernetes takes no larger numbers, and Python does not write just any of them.
+#: Without the sign. Kubernetes takes no larger numbers, and Python refuses to print much larger ones.
 _BITS = 63
 
 

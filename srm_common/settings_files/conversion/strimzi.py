@@ -38,7 +38,7 @@ _KUBERNETES_REFERENCE = re.compile(
 )
 _POSITIONS = (
     "Positions: Strimzi's MirrorMaker 2 keeps them in mirrormaker2-cluster-offsets or its offsetStorageTopic, "
-    "which is not read here; say where to begin with start.positions or srm-control source-offsets before the first run"
+    "which is not read here; set where to start with start.positions, or with srm-control source-offsets before a run"
 )
 
 
@@ -56,7 +56,7 @@ def _draft(documents: list[object], file: str) -> Draft:
     draft = Draft(file)
     spec = _resource(documents, file).needed_map("spec")
     for name in sorted(set(spec.values) - _READ_SPEC):
-        draft.lost.append(f"{spec.place(name)}: it is about Strimzi's pods")
+        draft.lost.append(f"{spec.place(name)}: it configures Strimzi's pods")
     clusters = spec.maps("clusters")
     target = spec.map("target")
     if target is not None:
@@ -84,7 +84,7 @@ def _resource(documents: list[object], file: str) -> Fields:
         raise nested_too_deeply(file) from None
     if len(found) != 1:
         many = "no" if not found else f"{len(found)}"
-        raise ConfigError(f"holds {many} {KIND} resources; give a file with one", file=file)
+        raise ConfigError(f"contains {many} {KIND} resources; name a file with exactly one", file=file)
     return found[0]
 
 
@@ -102,7 +102,7 @@ def _resources(document: object, place: str, file: str) -> Iterator[Fields]:
 
 
 class _Cluster:
-    """How one cluster is reached."""
+    """The connection settings of one cluster."""
 
     def __init__(self, draft: Draft, alias: str, fields: Fields) -> None:
         self.draft = draft
@@ -124,7 +124,7 @@ class _Cluster:
         self._settings(self.fields.map_or_empty("config"))
         for name in _STATE_TOPICS:
             if name in self.fields:
-                self.draft.lost.append(f"{self.origin}: {name}: state topics have MirrorMaker 2's own names here")
+                self.draft.lost.append(f"{self.origin}: {name}: state topics keep MirrorMaker 2's names here")
         for name in sorted(set(self.fields.values) - _READ_CLUSTER - set(_STATE_TOPICS)):
             self.draft.lost.append(f"{self.origin}: {name}")
 
@@ -144,7 +144,7 @@ class _Cluster:
     def _authorities(self, trusted: list[Fields]) -> None:
         if trusted:
             texts = [
-                self._secret("CA", one, "pattern" if "pattern" in one else "certificate", "PEM text of the authorities")
+                self._secret("CA", one, "pattern" if "pattern" in one else "certificate", "PEM text of CA certificates")
                 for one in trusted
             ]
             self._put("ssl.truststore.certificates", "\n".join(texts))
@@ -152,9 +152,9 @@ class _Cluster:
     def _login(self, kind: str, login: Fields) -> None:
         if kind == "tls":
             own = login.needed_map("certificateAndKey")
-            chain = self._secret("CERTIFICATE", own, "certificate", "PEM text of our certificate")
+            chain = self._secret("CERTIFICATE", own, "certificate", "PEM text of the client certificate")
             self._put("ssl.keystore.certificate.chain", chain)
-            self._put("ssl.keystore.key", self._secret("KEY", own, "key", "PEM text of our key"))
+            self._put("ssl.keystore.key", self._secret("KEY", own, "key", "PEM text of its private key"))
         elif kind in _SASL:
             self._put("sasl.mechanism", _SASL[kind])
             self._put("sasl.username", login.text("username"))
@@ -219,10 +219,10 @@ def _add_mirror(draft: Draft, flow: str, mirror: Fields) -> None:
 
 
 def contradiction(key: str, value: str, kept: str) -> str:
-    """What is said of a key that two connectors have different values for; secrets are not shown."""
+    """The remark about a key to which two connectors give different values; secrets are not shown."""
     if is_secret(key) or has_login(value) or has_login(kept):
-        return f"{key}, for which another connector has another value"
-    return f"{key} = {value}, as another connector says {kept}"
+        return f"{key}: another connector gives it another value"
+    return f"{key} = {value}: another connector says {kept}"
 
 
 def referenced(draft: Draft, value: str, key: str) -> str:

@@ -49,8 +49,8 @@ def read_entries(files: Iterable[Path]) -> tuple[Entry, ...]:
     """Every entry of the files in order, repeated keys of one file included.
 
     Raises:
-        ConfigError: a file cannot be read, the clusters are missing or misnamed, or two files say different things
-            about one key: none of them can be taken for the later one.
+        ConfigError: a file cannot be read, the clusters are missing or misnamed, or two files have different
+            values for one key: neither of them is the later one.
     """
     read = {str(file): read_properties(file) for file in files}
     listed = next(

@@ -1,6 +1,6 @@
 """Java ``.properties`` files, read as ``java.util.Properties.load`` reads them, with line numbers kept.
 
-Differences on purpose: the bytes are UTF-8 (ISO-8859-1 where they are not valid UTF-8, and a byte order mark is
+Deliberate differences: the bytes are UTF-8 (ISO-8859-1 where they are not valid UTF-8, and a byte order mark is
 skipped), and a malformed ``\\uXXXX`` is reported with its line.
 """
 

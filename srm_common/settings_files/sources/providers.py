@@ -42,7 +42,7 @@ class Providers:
 
     @classmethod
     def of(cls, top: Scope) -> Providers:
-        """Read ``config.providers``. Raises :class:`ConfigError` for a provider that cannot be had."""
+        """Read ``config.providers``. Raises :class:`ConfigError` for a provider that is not available."""
         providers = {kind: _Provider(kind) for kind in _CLASSES.values()}
         listed = top.get("config.providers")
         for name in (part.strip() for part in (listed.value if listed else "").split(",")):
@@ -65,8 +65,8 @@ class Providers:
                 yield match[3] if provider.kind == "file" else f"{match[3]}/{match[4]}"
 
     def again(self, texts: Iterable[str]) -> Providers:
-        """One that reads the files of references again, and has the environment variables that ``texts`` refer to as
-        they are here and now, also in another process."""
+        """Providers that read the files of references again, but keep what the environment variables that ``texts``
+        refer to hold here and now, also in another process."""
         names = {name for text in texts for name in self.variables(text)}
         values = {name: self.known[name] if name in self.known else variable(name) for name in names}
         return Providers(self.declared, {name: value for name, value in values.items() if value is not None})

@@ -1,10 +1,10 @@
 """Environment variables with secrets: where this process finds them, and how Spark's processes are kept from inheriting
 them.
 
-Every process hands its environment down to its children: Spark's driver to its JVM, that one to Python workers. So the
-variables that a flow needs reach the driver in a file of mode 0600 in the run's folder; only its path is in the
+Every process hands its environment down to its children: Spark's driver to its JVM, the JVM to its Python workers. So
+the variables that a flow needs reach the driver in a file of mode 0600 in the run's folder; only its path is in the
 environment, and Spark is started without the variables themselves. The driver removes the file as soon as it has read
-it; of a run that is killed before, the next one removes the folder. A driver on another machine (cluster mode) has an
+it; if the run is killed before, the next one removes the folder. A driver on another machine (cluster mode) has an
 environment of its own, and no file.
 """
 
@@ -37,7 +37,7 @@ _OF_EVERYBODY = re.compile(
     r"|JAVA_.*|JDK_.*|SPARK_.*|PYSPARK_.*|PYTHON.*|HADOOP_.*|YARN_.*|KUBERNETES_.*|SRM_(CONFIG|CACHE|SPARK_ARCHIVE))"
 )
 
-#: That configurations refer to which this process has loaded.
+#: Variables to which the configurations that this process has loaded refer.
 _referred: set[str] = set()
 
 
@@ -47,7 +47,7 @@ def refer(names: Iterable[str]) -> None:
 
 
 def variable(name: str) -> str | None:
-    """Its value, by the file that was handed over, else by the environment.
+    """Its value, from the file that was handed over, otherwise from the environment.
 
     Raises:
         ConfigError: there should be a file, and it cannot be read.
@@ -73,7 +73,7 @@ def withheld() -> list[str]:
 
 @contextmanager
 def none_inherited() -> Iterator[None]:
-    """Processes that are started inside do without :func:`withheld`, as does whatever looks for them meanwhile."""
+    """Processes started inside the block do not inherit :func:`withheld`; this one does without them, too."""
     kept = {name: os.environ.pop(name) for name in withheld()}
     try:
         yield
@@ -82,14 +82,14 @@ def none_inherited() -> Iterator[None]:
 
 
 def hand_over(file: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    """Write a new file for the process that finds ``variables`` by it, and return what its environment needs instead.
+    """Write ``variables`` to a new file for another process; returns what its environment needs to find them.
 
     Raises:
         FileExistsError: there is such a file.
     """
     with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as opened:
         json.dump(dict(variables), opened)
-    # env(1) knows no names with blanks from a list of names; no shell lets anyone make such a variable.
+    # A name with blanks would look like several in the list; no shell sets such a variable.
     names = {name for name in {*withheld(), *variables} if not re.search(r"\s", name)}
     return {FILE: str(file), WITHHELD: " ".join(sorted(names))}
 
@@ -101,7 +101,7 @@ def _handed_over(file: Path) -> Mapping[str, str]:
         values = json.loads(file.read_text(encoding="utf-8"))
         file.unlink()
     except (OSError, ValueError) as error:
-        # Of a text that is no JSON not the parser's words: they would repeat some of it.
+        # Not the parser's own message: it would repeat some of the text.
         reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
         raise ConfigError(
             f"the variable {FILE} names a file that cannot be used ({reason}); the task that starts Spark makes it for "

@@ -138,7 +138,7 @@ def test_of_two_spellings_the_one_that_counts_is_named(check: Check) -> None:
     found = {finding.key: finding.text for finding in check(text)}
     assert found["A->B"].startswith("has no effect: A->B.enabled in ")
     assert found["A->B.topics.blacklist"].startswith("has no effect: A->B.topics.exclude in ")
-    assert found["tasks.max"] == "has no effect: it is written again in line 12, which counts"
+    assert found["tasks.max"] == "has no effect: it is set again in line 12, which counts"
 
 
 def test_a_flow_is_told_of_its_own_keys_its_clusters_and_all_flows(tmp_path: Path) -> None:

@@ -107,13 +107,13 @@ def test_the_file_goes_before_the_connection_and_the_connection_before_what_coun
         ("hush hush", "the value of AIRFLOW_CONN_KAFKA_EAST is neither JSON nor a URI of an Airflow connection"),
         ('{"password": "hush', "the value of AIRFLOW_CONN_KAFKA_EAST is neither JSON nor a URI of an Airflow"),
         ({"host": "h", "extra": "hush"}, "Airflow connection kafka_east: its extra is not JSON"),
-        ({"host": "h", "login": "u", "password": "hush"}, "Airflow connection kafka_east: has a login, and its extra "
+        ({"host": "h", "login": "u", "password": "hush"}, "Airflow connection kafka_east: has a login, but its extra "
          "does not say how to log in; add security.protocol"),
         ({"extra": {}}, "srm.properties: cluster A has no address; set A.bootstrap.servers"),
         ({"host": "h:x"}, "Airflow connection kafka_east: bootstrap.servers: 'h:x:9092' is not host:port"),
         ({**SECRET, "extra": {"security.protocol": "SASL_SSL"}}, "Airflow connection kafka_east: security.protocol: "
-         "login by GSSAPI needs sasl.jaas.config with Krb5LoginModule, and is Java's default, as sasl.mechanism "
-         "is not set"),
+         "login by GSSAPI, Java's default where sasl.mechanism is not set, needs sasl.jaas.config with "
+         "Krb5LoginModule"),
         ({"host": "h", "extra": {"enable.ssl.certificate.verification": False}},
          "Airflow connection kafka_east: enable.ssl.certificate.verification=false is not available"),
     ],

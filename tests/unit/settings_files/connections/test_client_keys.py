@@ -244,7 +244,7 @@ def test_whom_to_trust_at_the_token_endpoint(
         ),
         (
             {"security_protocol": "SSL", "ssl_keystore_location": "/a.pem", "ssl_keystore_password": "hush"},
-            "a PEM keystore has no password; the key's is ssl.key.password",
+            "a PEM keystore has no password .that of the private key is ssl.key.password.",
         ),
         ({"security_protocol": "SSL", "ssl_keystore_key": "K"}, "go together"),
         (
@@ -253,9 +253,9 @@ def test_whom_to_trust_at_the_token_endpoint(
                 "sasl_mechanism": "SCRAM-SHA-512",
                 "sasl_login_callback_handler_class": "com.example.Vault",
             },
-            "sasl.login.callback.handler.class: a login that a Java class supplies is not available",
+            "sasl.login.callback.handler.class: login handlers that are Java classes are not available",
         ),
-        ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI needs sasl.jaas.config.*Java's default"),
+        ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI, Java's default where.*needs sasl.jaas.config"),
         (
             {**KERBEROS, "sasl_kerberos_service_name": "hdfs"},
             "'hdfs', but sasl.jaas.config has serviceName=\"kafka\"",

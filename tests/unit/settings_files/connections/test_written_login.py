@@ -86,7 +86,7 @@ def test_a_file_that_is_gone_or_half_written(tmp_path: Path, left: str | None) -
     own = east(tmp_path, sasl_username="copier", sasl_password="first-secret").login_source
     assert own is not None
     (tmp_path / "srm.properties").write_text("clusters = east")
-    with pytest.raises(ConfigError, match=r"east\.sasl\.(mechanism|username|password) is not there any more"):
+    with pytest.raises(ConfigError, match=r"east\.sasl\.(mechanism|username|password) is no longer there"):
         own.read()
 
 

@@ -143,7 +143,7 @@ def test_a_paused_connector_is_not_enabled(tmp_path: Path, spec: dict[str, Any])
 def test_connectors_that_contradict_each_other_are_named(tmp_path: Path) -> None:
     other = {"name": "c", "config": {**with_class("Checkpoint"), "topics": "other"}}
     made = made_of(tmp_path, json.dumps([{"name": "s", "config": with_class("Source")}, other]), "c.json")
-    assert "connector c: us-west->us-east.topics = other, as another connector says test" in made.lost
+    assert "connector c: us-west->us-east.topics = other: another connector says test" in made.lost
 
 
 @pytest.mark.parametrize(("text", "reason"), [("{", "is not JSON"), ("a: [", "is not YAML"), ("[]", "contains no")])

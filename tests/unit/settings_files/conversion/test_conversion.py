@@ -164,10 +164,10 @@ def test_strimzi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made.tool is Tool.STRIMZI
     variables = dict(made.variables)
     assert variables == {
-        "A_CA": "PEM text of the authorities, from '*.crt' of the Kubernetes Secret 's'",
+        "A_CA": "PEM text of CA certificates, from '*.crt' of the Kubernetes Secret 's'",
         "A_PASSWORD": "password, from 'pw' of the Kubernetes Secret 's'",
-        "B_CERTIFICATE": "PEM text of our certificate, from 'u.crt' of the Kubernetes Secret 'u'",
-        "B_KEY": "PEM text of our key, from 'u.key' of the Kubernetes Secret 'u'",
+        "B_CERTIFICATE": "PEM text of the client certificate, from 'u.crt' of the Kubernetes Secret 'u'",
+        "B_KEY": "PEM text of its private key, from 'u.key' of the Kubernetes Secret 'u'",
     }
     for name in variables:
         monkeypatch.setenv(name, f"<{name}>")
@@ -185,7 +185,7 @@ def test_strimzi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not flow.emit_heartbeats  # no heartbeatConnector
     assert flow.policy == IdentityReplicationPolicy(source_alias="a")
     assert findings(configuration) == ()
-    assert "items[1].spec.replicas: it is about Strimzi's pods" in made.lost
+    assert "items[1].spec.replicas: it configures Strimzi's pods" in made.lost
 
 
 def test_strimzi_v1(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_strimzi_v1(tmp_path: Path) -> None:
     spec["target"] = {**target, "groupId": "g", "offsetStorageTopic": "o"}
     made = strimzi(tmp_path, document)
     assert loaded(made, tmp_path).flow("a->b").target.bootstrap_servers == "b:1"
-    assert any("offsetStorageTopic: state topics have MirrorMaker 2's own names" in sentence for sentence in made.lost)
+    assert any("offsetStorageTopic: state topics keep MirrorMaker 2's names" in sentence for sentence in made.lost)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_connectors_that_contradict_each_other_and_kubernetes_references(
         "heartbeatConnector": {"config": {"replication.policy.separator": "."}},
     }  # fmt: skip
     made = strimzi(tmp_path, resource(clusters=clusters, mirrors=[mirror]))
-    assert any("replication.policy.separator = ., as another connector says _" in sentence for sentence in made.lost)
+    assert any("replication.policy.separator = .: another connector says _" in sentence for sentence in made.lost)
     monkeypatch.setenv("A_B_OFFSET_LAG_MAX", "7")
     flow = loaded(made, tmp_path).flow("a->b")
     assert (flow.offset_lag_max, flow.emit_heartbeats, flow.emit_checkpoints) == (7, True, False)
@@ -260,8 +260,8 @@ def test_secrets_beside_references_and_in_contradictions(tmp_path: Path) -> None
     path.write_text(json.dumps(connectors))
     made = convert(path)
     assert "hush" not in made.text
-    assert any("b.sasl.password, for which another connector has another value" in lost for lost in made.lost)
-    assert any("offset.lag.max = 10, as another connector says 6" in lost for lost in made.lost)
+    assert any("b.sasl.password: another connector gives it another value" in lost for lost in made.lost)
+    assert any("offset.lag.max = 10: another connector says 6" in lost for lost in made.lost)
 
 
 def test_flows_with_transforms_that_are_not_carried_out_stay_stopped(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_transforms_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     [
         ("none.properties", "x = 1\n", "none.properties: it names no clusters"),
         ("a.yaml", "a: [", "a.yaml:1: is not YAML: "),
-        ("a.yaml", "kind: Kafka\n", "a.yaml: holds no KafkaMirrorMaker2 resources; give a file with one"),
+        ("a.yaml", "kind: Kafka\n", "a.yaml: contains no KafkaMirrorMaker2 resources; name a file with exactly one"),
         ("a.yaml", "kind: KafkaMirrorMaker2\n", "a.yaml: spec is missing"),
         ("a.yaml", "kind: KafkaMirrorMaker2\nspec: {clusters: [{alias: a}]}\n",
          "a.yaml: spec.clusters[0].bootstrapServers is missing"),
@@ -322,7 +322,10 @@ def test_what_cannot_be_converted(tmp_path: Path, name: str, text: str, sentence
         ("spec: {mirrors: x}", "spec.mirrors must be a list, but is text"),
         ("spec: {mirrors: [{source: a}]}", "spec.mirrors[0].source must be a map, but is text"),
         ("spec: {mirrors: [{}]}", "spec.mirrors[0].sourceCluster is missing"),
-        ("items: [{kind: KafkaMirrorMaker2, spec: x}]", "holds 2 KafkaMirrorMaker2 resources; give a file with one"),
+        (
+            "items: [{kind: KafkaMirrorMaker2, spec: x}]",
+            "contains 2 KafkaMirrorMaker2 resources; name a file with exactly one",
+        ),
     ],
 )
 def test_parts_of_another_type_are_named(tmp_path: Path, text: str, sentence: str) -> None:

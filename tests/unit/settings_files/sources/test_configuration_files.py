@@ -96,7 +96,7 @@ def test_an_address_that_both_sides_share(tmp_path: Path) -> None:
 
 def test_an_alias_that_holds_the_separator(tmp_path: Path) -> None:
     text = BASE.replace("A", "eu.central") + "eu.central->B.enabled = true\n"
-    sentence = "clusters holds 'eu.central', and '.' also separates aliases from topic names; rename the alias"
+    sentence = "clusters contains 'eu.central', and '.' also separates aliases from topic names; rename the alias"
     assert sentence in str(fault_of(tmp_path, text))
     for allowed in ("replication.policy.separator = _", "replication.policy.class = IdentityReplicationPolicy"):
         path = tmp_path / "allowed.properties"
