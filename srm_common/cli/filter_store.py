@@ -23,7 +23,7 @@ from srm_common.errors import AirflowError, ConfigError
 from srm_common.usecases.filters.edited_filters import FilterPlace, RecordedFilters, VariableFilters
 from srm_common.usecases.filters.effective_filters import EffectiveFilters
 
-# An Airflow on this machine, by its own command: variables and runs. Each question starts a process of 2 or 3 s.
+# An Airflow on this machine, by its own command: variables and runs. Each call starts a process, which takes 2 to 3 s.
 
 
 HOME = "AIRFLOW_HOME"
@@ -141,7 +141,7 @@ def filter_store(
         writes_to: the target as the history is written to it, where that needs other client settings.
 
     Raises:
-        ConfigError: an Airflow is asked for and none is named.
+        ConfigError: an Airflow is required, and none is configured.
     """
     if choice != "kafka":
         airflow = AirflowRest.from_environment(environment) or AirflowHome.from_environment(environment)
@@ -184,7 +184,7 @@ class AirflowStore(VariableFilters):
 
     def start_run(self) -> str:
         run_id = self._airflow.start_run(self._dag_id, "srm-control --now")
-        waits = "; the DAG is paused, so it waits until it is unpaused" if self._paused else ""
+        waits = "; it waits until the DAG, which is paused, is unpaused" if self._paused else ""
         return f"started run {run_id} of {self._dag_id}{waits}"
 
 
@@ -197,8 +197,8 @@ class KafkaStore(RecordedFilters):
 
     def __init__(self, flow: FlowSettings, writes_to: ClusterSettings | None, *, chosen: bool) -> None:
         hint = (
-            f"name that Airflow with {URL}, or say --store kafka to keep them in {CONTROL_TOPIC}, which Airflow goes "
-            f"by only without a variable"
+            f"name that Airflow with {URL}, or use --store kafka to keep them in {CONTROL_TOPIC}, which Airflow uses "
+            f"only if it has no variable"
         )
         super().__init__(flow, who=whoami(), hint=None if chosen else hint, writes_to=writes_to)
         self._name = flow.name

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PATIENCE_MS = 5_000
-#: What an edit makes of the names there are: (copied before, copied after, what else is worth saying).
+#: The effect of an edit on the existing names: (copied before, copied after, further remarks).
 Effect = Callable[[FlowSettings, FlowSettings], tuple[set[str], set[str], list[str]]]
 
 
@@ -73,7 +73,7 @@ class ListsCommand(click.Command):
             if in_list and not arg.startswith("-") and (joined[-1].endswith(",") or arg.startswith(",")):
                 joined[-1] += arg
                 continue
-            # The value of a list's option, which follows its name or is written to it by '='.
+            # The value of a list's option, which follows its name or is joined to it by '='.
             in_list = (bool(joined) and joined[-1] in lists) or arg.partition("=")[0] in lists - {arg}
             joined.append(arg)
         return super().parse_args(ctx, joined)
@@ -84,9 +84,9 @@ def filter_options(verb: Verb) -> Callable[[F], F]:
     plural = verb.what
     lists: list[tuple[tuple[str, ...], str]] = [
         (("--add", "--add-include", "--add-whitelist", "--add-allowlist"), f"Add to the {plural} that are included."),
-        (("--remove", "--remove-include", "--remove-whitelist", "--remove-allowlist"), "Take from them."),
+        (("--remove", "--remove-include", "--remove-whitelist", "--remove-allowlist"), "Remove from them."),
         (("--add-exclude", "--add-blacklist", "--add-denylist"), f"Add to the {plural} that are left out; these win."),
-        (("--remove-exclude", "--remove-blacklist", "--remove-denylist"), "Take from them."),
+        (("--remove-exclude", "--remove-blacklist", "--remove-denylist"), "Remove from them."),
     ]
 
     def decorate(command: F) -> F:
@@ -103,7 +103,7 @@ def filter_options(verb: Verb) -> Callable[[F], F]:
         command = click.option("--dry-run", is_flag=True, help=dry)(command)
         command = click.option("--history", is_flag=True, help="List the edits: who, when, before, after.")(command)
         command = click.option("--list", "show", is_flag=True, help="Print both lists.")(command)
-        command = click.option("--reset", is_flag=True, help="Go by the properties file again.")(command)
+        command = click.option("--reset", is_flag=True, help="Use the lists of the properties file again.")(command)
         command = click.option(
             "--file",
             type=click.File("r", encoding="utf-8"),
@@ -151,7 +151,7 @@ def _request(verb: Verb, options: dict[str, Any]) -> Request:
     )
     now = options.get("now", False)
     if not edit and (options["dry_run"] or now):
-        raise ConfigError("--dry-run and --now go with an edit (--add, --remove, --add-exclude, --file, ...)")
+        raise ConfigError("--dry-run and --now need an edit (--add, --remove, --add-exclude, --file, ...)")
     if options["dry_run"] and now:
         raise ConfigError("--dry-run changes nothing, so there is nothing for --now to start")
     return Request(edit, options["show"], options["history"], options["dry_run"], now, options["store"])
@@ -180,8 +180,8 @@ def of_lists(
     effective: EffectiveFilters,
     effect: Effect | None = None,
 ) -> Answer | None:
-    """The answer where the lists are to be edited or printed; None where it is asked what they choose. ``effect`` None:
-    nothing is copied by these lists."""
+    """The answer if the lists are to be edited or printed; None if what they select is to be listed. ``effect`` None:
+    these lists select nothing to copy."""
     if request.edit:
         return _edit(verb, chosen, request, store, effective, effect)
     if request.show:
@@ -220,9 +220,7 @@ def _history(flow: FlowSettings) -> Answer:
     from srm_common.usecases.filters.filter_history import filter_history
 
     records, unreadable = filter_history(flow)
-    rows = [
-        [record.when, record.who or "not known", record.origin, record.note, _changes(record)] for record in records
-    ]
+    rows = [[record.when, record.who or "unknown", record.origin, record.note, _changes(record)] for record in records]
     columns = ["WHEN", "WHO", "KEPT IN", "HOW", "WHAT"]
     text: list[RenderableType] = [table(columns, rows) if rows else f"{flow.name}: its lists have not been edited yet."]
     return Answer(
@@ -243,8 +241,8 @@ def _edit(
     """Make the edit, or say what it would do."""
     if effective.faults and not request.edit.replaces:
         raise ConfigError(
-            "the lists there are cannot be edited, since they cannot be read (see the warning); fix them in Airflow, "
-            "replace them with --file, or go back to the properties file with --reset"
+            "the current lists cannot be edited, since they cannot be read (see the warning); fix them in Airflow, "
+            "replace them with --file, or use those of the properties file with --reset"
         )
     result = edited(FlowFilters.of(chosen.settings), effective.lists, request.edit)
     changed = result.lists != effective.lists or bool(effective.faults)
@@ -284,7 +282,7 @@ def _edit(
     if run is not None:
         text.append(run[0].upper() + run[1:] + ".")
     elif changed and not request.dry_run:
-        text.append("It acts at the flow's next run.")
+        text.append("It takes effect in the flow's next run.")
     if request.show:
         text.append(
             "\n".join(["Current whitelist:", *lists[verb.include], "Current blacklist:", *lists[verb.exclude], "Done."])
@@ -357,7 +355,7 @@ def _changes(record: ControlRecord) -> str:
             parts.append(f"{key}: {', '.join(new) or 'none'}")
         else:
             signs = [f"+{one}" for one in new if one not in old] + [f"-{one}" for one in old if one not in new]
-            parts.append(f"{key}: {' '.join(signs) or 'another order'}")
+            parts.append(f"{key}: {' '.join(signs) or 'reordered'}")
     return "; ".join(parts)
 
 

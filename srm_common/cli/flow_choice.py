@@ -93,7 +93,7 @@ def _properties(text: str) -> list[tuple[str, Entry]]:
 @dataclass(frozen=True)
 class ChosenFlow:
     """``settings`` have the lists of the file; ``flows`` are all flows of it. ``writes_to``: the target as it is
-    written to, where the command line gives writing other properties. ``file`` is False without a file."""
+    written to, if the command line has other properties for that. ``file`` is False without a file."""
 
     settings: FlowSettings
     flows: tuple[FlowName, ...]
@@ -101,7 +101,7 @@ class ChosenFlow:
     file: bool = True
 
     def need_source(self, what: str) -> FlowSettings:
-        """The flow, whose source can be asked. Raises :class:`ConfigError`."""
+        """The flow, if its source can be queried. Raises :class:`ConfigError`."""
         if not self.file:
             raise ConfigError(
                 f"{what} queries the source, whose address is in the properties file; pass it with --config FILE"
@@ -143,7 +143,7 @@ def _name(flow: str | None, source: str | None, target: str | None) -> FlowName 
         return both
     name = FlowName.parse(flow)
     if both not in (None, name):
-        raise ConfigError(f'--flow "{name}" and --source {source} --target {target} are two flows')
+        raise ConfigError(f'--flow "{name}" and --source {source} --target {target} name two flows')
     return name
 
 

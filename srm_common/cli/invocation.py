@@ -36,7 +36,7 @@ class Invocation:
 
     @property
     def has_file(self) -> bool:
-        """Whether there is a configuration; several files are taken to be there."""
+        """Whether there is a configuration; several files are assumed to exist."""
         return os.pathsep in str(self.config) or self.config.exists()
 
     def configuration(self) -> Configuration:
@@ -61,7 +61,7 @@ class Invocation:
         )
 
     def flow_now(self, name: str | None) -> EffectiveFilters:
-        """The same as it runs now, with the lists that were edited; warns of edits that cannot act.
+        """The same flow as it runs now, with its edited lists; warns of edits that cannot take effect.
 
         Raises:
             ConfigError: as :meth:`flow`.
@@ -142,11 +142,11 @@ def rows_output_option(command: F) -> F:
 
 
 def flow_option(command: F) -> F:
-    """``--flow "a->b"``, given to the command as ``flow`` (None when the file's only flow is meant)."""
+    """``--flow "a->b"``, given to the command as ``flow`` (None: the only flow of the file)."""
     return click.option(
         "--flow",
         "-f",
         metavar='"SOURCE->TARGET"',
         shell_complete=_complete_flow,
-        help="The flow; may be left out when the file has only one.",
+        help="The flow; may be omitted if the file has only one.",
     )(command)

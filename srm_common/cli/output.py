@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 Format = Literal["table", "json", "csv"]
-#: Columns never wrap into one another where the width does not matter, as in a pipe or a log.
+#: Wide enough that no column wraps where the width does not matter, as in a pipe or a log.
 _WIDE = 400
 
 
@@ -56,7 +56,7 @@ def show(answer: Answer, output: Format) -> None:
         print(json.dumps(answer.data, indent=2, ensure_ascii=False))
         return
     if output == "csv":
-        assert answer.rows is not None, "the command offers csv and has none"
+        assert answer.rows is not None, "the command offers csv, but has no rows"
         csv.writer(sys.stdout, lineterminator="\n").writerows(
             ["" if cell is None else cell for cell in row] for row in answer.rows
         )

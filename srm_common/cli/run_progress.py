@@ -12,11 +12,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from srm_common.domain.amount import counted
 from srm_common.domain.runs.partition_track import Progress, TopicProgress
 
-#: Bars at a time; the busiest topics are shown, the rest is counted.
+#: Bars at a time; the busiest topics are shown, the others are counted.
 _ROWS = 12
-#: Over how long the rate is taken.
+#: The period over which the rate is measured.
 _RATE_SECONDS = 5.0
 
 
@@ -62,7 +63,7 @@ class RunProgress:
         )
         parts: list[Table | Text] = [Text(line, style="bold"), rows]
         if rest:
-            parts.append(Text(f"{rest} more topics", style="dim"))
+            parts.append(Text(counted(rest, "more topic"), style="dim"))
         return Group(*parts)
 
     def _rate(self, done: int) -> float:

@@ -1,4 +1,4 @@
-"""A verification as one HTML file that can be filed: no scripts, nothing from elsewhere."""
+"""A verification as one HTML file for the records: no scripts, nothing loaded from elsewhere."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def config_check_command(invocation: Invocation, without_airflow: bool) -> Answe
     head = f"{invocation.config}: {enabled}"
     return Answer(
         data,
-        [table(["", "WHERE", "KEY", "WHAT"], rows), "", f"{head}; {summary}"] if rows else f"{head}; nothing to say",
+        [table(["", "WHERE", "KEY", "WHAT"], rows), "", f"{head}; {summary}"] if rows else f"{head}; no findings",
         exit_code=ConfigError.exit_code if counted[Severity.FAULT] else 0,
     )
 
@@ -157,7 +157,9 @@ def config_show_command(invocation: Invocation, flow: str | None, written: bool)
     )
 
 
-@click.command("convert", short_help="Make a properties file of MirrorMaker 2's, SRM's or Strimzi's configuration.")
+@click.command(
+    "convert", short_help="Make a properties file from a configuration of MirrorMaker 2, SRM, Strimzi or Connect."
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--from",
@@ -189,8 +191,8 @@ def config_convert_command(file: Path, tool: str | None, to: Path | None) -> Ans
     _write(to, made.text)
     lines = [f"wrote {to}"]
     lines += [f"not carried over: {sentence}" for sentence in made.lost]
-    lines += [f"to be set: {name}: {holds}" for name, holds in made.variables]
-    lines.append(f"Look at it with: srm-control config check --config {to}")
+    lines += [f"set {name}: {holds}" for name, holds in made.variables]
+    lines.append(f"Check it with: srm-control config check --config {to}")
     return Answer(data, "\n".join(lines))
 
 
@@ -199,7 +201,7 @@ def _write(path: Path, text: str) -> None:
         # Never overwrite a file that was written by hand.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
     except FileExistsError:
-        raise ConfigError("exists already; name another file with --to", file=str(path)) from None
+        raise ConfigError("already exists; name another file with --to", file=str(path)) from None
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -210,7 +212,7 @@ def _write(path: Path, text: str) -> None:
 @config_option
 @output_option
 def config_command() -> None:
-    """Look at the configuration, and make one from another tool's. Connects to no cluster."""
+    """Look at the configuration, and make one from that of another tool. Connects to no cluster."""
 
 
 for _command in (config_check_command, config_explain_command, config_show_command, config_convert_command):

@@ -22,7 +22,7 @@ _ALL = "\0all"
     is_flag=False,
     flag_value=_ALL,
     metavar="[TOPIC]",
-    help="Say why each topic is or is not copied, and where the lists come from; or of one, which need not exist.",
+    help="Say why each topic is or is not copied, and where the lists come from; or only TOPIC, which need not exist.",
 )
 @click.option("--all", "everything", is_flag=True, help="List internal topics too.")
 @pass_invocation
@@ -96,7 +96,7 @@ GROUPS = Verb("groups", "groups")
     is_flag=False,
     flag_value=_ALL,
     metavar="[GROUP]",
-    help="Say why each group's offsets are or are not translated, and where the lists come from; or of one group.",
+    help="Say why each group's offsets are or are not translated, and where the lists come from; or only GROUP's.",
 )
 @pass_invocation
 def groups_command(invocation: Invocation, /, explain: str | None, **options: Any) -> Answer:

@@ -22,7 +22,7 @@ _LISTED = 50
 
 
 def mirror_maker_options(command: F) -> F:
-    """Among them what names a MirrorMaker 2 that runs in a Connect cluster."""
+    """The options of both commands; some name a MirrorMaker 2 that runs in a Connect cluster."""
     options = (
         click.option(
             "--connect-group",
@@ -145,7 +145,7 @@ def _takeover_text(found: Takeover, dry_run: bool) -> list[RenderableType]:
 def _outcome(found: Takeover | Handback, dry_run: bool, done: str, then: str) -> Iterator[str]:
     """What came of it; ``then`` is what to do after it is ``done``."""
     if found.obstacles:
-        head = f"It could not be {done}" if dry_run else f"Not {done}; no offset was written"
+        head = f"it could not be {done}" if dry_run else f"not {done}; no offset was written"
         yield f"{found.flow}: {head}:"
         yield from (f"  {obstacle}" for obstacle in found.obstacles)
     elif dry_run:

@@ -76,7 +76,7 @@ def request_of(kind: MoveKind, options: dict[str, Any]) -> MoveRequest:
 
 
 def settings_now(invocation: Invocation, flow: str | None, mode: MoveMode) -> FlowSettings:
-    """The flow with its edited lists; on a bad day also where the Airflow that has them does not respond."""
+    """The flow with its edited lists; in a disaster also if the Airflow that keeps them does not respond."""
     try:
         return invocation.flow_now(flow).flow
     except AirflowError as error:
@@ -87,7 +87,7 @@ def settings_now(invocation: Invocation, flow: str | None, mode: MoveMode) -> Fl
 
 
 def last_pass(master: str | None) -> Callable[[FlowSettings], RunRecord]:
-    """Makes topics ready and copies once, as ``srm-control run`` does."""
+    """Prepares topics and copies once, as ``srm-control run`` does."""
 
     def copy(flow: FlowSettings) -> RunRecord:
         from srm_common.cli.commands.run import pass_runner
@@ -107,7 +107,7 @@ def carry_out(move: Move, flow: FlowSettings, request: MoveRequest) -> Answer:
     """All steps in turn, until one fails.
 
     Args:
-        flow: along which groups move.
+        flow: the one along which groups move.
     """
     watched = sys.stdout.isatty() and sys.stderr.isatty()
     notes = []

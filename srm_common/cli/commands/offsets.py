@@ -33,7 +33,11 @@ def group_options(command: F) -> F:
     """``--group`` and ``--all-groups``, given to the command as ``groups`` and ``all_groups``."""
     command = click.option("--all-groups", is_flag=True, help="All groups that have checkpoints.")(command)
     return click.option(
-        "--group", "groups", multiple=True, metavar="G", help="The consumer group; a,b or given again for several."
+        "--group",
+        "groups",
+        multiple=True,
+        metavar="G",
+        help="The consumer group; several as a,b, or by repeating the option.",
     )(command)
 
 
@@ -140,13 +144,13 @@ def _answer(flow: FlowSettings, applied: Sequence[AppliedOffset], dry_run: bool)
     ]
     where = f"{flow.name}: on cluster '{flow.target.alias}'"
     if problems and not written:
-        verdict = f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be"
+        verdict = f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be set"
     elif problems:
         verdict = f"{changed} of {len(applied)} offsets were set, {len(problems)} were not; fix these and run again"
     elif dry_run:
         verdict = f"{changed} of {len(applied)} offsets would be set"
     else:
-        verdict = f"{changed} of {len(applied)} offsets were set, and read back as they should be"
+        verdict = f"{changed} of {len(applied)} offsets were set, and read back correctly"
     text: list[RenderableType] = [
         table(["GROUP", "TOPIC", "PARTITION", "BEFORE", "NEW-OFFSET", "EFFECT"], rows),
         "",
@@ -208,7 +212,7 @@ def offsets_command(
         raise ConfigError("say which group with --group G, or --all-groups")
     overrides = ClientOverrides(clients["bootstrap_servers"], clients["props"], (), clients["consumer_props"])
     chosen = chosen_flow(invocation, flow, source, target, overrides)
-    # With --output csv these are the lines; a spreadsheet's header would not be taken.
+    # With --output csv, too, the lines are printed: kafka-consumer-groups.sh takes no header.
     if not export and to is None and invocation.output != "csv":
         return _explained(invocation, chosen, wanted, all_groups)
     return _exported(invocation, chosen, wanted, all_groups, to)

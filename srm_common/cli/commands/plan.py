@@ -192,4 +192,4 @@ def _applied(plan: Plan, results: Sequence[ActionResult], done: Sequence[str]) -
 
 
 def _done_before(done: Sequence[str]) -> list[str]:
-    return [f"not needed any more: {text}" for text in done]
+    return [f"no longer needed: {text}" for text in done]

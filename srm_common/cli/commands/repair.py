@@ -41,8 +41,8 @@ def repair_command(invocation: Invocation, flow: str | None, dry_run: bool, plan
         text += ["", table(["TOPIC", "PARTITION", "NEXT OFFSET", "PROOF"], rows)]
     if unproved:
         text.append(
-            "The next run copies what cannot be proved from its start again, after what is there: exclude those "
-            "topics first, or delete their copies."
+            "The next run copies partitions without a proof from their start again, after the records that are there: "
+            "exclude those topics first, or delete their copies."
         )
     if not actions:
         text.append("Nothing to do: every partition of the map has a position.")
@@ -65,7 +65,7 @@ def _planned(settings: FlowSettings) -> Answer:
         text += [table(["COPY", "PARTITION", "FOUND", "COPY FROM", "EFFECT"], rows), ""]
         text += [step.command for step in steps if step.command is not None]
     else:
-        text.append(f"{settings.name}: no verification has found a difference; srm-control verify looks for some")
+        text.append(f"{settings.name}: no verification has found a difference; srm-control verify looks for them")
     return Answer({"flow": str(settings.name), "steps": [step.to_json() for step in steps]}, text, 1 if steps else 0)
 
 
@@ -100,7 +100,7 @@ def rebind_command(invocation: Invocation, alias: str, dry_run: bool) -> Answer:
             ),
         ]
         if changes
-        else f"Nothing to do: '{alias}' leads to the cluster that it is recorded as."
+        else f"Nothing to do: '{alias}' leads to the cluster that is recorded for it."
     )
     return Answer({"alias": alias, "dry_run": dry_run, "changes": [change.to_json() for change in changes]}, text)
 

@@ -16,6 +16,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, Seconds, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, console, table
+from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.metrics.stats import PERCENTILES
@@ -64,7 +65,7 @@ class _SideTask:
     metavar="WHERE",
     help="Where this run starts: committed, earliest, latest, timestamp:<milliseconds or ISO 8601>.",
 )
-@click.option("--run-id", metavar="ID", help="Repeat a run that failed under its id, so that --start applies once.")
+@click.option("--run-id", metavar="ID", help="Repeat a failed run under its id, so that --start applies only once.")
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local, as many slots as tasks.max]")
 @click.option(
     "--no-report",
@@ -134,7 +135,7 @@ def run_command(
 def _report(
     invocation: Invocation, clusters: FlowClusters, now: EffectiveFilters, run_id: str, unable: str | None = None
 ) -> None:
-    """Into the history; that it cannot be written is a warning, since the run is done."""
+    """Into the history; a failure to write it is a warning, since the run is done."""
     from srm_common.usecases.monitoring.report_run import report_by_hand
 
     configuration = invocation.configuration()
@@ -219,7 +220,7 @@ def _done(task: str, work: Callable[[], Any]) -> _SideTask:
     except SrmError as error:
         return _SideTask(task, error=str(error))
     faults = getattr(result, "faults", ())
-    fault = f"{len(faults)} faults, the first: {faults[0]}" if faults else None
+    fault = f"{counted(len(faults), 'fault')}, the first: {faults[0]}" if faults else None
     return _SideTask(task, _plain(result), fault)
 
 

@@ -32,7 +32,7 @@ def _expressions(context: click.Context, parameter: click.Parameter, value: str 
 def _numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
     pieces = split_list(value or "")
     if not all(piece.isascii() and piece.isdecimal() for piece in pieces):
-        raise ConfigError(f"--partition: '{value}' is not a number, or several with commas between them")
+        raise ConfigError(f"--partition: '{value}' is neither a number nor several, separated by commas")
     return tuple(map(int, pieces))
 
 
@@ -95,7 +95,7 @@ def list_command(
     columns = ["TOPIC", "PARTITION", "OFFSET", "LOG START", "LOG END", "LAG", "NOTE"]
     return Answer(
         {"flow": str(settings.name), "offsets": [offset.to_json() for offset in listed]},
-        [table(columns, rows)] if rows else f"{settings.name} has no position in any such partition.",
+        [table(columns, rows)] if rows else f"{settings.name} has a position in no such partition.",
     )
 
 
@@ -128,11 +128,11 @@ def set_command(
 
     if file is not None:
         if topics or partitions or offset is not None:
-            raise ConfigError("--file contains everything: leave --topic, --partition and --offset out")
+            raise ConfigError("--file contains everything: omit --topic, --partition and --offset")
         offsets = parse_offsets_file(read_text(file, "file"), str(file))
     else:
         if len(topics) != 1 or not partitions or offset is None:
-            raise ConfigError("say --topic T --partition N --offset O, or --file FILE")
+            raise ConfigError("give --topic T --partition N --offset O, or --file FILE")
         # Here the topic is a name, not an expression.
         offsets = {TopicPartition(topics[0], number): offset for number in partitions}
     return _edit(invocation, flow, Request("set", offsets=offsets), dry_run)
@@ -214,12 +214,9 @@ def _edit(invocation: Invocation, flow: str | None, request: Request, dry_run: b
     else:
         text.append(f"{settings.name}: {len(changed)} of {len(edits)} offsets changed")
         if not settings.exactly_once and changed:
-            text.append(
-                "The flow copies at least once, so that nothing could be fenced: make sure that no run was active."
-            )
+            text.append("The flow copies at least once, so nothing could be fenced: make sure that no run was active.")
     return Answer(data, text, 1 if problems else 0)
 
 
 def _row(edit: OffsetEdit) -> list[object]:
-    after = None if edit.problem is not None and edit.after is None else edit.after
-    return [edit.topic, edit.partition, edit.before, after, edit.effect]
+    return [edit.topic, edit.partition, edit.before, edit.after, edit.effect]

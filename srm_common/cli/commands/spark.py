@@ -18,7 +18,7 @@ from srm_common.cli.output import Answer
 def pack_command(file: Path, transforms: bool) -> Answer:
     """Write an archive for Spark workers that have nothing installed.
 
-    It holds this package and what copying needs, as installed here. Workers need the same Python minor version and
+    It contains this package and what copying needs, as installed here. Workers need the same Python minor version and
     architecture. docs/spark.md says how Spark sends it to them.
     """
     from srm_common.replication.spark.worker_archive import pack_worker_archive
@@ -37,7 +37,7 @@ def pack_command(file: Path, transforms: bool) -> Answer:
 
 @click.command("warmup")
 @click.option(
-    "--file", type=click.Path(dir_okay=False, path_type=Path), help="Where to; SRM_SPARK_ARCHIVE must name it."
+    "--file", type=click.Path(dir_okay=False, path_type=Path), help="Where to write it; SRM_SPARK_ARCHIVE must name it."
 )
 @output_option
 def warmup_command(file: Path | None) -> Answer:

@@ -51,7 +51,7 @@ def watch(look: Callable[[], Answer], seconds: float, output: Format) -> Answer:
     """
     screen = console()
     if output != "table" or not screen.is_terminal:
-        raise ConfigError("watching needs a terminal; omit it, and run the command repeatedly")
+        raise ConfigError("--watch needs a terminal and --output table; omit it, and run the command repeatedly")
     answer = Answer(None, "nothing was seen yet")
     with Live(console=screen, screen=True, auto_refresh=False) as live, _noticing_interrupts() as interrupted:
         try:
@@ -69,7 +69,7 @@ def watch(look: Callable[[], Answer], seconds: float, output: Format) -> Answer:
 
 @contextmanager
 def _noticing_interrupts() -> Iterator[threading.Event]:
-    """Set by Ctrl-C, which raises KeyboardInterrupt as ever: one that comes within a callback of a library is lost."""
+    """Set by Ctrl-C, which still raises KeyboardInterrupt: one raised within a callback of a library is lost."""
     interrupted = threading.Event()
 
     def notice(number: int, frame: FrameType | None) -> None:
@@ -127,7 +127,7 @@ def status_text(report: StatusReport) -> list[RenderableType]:
     if report.run is None:
         return text
     if report.source_fault is not None:
-        text.append(f"The ends are unknown, or those that the run saw (then), because {report.source_fault}")
+        text.append(f"End offsets are unknown, or those of the run (then), because {report.source_fault}")
     rows = [
         [
             row.upstream_topic,

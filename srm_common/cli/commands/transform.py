@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     default=60.0,
     show_default=True,
     metavar="S",
-    help="Show what was compared within this time.",
+    help="Time limit; what was compared by then is shown.",
 )
 @config_option
 @output_option
@@ -172,7 +172,7 @@ def _summary(who: str, fates: Counter[str]) -> str:
 def _differences(records: Sequence[Previewed]) -> str:
     kinds = Counter(record.difference for record in records if record.difference)
     said = ", ".join(f"{kinds[kind]} {kind}" for kind in DIFFERENCES if kinds[kind])
-    return f"{counted(kinds.total(), 'record')} would come out otherwise{f': {said}' if said else ''}."
+    return f"{counted(kinds.total(), 'record')} would come out differently{f': {said}' if said else ''}."
 
 
 def _rows(one: Previewed, texts: RecordTexts) -> list[list[object]]:

@@ -173,9 +173,9 @@ def test_convert_prints_a_file_or_writes_one(file: Path, tmp_path: Path, capsys:
     assert "hush" not in printed
     written = tmp_path / "new.properties"
     assert run(["config", "convert", str(file), "--to", str(written)]) == 0
-    assert "to be set: A_SASL_PASSWORD: " in capsys.readouterr().out
+    assert "set A_SASL_PASSWORD: " in capsys.readouterr().out
     assert written.read_text() == printed
     assert run(["config", "convert", str(file), "--to", str(written)]) == 2
-    assert "new.properties: exists already" in capsys.readouterr().err
+    assert "new.properties: already exists" in capsys.readouterr().err
     found = answer(capsys, "convert", str(file))
     assert (found["from"], list(found["variables"])) == ("mm2", ["A_SASL_PASSWORD"])

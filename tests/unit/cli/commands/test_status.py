@@ -89,7 +89,7 @@ def test_the_worst_flow_comes_first(
 
 def test_watching_needs_a_terminal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--watch", "--flow", "a->b", "--config", str(file)]) == 2
-    assert "watching needs a terminal" in capsys.readouterr().err
+    assert "--watch needs a terminal" in capsys.readouterr().err
 
 
 class Terminal:

@@ -118,7 +118,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_written(
     lists = tmp_path / "lists.json"
     lists.write_text('{"topics": ["a"], "topic": []}')
     assert "lists.json: there is no list 'topic'; it may be topics" in srm("topics", "--file", str(lists), code=2)
-    assert "--dry-run and --now go with an edit" in srm("topics", "--dry-run", code=2)
+    assert "--dry-run and --now need an edit" in srm("topics", "--dry-run", code=2)
     assert "there is no Airflow to start a run in" in srm("topics", "--add", "fine", "--now", code=3)
     assert "no Airflow is configured" in srm("topics", "--list", "--store", "airflow", code=2)
 

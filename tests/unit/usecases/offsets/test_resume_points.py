@@ -91,7 +91,7 @@ def test_offsets_are_applied_and_compared(scenario: Scenario, target_kafka: Fake
     assert not dry["written"]
     assert scenario.committed(target_kafka, one, other) == {}
     text, _ = scenario.offsets("apply", "--group", one)
-    assert f"{scenario.flow.name}: on cluster 'target' 2 of 2 offsets were set, and read back as they should be" in text
+    assert f"{scenario.flow.name}: on cluster 'target' 2 of 2 offsets were set, and read back correctly" in text
     assert scenario.committed(target_kafka, one) == {(remote, 0): 30, (remote, 1): 20}
     again = scenario.json("apply", "--all-groups")
     assert [row["effect"] for row in again["offsets"]] == ["as it is", "as it is", "set"]

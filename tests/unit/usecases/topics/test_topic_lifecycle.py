@@ -241,7 +241,7 @@ def test_commands(
     assert {result["action"] for result in answer["results"]} >= {"create_topic"}
     code, shown, _ = srm_control("apply", str(file))
     assert code == 0
-    assert f"not needed any more: create topic {scenario.remote}" in shown
+    assert f"no longer needed: create topic {scenario.remote}" in shown
 
     scenario.target.delete_topic(scenario.remote)
     code, shown, _ = srm_control("apply", str(file))

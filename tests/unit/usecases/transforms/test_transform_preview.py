@@ -109,7 +109,7 @@ def test_what_other_transforms_would_change(steady_sides: Sides, control: Contro
     lines = text.splitlines()
     assert lines[0] == "3 records: 2 unchanged, 0 changed, 1 dropped, 0 failed"
     assert lines[1] == "The other transforms: 3 records: 1 unchanged, 0 changed, 1 dropped, 1 failed"
-    assert lines[2] == "1 record would come out otherwise: 1 newly failed."
+    assert lines[2] == "1 record would come out differently: 1 newly failed."
     assert any("other: failed" in line and "transforms.python: is odd" in line for line in lines)
 
 
