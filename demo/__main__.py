@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         if options.command == "stop":
-            print("the demo has ended" if stage.stop() else "no demo runs")
+            print("the demo has ended" if stage.stop() else "no demo is running")
             return 0
         with signals_as_interrupt():
             _run(options.interval, options.seconds)
@@ -50,7 +50,7 @@ def _run(interval_seconds: int, seconds: float | None) -> None:
         url = running.airflow.url
         console.print(f"ready after {time.monotonic() - began:.0f} s")
         console.print(f"open {url} and log in as {stage.LOGIN[0]} with password {stage.LOGIN[1]}", highlight=False)
-        console.print(f"what the flows do, and which need you: {running.replications}", highlight=False)
+        console.print(f"the state of all flows, and what needs attention: {running.replications}", highlight=False)
         end = None if seconds is None else time.monotonic() + seconds
         if console.is_terminal:
             _watch(running, console, end)
@@ -65,7 +65,7 @@ def _watch(running: stage.Stage, console: Console, end: float | None) -> None:
             try:
                 rows = reader.read()
             except SrmError as error:
-                # A leader that moves or a transaction that stays open ends no demo: the next look tells more.
+                # A leader that moves or a transaction that stays open does not end the demo: the next look may succeed.
                 live.update(f"cannot query the clusters at the moment: {error}")
             else:
                 history.add(rows)
@@ -84,7 +84,7 @@ def _report(running: stage.Stage, end: float | None) -> None:
 
 
 def _run_states(running: stage.Stage) -> list[str]:
-    """Newest first; none while the API server is too busy to say."""
+    """Newest first; none while the API server is too busy to respond."""
     with suppress(SrmError, OSError):
         return [str(run["state"]) for run in running.airflow.runs(stage.DAG_ID, limit=20)]
     return []

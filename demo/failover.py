@@ -23,7 +23,7 @@ from demo.shop import GROUP, TOPIC, Billing, Shop, wait_until_read
 from srm_common.errors import SrmError
 from srm_common.testing.airflow_client import wait_until
 
-#: The way back is there from the beginning, and flows notice soon that a cluster is dead.
+#: The flow back exists from the beginning, and flows soon notice that a cluster is dead.
 KEYS = """
 # For the demo of a failover.
 east->west.topics = orders
@@ -113,7 +113,7 @@ class Story:
             self._say(f"  {sentence}")
 
     def _wait_for_copies(self, dag_id: str, count: int) -> None:
-        """Until so many further runs of a flow went well."""
+        """Until ``count`` more runs of a flow have succeeded."""
         page = f"{self._airflow.url}/dags/{dag_id}/runs"
         runs = "a run" if count == 1 else f"{count} runs"
         self._say(f"waiting for {runs} of {dag_id} to succeed: {page}")

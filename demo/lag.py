@@ -28,7 +28,7 @@ class TopicLag:
 
 
 class LagReader:
-    """Keeps its connections; ``read`` takes a few milliseconds."""
+    """Keeps its connections open, so that ``read`` takes a few milliseconds."""
 
     def __init__(self, flow: FlowSettings, topics: Sequence[DemoTopic] = TOPICS) -> None:
         self._topics = topics
@@ -40,7 +40,7 @@ class LagReader:
         ]
 
     def read(self) -> list[TopicLag]:
-        """One row a topic. Raises ClusterError when a cluster does not respond."""
+        """One row for each topic. Raises ClusterError when a cluster does not respond."""
         positions = self.positions()
         ends = self._source.offsets(self._partitions, LATEST)
         rows = []

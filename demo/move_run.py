@@ -17,7 +17,7 @@ _LOOK_SECONDS = 0.5
 
 
 class MoveRun:
-    """Started when it is made. Raises LocalAirflowError, OSError from all methods, as Airflow answers."""
+    """Creating it starts the run. All methods raise LocalAirflowError or OSError, as Airflow responds."""
 
     def __init__(self, airflow: AirflowClient, dag_id: str, params: dict[str, Any]) -> None:
         self._airflow = airflow
@@ -35,7 +35,7 @@ class MoveRun:
         return f"{self.url}/tasks/{CONFIRM}/required_actions"
 
     def answer(self, choice: str) -> None:
-        """What pressing a button does: ``Approve`` or ``Reject``. Nothing, if another person was quicker."""
+        """Presses a button, ``Approve`` or ``Reject``; without effect if another person was quicker."""
         body = {"chosen_options": [choice], "params_input": {}}
         try:
             self._airflow.patch(f"{self._task(CONFIRM)}/-1/hitlDetails", body)
@@ -50,7 +50,7 @@ class MoveRun:
         return self._airflow.log(self.dag_id, self.run_id, task_id, tries) if tries else ""
 
     def sentences(self, task_id: str) -> list[str]:
-        """What a step said; nothing where it was skipped without a word."""
+        """What a step reported; nothing if it was skipped."""
         try:
             entry = self._airflow.get(f"{self._task(task_id)}/xcomEntries/return_value", deserialize=True)
         except LocalAirflowError as failure:

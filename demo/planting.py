@@ -1,4 +1,4 @@
-"""What is planted in the copies at west: thirteen faults, as disks, brokers, people and other programs leave them."""
+"""What is planted in the copies at west: thirteen faults such as disks, brokers, people and other programs cause."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from srm_common.wire.state.plain_records import NewRecord
 from srm_common.wire.state.segments import segment_partition
 
 _LIMIT_SECONDS = 120.0
-#: The batch with records that faults in files begin at: one in the middle of a log of nine.
+#: The batch at which faults in files begin: in the middle of a log with nine batches.
 _BATCH = 4
 
 
 @dataclass(frozen=True)
 class Planting:
-    """One fault for one partition, and what a verification has to call it."""
+    """One fault for one partition, and what a verification must report."""
 
     fault: str
     topic: str
@@ -40,10 +40,10 @@ class Planting:
 
 #: While the broker is down, in its files.
 IN_FILES = (
-    Planting("changed byte", "orders", 0, "a byte of one order is another", DifferenceKind.CHANGED),
+    Planting("changed byte", "orders", 0, "a byte of one order has changed", DifferenceKind.CHANGED),
     Planting("dropped batch", "orders", 1, "a batch is gone", DifferenceKind.LOST),
-    Planting("doubled batch", "orders", 2, "a batch is there once more, at the end", DifferenceKind.DOUBLED),
-    Planting("swapped batches", "orders", 3, "two batches are in each other's place", DifferenceKind.REORDERED),
+    Planting("doubled batch", "orders", 2, "a batch appears once more, at the end", DifferenceKind.DOUBLED),
+    Planting("swapped batches", "orders", 3, "two batches have changed places", DifferenceKind.REORDERED),
     Planting("wrong timestamp", "payments", 0, "records are a millisecond late", DifferenceKind.CHANGED),
     Planting("key lost", "payments", 1, "records have lost their keys", DifferenceKind.CHANGED),
     Planting("header lost", "sensors", 0, "records have lost their headers", DifferenceKind.CHANGED),
@@ -52,7 +52,7 @@ IN_FILES = (
 )
 #: While it runs again.
 LIVE = (
-    Planting("flipped bit", "clicks", 2, "a bit of the disk is rotten", DifferenceKind.CORRUPT),
+    Planting("flipped bit", "clicks", 2, "a bit on the disk has flipped", DifferenceKind.CORRUPT),
     Planting("foreign record", "clicks", 3, "another producer writes to the copy", DifferenceKind.FOREIGN),
     Planting("offset map record removed", "sensors", 1, "the map has lost a segment", DifferenceKind.UNMAPPED),
     Planting("re-created topic", "audit", 0, "the copy was deleted and created again", DifferenceKind.RECREATED),
@@ -60,7 +60,7 @@ LIVE = (
 
 
 class Gardener:
-    """Plants, and says where: in words for people."""
+    """Plants faults, and says where, in words for people."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._flow, self._west = clusters.flow, clusters.west
@@ -75,7 +75,7 @@ class Gardener:
         return self._flow.policy.format_remote_topic(self._flow.name.source, topic)
 
     def plant(self, one: Planting) -> str:
-        """Where it is. Those of ``IN_FILES`` want the broker stopped, those of ``LIVE`` running."""
+        """Where it is. The broker must be stopped for those of ``IN_FILES``, and running for those of ``LIVE``."""
         if one.fault in self._live:
             return self._live[one.fault](one)
         planted = plant(self._west, self.copy(one.topic), FAULTS[one.fault], partition=one.partition, batch=_BATCH)
@@ -96,7 +96,7 @@ class Gardener:
         producer = Producer({"bootstrap.servers": self._west.bootstrap_servers})
         producer.produce(self.copy(one.topic), b"not of the flow", partition=one.partition, on_delivery=delivered)
         if producer.flush(_LIMIT_SECONDS):
-            raise DemoError(f"west takes no record of {self.copy(one.topic)} within {_LIMIT_SECONDS:.0f} s")
+            raise DemoError(f"west did not accept a record of {self.copy(one.topic)} within {_LIMIT_SECONDS:.0f} s")
         return _offsets(stored[0], stored[0])
 
     def _forget(self, one: Planting) -> str:

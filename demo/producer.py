@@ -17,14 +17,14 @@ ABORTED = 0.1
 
 
 class BurstError(SrmError):
-    """A cluster of the demo does not take records."""
+    """A cluster of the demo does not accept records."""
 
 
 class TopicWriter:
     """One producer for one topic, so that each has its own codec.
 
     Args:
-        log_level: from which on librdkafka writes to standard error, as syslog's; 6 is information.
+        log_level: the syslog level up to which librdkafka logs to standard error; 6 is informational.
     """
 
     def __init__(self, topic: DemoTopic, bootstrap_servers: str, *, log_level: int = 6) -> None:
@@ -62,8 +62,8 @@ class TopicWriter:
             self._producer.commit_transaction(30)
 
     def burst(self, seconds: float) -> int:
-        """Writes at once what is due in so many seconds, to each partition as much, and returns how many records the
-        topic got. The first transaction of a topic is aborted."""
+        """Writes at once the records of ``seconds`` seconds, evenly to all partitions, and returns how many the topic
+        got. The first transaction of a topic is aborted."""
         count = int(self._topic.per_second * seconds)
         aborted = self._topic.transactional and self._number == 0
         if self._topic.transactional:
@@ -76,7 +76,7 @@ class TopicWriter:
         elif self._topic.transactional:
             self._producer.commit_transaction(30)
         elif self._producer.flush(30):
-            raise BurstError(f"{self._topic.name} was not written within 30 s; see whether its cluster runs")
+            raise BurstError(f"{self._topic.name} was not written within 30 s; check that its cluster is running")
         return 0 if aborted else count
 
     def _produce(self, partition: int = -1) -> None:

@@ -19,7 +19,7 @@ _QUIET.propagate = False
 
 
 class Readers:
-    """The groups read while it is inside the block, and commit as consumers do."""
+    """The groups consume inside the ``with`` block, and commit as consumers do."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._ended = threading.Event()

@@ -23,7 +23,7 @@ _QUIET.propagate = False
 
 
 class Shop:
-    """Writes numbered orders while it is inside the block. ``written`` are those that the cluster has acknowledged."""
+    """Writes numbered orders inside the ``with`` block. ``written`` are those that the cluster has acknowledged."""
 
     def __init__(self, bootstrap_servers: str, name: str) -> None:
         self.written: set[str] = set()
@@ -66,7 +66,7 @@ class Shop:
 
 
 class Billing:
-    """The group reads all orders of a cluster while it is inside the block, and counts them into ``read``."""
+    """The group reads all orders of a cluster inside the ``with`` block, and counts them in ``read``."""
 
     def __init__(self, bootstrap_servers: str, read: Counter[str]) -> None:
         self._read = read

@@ -39,7 +39,7 @@ LOGIN = ("admin", "admin")
 FIRST_PORT = 8080
 MARKER = "SRM_DEMO"
 STOP_SECONDS = 30.0
-#: The flows in trouble run so many times less often.
+#: Flows in trouble run this many times less often.
 SELDOM = 3
 
 CONFIGURATION = """\
@@ -88,7 +88,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Clusters:
-    """What runs of a demo without Airflow."""
+    """The running parts of a demo without Airflow."""
 
     flow: FlowSettings
     east: LocalKafka
@@ -99,7 +99,7 @@ class Clusters:
 @contextmanager
 def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = True) -> Iterator[Stage]:
     """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs,
-    LocalKafkaError and LocalAirflowError that say what was waited for, or what ended.
+    or LocalKafkaError or LocalAirflowError, which say what was waited for, or what ended.
 
     ``more_keys`` go to the end of the properties file. ``alive``: topics are written and read all the time, and flows
     have the troubles of :mod:`demo.trouble`.
@@ -117,7 +117,7 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
         environment={
             "SRM_CONFIG": str(configuration),
             "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
-            # As whom the DAGs that move groups pause and resume flows.
+            # The user as which the DAGs that move groups pause and resume flows.
             "AIRFLOW_CONN_SRM_AIRFLOW": json.dumps({"conn_type": "http", "login": LOGIN[0], "password": LOGIN[1]}),
         },
         users={LOGIN[0]: ("admin", LOGIN[1])},
@@ -140,7 +140,7 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
         for target in ("west", "east", "backup"):
             airflow.create_pool(f"srm_{target}", slots=1, description=f"Spark jobs that write into {target}")
         configured = load_configuration(configuration)
-        # What is ready can be looked at and started: Airflow answers 404 to all that is asked about others.
+        # Only DAGs that have been parsed can be viewed and started: Airflow answers 404 about others.
         for dag_id in (*(flow.dag_id for flow in configured.flows), *(kind.dag_id for kind in MoveKind)):
             airflow.wait_for_dag(dag_id)
         if alive:
@@ -150,8 +150,8 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
 
 @contextmanager
 def clusters(*, more_keys: str = "") -> Iterator[Clusters]:
-    """The two clusters alone, without Airflow; they end with the block, and so does ``.demo``. Raises as
-    :func:`running` does."""
+    """The two clusters alone, without Airflow; they end with the block, and so does ``.demo``. Raises the same
+    as :func:`running`."""
     _claim()
     east, west = _pair()
     configuration = _configured(east, west, 30, more_keys)
@@ -260,7 +260,7 @@ def _end_marked(marker: str) -> None:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         if time.monotonic() > deadline:
-            raise DemoError(f"processes of the demo do not end: {[process.pid for process in left]}")
+            raise DemoError(f"these processes of the demo do not end: {[process.pid for process in left]}")
         time.sleep(0.1)
 
 

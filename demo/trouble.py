@@ -43,7 +43,7 @@ _PARTITION = 0
 
 
 class TooShortRetention:
-    """Deletes what the flow has not copied yet of one partition, once; and notices when the flow was quicker."""
+    """Deletes once what the flow has not copied yet of one partition; tries again if the flow was quicker."""
 
     def __init__(self, flow: FlowSettings, west: LocalKafka) -> None:
         self._reader = LagReader(flow, [RETURNS])
@@ -63,7 +63,7 @@ class TooShortRetention:
 
     def _work(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
-            # A cluster that is busy for a moment is asked again, and so is a topic that has no leader yet.
+            # Tried again if a cluster is busy for a moment, or a topic has no leader yet.
             with suppress(SrmError, KafkaException):
                 if self._lose():
                     return
@@ -74,7 +74,7 @@ class TooShortRetention:
         end = self._reader.end(*place)
         if not 0 < self._reader.positions().get(place, 0) < end - _LEFT:
             return False
-        # A tenth stays, so that there is something to go on with.
+        # A tenth stays, so that something is left to copy.
         start = end - _LEFT // 10
         for deleted in self._west.admin().delete_records([TopicPartition(*place, start)]).values():
             deleted.result()

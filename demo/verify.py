@@ -50,7 +50,7 @@ _REPORT = stage.FOLDER / "verification.json"
 
 
 class Story:
-    """Tells and does, one chapter after the other. Raises DemoError when something does not go as it should."""
+    """Tells and does, one chapter after the other. Raises DemoError if something does not go as it should."""
 
     def __init__(self, clusters: stage.Clusters, console: Console) -> None:
         self._clusters = clusters
@@ -66,7 +66,7 @@ class Story:
         )
         self._copy()
 
-        self._chapter("Is at west what was at east? The fingerprints in the offset map prove it; east is not asked.")
+        self._chapter("Does west have what east had? The fingerprints in the offset map prove it; east is not read.")
         self._expect(self._verify(), Verdict.PROVED)
 
         self._chapter(f"West's log cleaner compacts the copy of {COMPACTED}, as the settings of the topic ask for.")
@@ -79,7 +79,7 @@ class Story:
         self._expect(self._verify("--against", "source", "--topic", COMPACTED), Verdict.PROVED)
 
         self._chapter(
-            f"West is stopped, {len(IN_FILES)} of its log files are damaged, and it is started. "
+            f"West is stopped, {len(IN_FILES)} of its log files are damaged, and it is started again. "
             f"Then {len(LIVE)} more things go wrong. No broker complains."
         )
         places = self._damage()
@@ -87,7 +87,7 @@ class Story:
         self._chapter("What does srm-control verify say?")
         found = self._verify(expected=1)
 
-        self._chapter("What would mend it? Nothing is repaired unless you do it.")
+        self._chapter("How can it be repaired? Nothing is, unless you do it.")
         self._control("repair", "--flow", stage.FLOW, "--plan", expected=1)
 
         self._sum_up(places, found)

@@ -17,14 +17,14 @@ from demo.topics import TOPICS
 
 BARS = "▁▂▃▄▅▆▇█"
 HISTORY = 40
-# Columns that the figures and the descriptions take.
+# Columns of the terminal that figures and descriptions take.
 WIDTH, ABOUT = 60, 42
 RUN_COLOURS = {"success": "green", "failed": "red", "running": "cyan", "queued": "yellow"}
 
 
 @dataclass
 class LagHistory:
-    """The last lags of each topic, for the little curves; and the rate of writing."""
+    """The last lags of each topic, for the sparklines; and the rate of writing."""
 
     lags: dict[str, deque[int]] = field(default_factory=dict)
     _ends: dict[str, deque[tuple[float, int]]] = field(default_factory=dict)

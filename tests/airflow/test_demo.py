@@ -44,7 +44,7 @@ def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(clone: Fre
         assert demo.process.wait(300) == 0, demo.text
     assert living(started) == []
     assert not clone.demo_folder.exists()
-    assert clone.make("demo-stop").stdout == "no demo runs\n"
+    assert clone.make("demo-stop").stdout == "no demo is running\n"
 
 
 @pytest.mark.soak

@@ -40,7 +40,7 @@ def test_every_order_is_read_though_a_cluster_dies_and_once_more_right_after(clo
         # In a pipe nobody is waited for: the demo approves by itself, and ends by itself.
         told = clone.make("demo-failover", timeout_seconds=3000)
         assert told.returncode == 0, told.stdout + told.stderr
-        assert clone.make("demo-stop").stdout == "no demo runs\n"
+        assert clone.make("demo-stop").stdout == "no demo is running\n"
         for page in ("srm.failover", "srm.failback"):
             assert re.search(rf"watch it: http://\S+/dags/{page}/runs/", told.stdout), told.stdout
         assert told.stdout.count("approve it: ") == 2

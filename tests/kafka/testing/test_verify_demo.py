@@ -31,5 +31,5 @@ def test_the_demo_plants_each_fault_of_the_kit_and_names_it(tmp_path: Path) -> N
         assert f" east.{file.topic}-{file.partition} " in line
         assert file.named in line
     assert "srm-control source-offsets set --flow 'east->west' --topic orders --partition 1" in told.stdout
-    assert stopped.stdout == "no demo runs\n"
+    assert stopped.stdout == "no demo is running\n"
     assert not clone.demo_folder.exists()
