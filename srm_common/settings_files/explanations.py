@@ -29,7 +29,7 @@ from srm_common.settings_files.sources.providers import Providers
 
 MASK = "***"
 _SECRET = re.compile(
-    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|user\.info$"
+    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential(?!s\.(source|client\.id)$)|webhook|user\.info$"
     r"|alarm\.notifier\..*(url|key|auth)|database\.url"
 )
 #: A user, or a user and a password, in an address; as far as the last @ before its path.

@@ -60,6 +60,13 @@ def test_a_login_in_an_address_is_a_secret(tmp_path: Path) -> None:
     assert "B.schema.registry.url = ${env:B_SCHEMA_REGISTRY_URL}" in made.text
 
 
+def test_only_secrets_become_variables(tmp_path: Path) -> None:
+    lines = "B.schema.registry.url = http://b:8081\nB.basic.auth.credentials.source = USER_INFO\n"
+    made = made_of(tmp_path, f"{MIRROR_MAKER}{lines}B.basic.auth.user.info = me:hush\n")
+    assert "B.basic.auth.credentials.source = USER_INFO" in made.text
+    assert "B.basic.auth.user.info = ${env:B_BASIC_AUTH_USER_INFO}" in made.text
+
+
 def test_mirror_maker_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = made_of(tmp_path, MIRROR_MAKER)
     assert made.tool is Tool.MIRROR_MAKER
@@ -409,7 +416,8 @@ def test_a_client_of_oauth_without_a_secret(tmp_path: Path) -> None:
         {"alias": "a", "bootstrapServers": "a:1", "authentication": login}, {"alias": "b", "bootstrapServers": "b:1"}
     ]  # fmt: skip
     made = strimzi(tmp_path, resource(clusters=clusters))
-    assert ("A_CLIENT_SECRET", "secret of the OAuth client") in made.variables
+    assert dict(made.variables) == {"A_CLIENT_SECRET": "secret of the OAuth client"}
+    assert "a.sasl.oauthbearer.client.credentials.client.id = c" in made.text
     assert any("authentication.accessToken: only the client-credentials" in sentence for sentence in made.lost)
 
 
