@@ -127,13 +127,20 @@ def test_a_failure_that_was_heard_of_before_is_not_waited_for(code: int, error: 
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])
+@pytest.mark.parametrize("fetch_seconds", [0.0, 0.02])
 def test_a_batch_that_is_refused_as_too_early_is_not_overtaken(
-    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, exactly_once: bool
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, exactly_once: bool, fetch_seconds: float
 ) -> None:
-    """Only while a transaction has yet to open its partition does a batch wait alone, so that it can be sent again."""
+    """Only while a transaction has yet to open its partition does a batch wait alone, so that it can be sent again.
+
+    Answers to Fetch that come at once have other batches ready that could follow it; where they take their time, one is
+    on its way when the chunk is started over.
+    """
     engine = Engine(source_kafka, target_kafka, name)
     engine.create(name)
     produce(source_kafka, name, 0, mixed_records(400), batch_num_messages=10)
+    if fetch_seconds:
+        source_kafka.delay(fetch_seconds, "Fetch")
     for left_alone in range(3):
         passed = itertools.count()
 
