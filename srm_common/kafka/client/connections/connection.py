@@ -91,13 +91,18 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         """How long the broker wants no further requests (KIP-219); at most 0 when it takes them."""
         return float(self._throttle_time) - time.monotonic() if "throttle" in self.paused else 0.0
 
+    @property
+    def _waits(self) -> bool:
+        """Whether requests wait until the connection is made, or until it has logged in again."""
+        return bool(self.initializing or self._reauth.is_reauthenticating)
+
     def send_request(self, request: Any, request_timeout_ms: float | None = None, reply: Any = None) -> Any:
         """A future of the response, or ``reply``, which is called in its place; while the connection is being made,
         the request waits for it."""
         seconds = self._usual_seconds if request_timeout_ms is None else request_timeout_ms / 1000
         patience = _tuple(_Patience, (time.monotonic(), seconds))
         future = Future() if reply is None else reply
-        if self.initializing or self._reauth.is_reauthenticating:
+        if self._waits:
             self._request_buffer.append((request, future, patience))
             self._watch(patience)
         elif self.paused:
@@ -109,8 +114,11 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         return future
 
     def send_buffered(self) -> None:
-        """Send what was asked while the connection was being made; its time begins now."""
-        while self._request_buffer:
+        """Send the requests that waited for the connection; their time begins now.
+
+        The library encodes all of them, and never sends those beyond the most that may be in flight.
+        """
+        while self._request_buffer and "max_in_flight" not in self.paused:
             request, future, patience = self._request_buffer.popleft()
             if not future.is_done:
                 self._post(request, future, _Patience(time.monotonic(), patience.seconds))
@@ -155,6 +163,8 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         future.success(answer)
         if self.paused and len(self.in_flight_requests) < self.config["max_in_flight_requests_per_connection"]:
             self.unpause("max_in_flight")
+            if self._request_buffer and not self._waits:
+                self.send_buffered()
         self._reauth.on_response_processed()
 
     def bytes_worth_waking(self) -> int:
@@ -181,7 +191,8 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             if moved != self._moved:
                 self._moved, self._moved_at = moved, now
         next_at = None
-        for _, future, patience in self._request_buffer:
+        # Those left once the connection is made wait for answers to others, as all do that are in flight.
+        for _, future, patience in self._request_buffer if self._waits else ():
             if not future.is_done and now >= patience.since + patience.seconds:
                 future.failure(Errors.KafkaTimeoutError(f"{self.server} was not connected in {patience.seconds:g} s"))
             elif not future.is_done:

@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import kafka.errors as Errors
@@ -27,9 +28,9 @@ PIECE_BYTES = 256 << 10
 
 
 class Pair:
-    """A connection that is ready, and the socket at its other end."""
+    """A connection that is ready unless it is ``new``, and the socket at its other end."""
 
-    def __init__(self, loop: EventLoop) -> None:
+    def __init__(self, loop: EventLoop, *, new: bool = False) -> None:
         self.loop = loop
         with socket.socket() as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
@@ -42,21 +43,35 @@ class Pair:
         self.connection = FrameConnection(loop, request_timeout_ms=LIMIT_MS, client_id="srm")
         self.connection.starts("broker:9092")
         self.connection.connection_made(FrameTransport(loop, ours))
-        self.connection._init_complete()
+        if not new:
+            self.connection._init_complete()
 
     def take(self, size: int) -> None:
         while size > 0:
-            size -= len(self.peer.recv(min(size, 1 << 16)))
+            taken = len(self.peer.recv(min(size, 1 << 16)))
+            if not taken:
+                raise EOFError("the connection was closed")
+            size -= taken
+
+
+@contextmanager
+def closing(pair: Pair) -> Iterator[Pair]:
+    yield pair
+    pair.connection.close()
+    pair.peer.close()
+    pair.loop.close()
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
-    loop = EventLoop()
-    pair = Pair(loop)
-    yield pair
-    pair.connection.close()
-    pair.peer.close()
-    loop.close()
+    with closing(Pair(EventLoop())) as pair:
+        yield pair
+
+
+@pytest.fixture
+def new_pair() -> Iterator[Pair]:
+    with closing(Pair(EventLoop(), new=True)) as pair:
+        yield pair
 
 
 def produce(size: int) -> RawProduce:
@@ -250,3 +265,27 @@ def test_what_was_put_off_is_sent_before_the_end(pair: Pair) -> None:
 
     pair.loop.run(work)
     assert len(pair.peer.recv(1 << 16)) == _REQUEST_BYTES
+
+
+def test_all_requests_that_waited_for_a_connection_are_sent(new_pair: Pair) -> None:
+    """Also when they are more than may be in flight at a time, in the order in which they were made."""
+    connection = new_pair.connection
+    most = connection.config["max_in_flight_requests_per_connection"]
+    requests = 4 * most
+    in_flight: list[int] = []
+
+    def peer() -> None:
+        for number in range(1, requests + 1):
+            new_pair.take(_REQUEST_BYTES)
+            in_flight.append(len(connection.in_flight_requests))
+            new_pair.peer.sendall(metadata_answer(number, number))
+
+    async def work() -> list[Any]:
+        futures = [connection.send_request(metadata()) for _ in range(requests)]
+        connection._init_complete()
+        await in_thread(new_pair.loop, peer)
+        return [await future for future in futures]
+
+    answers = new_pair.loop.run(work)
+    assert [len(answer.brokers) for answer in answers] == list(range(1, requests + 1))
+    assert max(in_flight) <= most
