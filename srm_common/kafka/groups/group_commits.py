@@ -31,7 +31,6 @@ from srm_common.kafka.client.links.link_groups import LinkGroups
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import (
-    GROUPS_AT_ONCE,
     PAUSE_SECONDS,
     REQUEST_SECONDS,
     RETRY_SECONDS,
@@ -39,6 +38,8 @@ from srm_common.kafka.groups.group_offsets import (
     GroupFault,
 )
 
+#: Requests in flight at a time, one per group; each waits for the replicas of the offsets topic.
+_GROUPS_AT_ONCE = 200
 #: What a broker answers when the group got a member since it was looked at.
 _IN_USE = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.NON_EMPTY_GROUP}
 #: What it answers when a group of another kind has the name: a share group, a streams group.
@@ -80,7 +81,7 @@ class GroupCommitter:
         waiting = list(wanted)
         deadline = time.monotonic() + min(RETRY_SECONDS, self._timeout)
         while waiting:
-            batch, waiting = waiting[:GROUPS_AT_ONCE], waiting[GROUPS_AT_ONCE:]
+            batch, waiting = waiting[:_GROUPS_AT_ONCE], waiting[_GROUPS_AT_ONCE:]
             again = []
             for group, answer in self._ask({group: wanted[group] for group in batch}):
                 try:

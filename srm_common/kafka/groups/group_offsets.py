@@ -14,14 +14,13 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from srm_common.kafka.client.links.group_coordinators import GROUPS_PER_REQUEST
 from srm_common.kafka.client.links.link_groups import LinkGroups
 from srm_common.kafka.client.links.link_pool import LinkPool
 
 REQUEST_SECONDS = 30.0
 RETRY_SECONDS = 10.0
 PAUSE_SECONDS = 0.1
-#: Requests in flight at a time, for one group each; commits wait for the replicas of the offsets topic.
-GROUPS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ class GroupReader:
         waiting = list(groups)
         deadline = time.monotonic() + min(RETRY_SECONDS, self._timeout)
         while waiting:
-            batch, waiting = waiting[:GROUPS_AT_ONCE], waiting[GROUPS_AT_ONCE:]
+            batch, waiting = waiting[:GROUPS_PER_REQUEST], waiting[GROUPS_PER_REQUEST:]
             asked = time.monotonic()
             for group, answer in self._ask(batch):
                 try:
@@ -129,7 +128,7 @@ class GroupReader:
                         Right("Describe", "group", group),
                     )
                     faults.append(GroupFault(group, str(fault)))
-            if waiting and len(batch) < GROUPS_AT_ONCE:
+            if waiting and len(batch) < GROUPS_PER_REQUEST:
                 time.sleep(PAUSE_SECONDS)
         return sorted(out, key=lambda found: found.group), faults
 

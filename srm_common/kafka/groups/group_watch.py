@@ -6,30 +6,29 @@ older cluster is queried group by group.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
+from srm_common.kafka.client.library import ListGroupsRequest
+from srm_common.kafka.client.links.group_coordinators import (
+    GroupCoordinators,
+    fetches_many,
+    in_parts,
+    offset_fetch_request,
+)
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
-from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 
-_OFFSET_FETCH_VERSION = 8
-_FIND_COORDINATOR_VERSION = 4
 _LIST_GROUPS_VERSION = 4
-_GROUP_COORDINATOR = 0
 _GROUP_ID_NOT_FOUND = 69
 #: Of classic and of new consumer groups; empty if a client commits without being a member.
 _PROTOCOL_TYPES = ("consumer", "")
-#: So that an answer stays small: a group may have thousands of partitions.
-_GROUPS_A_REQUEST = 500
 
 
 class GroupWatch(Closing):
@@ -47,7 +46,7 @@ class GroupWatch(Closing):
         self._pool = pool
         self._timeout = timeout_seconds
         self._link: ClusterLink | None = None
-        self._coordinators: dict[str, int] = {}
+        self._coordinators = GroupCoordinators()
 
     def close(self) -> None:
         if self._link is not None:
@@ -78,11 +77,11 @@ class GroupWatch(Closing):
         await link.open(timeout_seconds=self._timeout)
         names, faults = await self._names(link)
         groups = [name for name in names if chosen(name)]
-        if link.newest_version(ApiKey.OFFSET_FETCH) < _OFFSET_FETCH_VERSION:
+        if not fetches_many(link):
             reader = GroupReader(self._cluster, timeout_seconds=self._timeout, pool=self._pool)
             offsets, unread = reader.offsets(groups)
             return offsets, [*faults, *map(str, unread)]
-        await self._find_coordinators(link, [group for group in groups if group not in self._coordinators])
+        await self._coordinators.find(link, groups)
         return await self._fetch(link, groups, faults)
 
     async def _names(self, link: ClusterLink) -> tuple[list[str], list[str]]:
@@ -99,36 +98,18 @@ class GroupWatch(Closing):
             names |= {group.group_id for group in answer.groups if group.protocol_type in _PROTOCOL_TYPES}
         return sorted(names), faults
 
-    async def _find_coordinators(self, link: ClusterLink, groups: list[str]) -> None:
-        for part in _parts(groups):
-            answer = await link.ask_any(
-                lambda keys=part: FindCoordinatorRequest(  # type: ignore[misc]
-                    version=_FIND_COORDINATOR_VERSION, key_type=_GROUP_COORDINATOR, coordinator_keys=keys
-                )
-            )
-            self._coordinators |= {
-                coordinator.key: coordinator.node_id
-                for coordinator in answer.coordinators
-                if not coordinator.error_code
-            }
-
     async def _fetch(
         self, link: ClusterLink, groups: list[str], faults: list[str]
     ) -> tuple[list[GroupOffsets], list[str]]:
-        by_node: dict[int, list[str]] = defaultdict(list)
-        for group in groups:
-            if group in self._coordinators:
-                by_node[self._coordinators[group]].append(group)
-
-        def failed(part: list[str], error: RetriableFault) -> None:
+        def failed(part: Sequence[str], error: RetriableFault) -> None:
             faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {error}")
-            self._forget(part)
+            self._coordinators.forget(part)
 
-        asked: list[tuple[list[str], Any]] = []
-        for node, ones in by_node.items():
-            for part in _parts(ones):
+        asked: list[tuple[Sequence[str], Any]] = []
+        for node, ones in self._coordinators.by_node(groups).items():
+            for part in in_parts(ones):
                 try:
-                    asked.append((part, await link.post(node, _request(part))))
+                    asked.append((part, await link.post(node, offset_fetch_request(part))))
                 except RetriableFault as error:
                     failed(part, error)
         offsets: list[GroupOffsets] = []
@@ -140,7 +121,7 @@ class GroupWatch(Closing):
                 continue
             for one in answer.groups:
                 if one.error_code in codes.COORDINATOR_MOVES:
-                    self._forget([one.group_id])
+                    self._coordinators.forget([one.group_id])
                 elif one.error_code not in (codes.NONE, _GROUP_ID_NOT_FOUND):
                     problem = codes.name(one.error_code)
                     faults.append(
@@ -149,19 +130,6 @@ class GroupWatch(Closing):
                 else:
                     offsets.append(GroupOffsets(one.group_id, _offsets(one)))
         return offsets, faults
-
-    def _forget(self, groups: Iterable[str]) -> None:
-        for group in groups:
-            self._coordinators.pop(group, None)
-
-
-def _request(groups: list[str]) -> Any:
-    kind = OffsetFetchRequest.OffsetFetchRequestGroup
-    return OffsetFetchRequest(
-        version=_OFFSET_FETCH_VERSION,
-        groups=[kind(group_id=group, topics=None) for group in groups],
-        require_stable=False,
-    )
 
 
 def _offsets(answer: Any) -> dict[TopicPartition, CommittedOffset]:
@@ -174,7 +142,3 @@ def _offsets(answer: Any) -> dict[TopicPartition, CommittedOffset]:
         for partition in topic.partitions
         if not partition.error_code and partition.committed_offset >= 0
     }
-
-
-def _parts(groups: list[str]) -> list[list[str]]:
-    return [groups[at : at + _GROUPS_A_REQUEST] for at in range(0, len(groups), _GROUPS_A_REQUEST)]

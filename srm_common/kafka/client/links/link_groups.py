@@ -14,12 +14,18 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client.library import (
     Errors,
-    FindCoordinatorRequest,
     ListGroupsRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
 )
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+from srm_common.kafka.client.links.group_coordinators import (
+    GROUPS_PER_REQUEST,
+    GroupCoordinators,
+    fetches_many,
+    in_parts,
+    offset_fetch_request,
+)
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault, list_offsets_request
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
@@ -32,8 +38,7 @@ _REACH_SECONDS = 20.0
 _SETTLING_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
 #: The newest that name topics, as all brokers here do; version 10 has their ids instead.
-_OFFSET_COMMIT_VERSION, _OFFSET_FETCH_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 8, 7
-_FIND_COORDINATOR_VERSION, _OLD_FIND_COORDINATOR_VERSION, _GROUP = 4, 3, 0
+_OFFSET_COMMIT_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 7
 _LIST_GROUPS_VERSION = 4
 #: Connect's workers, share groups and the like are no consumer groups.
 _PROTOCOL_TYPES = ("consumer", "")
@@ -54,7 +59,7 @@ class LinkGroups:
     def __init__(self, cluster: ClusterSettings, *, pool: LinkPool | None = None) -> None:
         self._pool, self._owns_pool = pool or LinkPool(), pool is None
         self._cluster = cluster.of_client(Client.ADMIN)
-        self._coordinators: dict[str, int] = {}
+        self._coordinators = GroupCoordinators()
 
     def list_offsets(
         self, places: Mapping[TopicPartition, int], *, committed: bool, request_timeout: float = -1
@@ -103,44 +108,33 @@ class LinkGroups:
     def list_consumer_group_offsets(
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """All offsets of each group, by its name; none waits for another."""
+        """All offsets of each group, by its name. Groups with the same coordinator share requests, since Kafka 3.0."""
+        groups = {request.group_id: request.group_id for request in requests}
         return self._of_groups(
-            {request.group_id: request.group_id for request in requests}, self._group_offsets, request_timeout
+            groups, self._group_offsets, lambda link: GROUPS_PER_REQUEST if fetches_many(link) else 1, request_timeout
         )
 
     def alter_consumer_group_offsets(
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """By group: its partitions, each with what was wrong with it."""
-        return self._of_groups({request.group_id: request for request in requests}, self._commit, request_timeout)
+        wanted = {request.group_id: request for request in requests}
+        return self._of_groups(wanted, self._commit, lambda _: 1, request_timeout)
 
-    async def _group_offsets(self, link: ClusterLink, node: int, group: str) -> tuple[int, Any]:
-        kind = OffsetFetchRequest
-        if link.newest_version(ApiKey.OFFSET_FETCH) >= _OFFSET_FETCH_VERSION:
-            groups = [kind.OffsetFetchRequestGroup(group_id=group, topics=None)]
-            answer = await link.send(
-                node, OffsetFetchRequest(version=_OFFSET_FETCH_VERSION, groups=groups, require_stable=False)
-            )
-            found = answer.groups[0]
-        else:
-            request = OffsetFetchRequest(
-                version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False
-            )
-            found = await link.send(node, request)
-        places = [
-            _place(
-                topic.name,
-                partition.partition_index,
-                partition.committed_offset,
-                partition.metadata or "",
-                partition.error_code,
-            )
-            for topic in found.topics
-            for partition in topic.partitions
-        ]
-        return found.error_code, SimpleNamespace(group_id=group, topic_partitions=places)
+    async def _group_offsets(self, link: ClusterLink, node: int, groups: Sequence[str]) -> dict[str, tuple[int, Any]]:
+        if fetches_many(link):
+            answer = await link.send(node, offset_fetch_request(groups))
+            return {one.group_id: _committed(one.group_id, one) for one in answer.groups}
+        (group,) = groups
+        request = OffsetFetchRequest(
+            version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False
+        )
+        return {group: _committed(group, await link.send(node, request))}
 
-    async def _commit(self, link: ClusterLink, node: int, wanted: ConsumerGroupTopicPartitions) -> tuple[int, Any]:
+    async def _commit(
+        self, link: ClusterLink, node: int, requests: Sequence[ConsumerGroupTopicPartitions]
+    ) -> dict[str, tuple[int, Any]]:
+        (wanted,) = requests
         topic = OffsetCommitRequest.OffsetCommitRequestTopic
         by_topic: dict[str, list[Any]] = defaultdict(list)
         for place in wanted.topic_partitions or ():
@@ -167,35 +161,38 @@ class LinkGroups:
         ]
         moved = next((code for _, _, code in results if code in codes.COORDINATOR_MOVES), codes.NONE)
         places = [_place(topic, partition, -1, "", code) for topic, partition, code in results]
-        return moved, SimpleNamespace(group_id=wanted.group_id, topic_partitions=places)
+        return {wanted.group_id: (moved, SimpleNamespace(group_id=wanted.group_id, topic_partitions=places))}
 
     def _of_groups(
         self,
-        wanted: Mapping[str, Any],
-        ask: Callable[[ClusterLink, int, Any], Awaitable[tuple[int, Any]]],
+        wanted: Mapping[str, T],
+        ask: Callable[[ClusterLink, int, Sequence[T]], Awaitable[dict[str, tuple[int, Any]]]],
+        per_request: Callable[[ClusterLink], int],
         seconds: float,
     ) -> dict[str, Future[Any]]:
-        async def of_group(link: ClusterLink, group: str, what: Any) -> Future[Any]:
+        """Send ``ask`` to the coordinators, side by side, each time for at most ``per_request`` groups; it returns
+        error code and value by group."""
+
+        async def of_part(link: ClusterLink, node: int, groups: Sequence[str]) -> dict[str, Future[Any]]:
             try:
-                node = self._coordinators.get(group)
-                if node is None:
-                    code, node = await _coordinator(link, group)
-                    if code:
-                        return answered(code, None)
-                    self._coordinators[group] = node
-                code, found = await ask(link, node, what)
+                found = await ask(link, node, [wanted[group] for group in groups])
             except RetriableFault as error:
-                self._coordinators.pop(group, None)
-                return _not_answered(error)
-            if code in codes.COORDINATOR_MOVES:
-                self._coordinators.pop(group, None)
-            return answered(code, None, lambda: found)
+                self._coordinators.forget(groups)
+                return {group: _not_answered(error) for group in groups}
+            self._coordinators.forget(group for group, (code, _) in found.items() if code in codes.COORDINATOR_MOVES)
+            return {group: _failed(code, None) if code else done(value) for group, (code, value) in found.items()}
 
         async def work(link: ClusterLink) -> dict[str, Future[Any]]:
-            asked = {
-                group: link.loop.call_soon_with_future(of_group, link, group, what) for group, what in wanted.items()
-            }
-            return {group: await one for group, one in asked.items()}
+            refused = await self._coordinators.find(link, wanted)
+            asked = [
+                link.loop.call_soon_with_future(of_part, link, node, part)
+                for node, groups in self._coordinators.by_node(wanted).items()
+                for part in in_parts(groups, per_request(link))
+            ]
+            answers = {group: _failed(code, None) for group, code in refused.items()}
+            for one in asked:
+                answers |= await one
+            return answers
 
         try:
             return self.ask(work, seconds)
@@ -283,21 +280,6 @@ async def _list_offsets(
     return offsets
 
 
-async def _coordinator(link: ClusterLink, group: str) -> tuple[int, int]:
-    """Error code and node id."""
-    batched = link.newest_version(ApiKey.FIND_COORDINATOR) >= _FIND_COORDINATOR_VERSION
-    answer = await link.ask_any(
-        lambda: FindCoordinatorRequest(
-            version=_FIND_COORDINATOR_VERSION if batched else _OLD_FIND_COORDINATOR_VERSION,
-            key=group,
-            key_type=_GROUP,
-            coordinator_keys=[group] if batched else [],
-        )
-    )
-    found = answer.coordinators[0] if batched else answer
-    return found.error_code, found.node_id
-
-
 def _leaderless(link: ClusterLink, one: TopicPartition) -> int:
     cluster = link.manager.cluster
     if one.topic in cluster.unauthorized_topics:
@@ -315,6 +297,22 @@ def _listing(answer: Any) -> Any:
         state=SimpleNamespace(name=_STATES.get(answer.group_state, answer.group_state or "unknown")),
         type=SimpleNamespace(name=kind) if kind else None,
     )
+
+
+def _committed(group: str, answer: Any) -> tuple[int, Any]:
+    """Error code, and offsets, as one group has them in the response to OffsetFetch."""
+    places = [
+        _place(
+            topic.name,
+            partition.partition_index,
+            partition.committed_offset,
+            partition.metadata or "",
+            partition.error_code,
+        )
+        for topic in answer.topics
+        for partition in topic.partitions
+    ]
+    return answer.error_code, SimpleNamespace(group_id=group, topic_partitions=places)
 
 
 def _place(topic: str, partition: int, offset: int, metadata: str, code: int) -> Any:

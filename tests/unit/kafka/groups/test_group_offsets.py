@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.testing import FakeCluster
@@ -42,6 +44,32 @@ def test_brokers_before_kafka_3_are_asked_group_by_group() -> None:
         kafka.commit("noted", {_PLACE: 3}, "a note")
         (offsets,), faults = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers)).offsets(["noted"])
         assert (offsets.offsets, faults) == ({_PLACE: CommittedOffset(3, "a note")}, [])
+
+
+def test_a_thousand_groups_share_requests() -> None:
+    groups = [f"g{number:04}" for number in range(1000)]
+    with FakeCluster(nodes=2) as kafka:
+        kafka.create_topic("orders")
+        for group in groups:
+            kafka.commit(group, {_PLACE: 3})
+        reader = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers), timeout_seconds=120)
+        offsets, faults = reader.offsets(groups)
+        assert not faults
+        assert [found.group for found in offsets] == groups
+        # A slow broker makes the link ask another one the same.
+        assert len({tuple(request.coordinator_keys) for request in kafka.asked("FindCoordinator")}) == 2
+        assert len(kafka.asked("OffsetFetch")) <= 4
+
+
+def test_commits_of_many_groups_share_the_search_for_coordinators() -> None:
+    wanted = {f"g{number}": [Checkpoint(f"g{number}", "orders", 0, 4, 4, "")] for number in range(100)}
+    with FakeCluster(nodes=2) as kafka:
+        kafka.create_topic("orders")
+        cluster = ClusterSettings.plaintext("c", kafka.bootstrap_servers)
+        committed = GroupCommitter(cluster, timeout_seconds=120).commit_all(wanted)
+        assert committed == dict.fromkeys(wanted, Committed(positions=1))
+        assert len({tuple(request.coordinator_keys) for request in kafka.asked("FindCoordinator")}) == 1
+        assert len(kafka.asked("OffsetCommit")) == 100
 
 
 def test_groups_whose_coordinator_died_are_left_out_once() -> None:

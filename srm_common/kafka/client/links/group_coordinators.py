@@ -1,0 +1,91 @@
+"""Coordinators of consumer groups, and requests for many groups at a time (KIP-699 and KIP-709, Kafka 3.0)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from srm_common.kafka.client.library import FindCoordinatorRequest, OffsetFetchRequest
+from srm_common.kafka.client.links.broker_link import BrokerLink
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
+
+#: Keeps responses small: a group may have thousands of partitions.
+GROUPS_PER_REQUEST = 500
+_GROUP = 0
+_FIND_COORDINATOR_VERSION, _OLD_FIND_COORDINATOR_VERSION = 4, 3
+_OFFSET_FETCH_VERSION = 8
+
+
+class GroupCoordinators:
+    """Node ids of coordinators by group, remembered until they are forgotten. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, int] = {}
+
+    async def find(self, link: BrokerLink, groups: Iterable[str]) -> dict[str, int]:
+        """Look up the coordinators that are not known; returns the error codes of groups that have none now.
+
+        Raises:
+            RetriableFault: no broker answered.
+            AccessDenied: the login was refused.
+        """
+        missing = [group for group in groups if group not in self._nodes]
+        batched = link.newest_version(ApiKey.FIND_COORDINATOR) >= _FIND_COORDINATOR_VERSION
+
+        async def look_up(keys: Sequence[str]) -> list[tuple[str, Any]]:
+            answer = await link.ask_any(
+                lambda: FindCoordinatorRequest(
+                    version=_FIND_COORDINATOR_VERSION if batched else _OLD_FIND_COORDINATOR_VERSION,
+                    key=keys[0],
+                    key_type=_GROUP,
+                    coordinator_keys=list(keys) if batched else [],
+                )
+            )
+            return [(one.key, one) for one in answer.coordinators] if batched else [(keys[0], answer)]
+
+        parts = in_parts(missing, GROUPS_PER_REQUEST if batched else 1)
+        refused: dict[str, int] = {}
+        for future in [link.loop.call_soon_with_future(look_up, part) for part in parts]:
+            for group, found in await future:
+                if found.error_code:
+                    refused[group] = found.error_code
+                else:
+                    self._nodes[group] = found.node_id
+        return refused
+
+    def by_node(self, groups: Iterable[str]) -> dict[int, list[str]]:
+        """Those of ``groups`` whose coordinator is known, by its node id."""
+        by_node: dict[int, list[str]] = defaultdict(list)
+        for group in groups:
+            node = self._nodes.get(group)
+            if node is not None:
+                by_node[node].append(group)
+        return by_node
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Their coordinator moved, or does not respond: look it up again at the next use."""
+        for group in groups:
+            self._nodes.pop(group, None)
+
+    def clear(self) -> None:
+        self._nodes.clear()
+
+
+def fetches_many(link: BrokerLink) -> bool:
+    """Whether one OffsetFetch may name many groups."""
+    return link.newest_version(ApiKey.OFFSET_FETCH) >= _OFFSET_FETCH_VERSION
+
+
+def offset_fetch_request(groups: Iterable[str]) -> Any:
+    """All committed offsets of each group, where :func:`fetches_many`."""
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        version=_OFFSET_FETCH_VERSION,
+        groups=[kind(group_id=group, topics=None) for group in groups],
+        require_stable=False,
+    )
+
+
+def in_parts(groups: Sequence[str], size: int = GROUPS_PER_REQUEST) -> list[Sequence[str]]:
+    return [groups[at : at + size] for at in range(0, len(groups), size)]
