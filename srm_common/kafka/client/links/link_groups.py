@@ -192,7 +192,8 @@ class LinkGroups:
             answers = {group: _failed(code, None) for group, code in refused.items()}
             for one in asked:
                 answers |= await one
-            return answers
+            left_out = RetriableFault("the response leaves out a group that was asked for")
+            return {group: answers.get(group) or _not_answered(left_out) for group in wanted}
 
         try:
             return self.ask(work, seconds)

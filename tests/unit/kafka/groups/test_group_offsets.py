@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.links import link_groups
+from srm_common.kafka.client.links.group_coordinators import offset_fetch_request
 from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.kafka.groups.group_watch import GroupWatch
@@ -59,6 +63,20 @@ def test_a_thousand_groups_share_requests() -> None:
         # A slow broker makes the link ask another one the same.
         assert len({tuple(request.coordinator_keys) for request in kafka.asked("FindCoordinator")}) == 2
         assert len(kafka.asked("OffsetFetch")) <= 4
+
+
+def test_a_group_that_a_response_leaves_out_is_a_fault_and_only_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_groups, "offset_fetch_request", lambda groups: offset_fetch_request(list(groups)[:-1]))
+    with FakeCluster() as kafka:
+        kafka.create_topic("orders")
+        for group in ("a", "b"):
+            kafka.commit(group, {_PLACE: 3})
+        reader = GroupReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers), timeout_seconds=3)
+        offsets, faults = reader.offsets(["a", "b"])
+        assert [found.group for found in offsets] == ["a"]
+        (fault,) = faults
+        assert fault.group == "b"
+        assert "leaves out a group" in fault.reason
 
 
 def test_commits_of_many_groups_share_the_search_for_coordinators() -> None:
