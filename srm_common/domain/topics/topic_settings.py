@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import Enum
 
-from srm_common.domain.amount import counted
+from srm_common.domain.amount import counted, moment
 from srm_common.domain.filters.flow_filters import property_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.actions import AlterConfigs, SettingChange
@@ -252,7 +251,7 @@ def undone(action: AlterConfigs, alterations: Alterations) -> list[str]:
     """A sentence for each change of the action that was made before and reverted."""
     return [
         f"{action.topic}: {change.key} was set to {_value(change.after)} {counted(earlier.times, 'time')} since "
-        f"{_time(earlier.first_ms)}, last at {_time(earlier.last_ms)}, and is {change.before} again: something on "
+        f"{moment(earlier.first_ms)}, last at {moment(earlier.last_ms)}, and is {change.before} again: something on "
         f"{action.cluster} changes it back; stop that, or leave the setting to it by config.properties.exclude"
         for change in action.changes
         if (earlier := alterations.undone(action.topic, change.key, change.after)) is not None
@@ -267,7 +266,3 @@ def _some(places: list[str]) -> str:
     shown = ", ".join(places[:_EXAMPLES])
     more = len(places) - _EXAMPLES
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
