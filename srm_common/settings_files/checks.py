@@ -9,7 +9,8 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.layers import Aliases
 from srm_common.domain.settings.table import BY_NAME
-from srm_common.settings_files.configuration import CONNECTION, TARGETS, Configuration
+from srm_common.settings_files.clusters import CONNECTION
+from srm_common.settings_files.configuration import TARGETS, Configuration
 from srm_common.settings_files.connections.connection_layers import ADDRESS
 from srm_common.settings_files.findings import Finding, FindingCode, Severity, addresses, common_addresses
 from srm_common.settings_files.key_findings import key_findings

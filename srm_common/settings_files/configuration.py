@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow, OnDataLoss
 from srm_common.domain.flow.settings import NOTIFIER_KEYS, AlarmNotifier, FilterClass, alarm_notifiers
 from srm_common.domain.patterns.name_filter import split_list
@@ -22,15 +22,8 @@ from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.statements import KEY as SQL
 from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError, UnknownFlow
-from srm_common.settings_files.connections.airflow_connections import (
-    AirflowConnection,
-    Lookup,
-    from_airflow,
-    variable_name,
-)
-from srm_common.settings_files.connections.client_keys import cluster_settings
-from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
-from srm_common.settings_files.connections.written_login import WrittenLogin
+from srm_common.settings_files.clusters import WrittenClusters
+from srm_common.settings_files.connections.airflow_connections import AirflowConnection, Lookup, from_airflow
 from srm_common.settings_files.findings import (
     at_entry,
     dag_id_faults,
@@ -46,7 +39,6 @@ from srm_common.settings_files.user_classes import filter_class, policy_of
 
 T = TypeVar("T")
 
-CONNECTION = "connection"
 TARGETS = "streams.replication.manager.driver.target.cluster"
 _NOTIFIERS = "alarm.notifiers"
 _FILTERS = ("topic.filter.class", "group.filter.class", "config.property.filter.class")
@@ -151,21 +143,17 @@ class _Loader:
         self.entries = entries
         self.layers = layers
         self.providers = providers
-        self.lookup = connections
-        self.clusters: dict[str, ClusterSettings] = {}
-        self.cluster_faults: dict[str, ConfigError] = {}
-        self.connections: dict[str, AirflowConnection] = {}
-        #: Connection settings that some client uses; and for those that a client does not use, the reasons.
-        self.counting: set[Entry] = set()
-        self.unused: dict[Entry, list[str]] = {}
+        self.clusters = WrittenClusters(layers, providers, connections, file=entries[0].file if entries else None)
 
     def configuration(self) -> Configuration:
         served = self._served_targets()
+        clusters: dict[str, ClusterSettings] = {}
+        cluster_faults: dict[str, ConfigError] = {}
         for alias in self.layers.aliases:
             try:
-                self.clusters[alias] = self._cluster(alias)
+                clusters[alias] = self.clusters.settings(alias)
             except ConfigError as error:
-                self.cluster_faults[alias] = error
+                cluster_faults[alias] = error
         flows: dict[FlowName, FlowSettings] = {}
         faults = stranger_faults(self.layers)
         elsewhere: list[FlowName] = []
@@ -191,21 +179,17 @@ class _Loader:
         graph = self._graph(flows, elsewhere)
         return Configuration(
             self.path,
-            self.clusters,
+            clusters,
             {name: replace(flow, graph=graph) for name, flow in flows.items()},
             faults,
-            self.cluster_faults,
+            cluster_faults,
             self.layers,
             self.entries,
-            self.connections,
+            self.clusters.connections,
             tuple(elsewhere),
             frozenset(taken),
             told,
-            {
-                entry: next(reason for reason in reasons if reason)
-                for entry, reasons in self.unused.items()
-                if entry not in self.counting and entry.line and any(reasons)
-            },
+            self.clusters.unused,
         )
 
     def _graph(self, flows: Mapping[FlowName, FlowSettings], elsewhere: Iterable[FlowName]) -> tuple[GraphFlow, ...]:
@@ -231,68 +215,6 @@ class _Loader:
                 raise at_entry(entry, f"names '{target}', which is not one of the clusters ({known})")
         return targets
 
-    def _cluster(self, alias: str, name: FlowName | None = None, side: Side = "source") -> ClusterSettings:
-        """How to reach a cluster, with a flow's overrides for that side. The settings are those of the client
-        that carries the data, or without a flow those of the admin client; the others are kept where they differ."""
-        named = self.layers.clusters[alias].get(CONNECTION)
-        if named is not None and self.lookup is None:
-            return ClusterSettings(alias, f"Airflow connection {named.value.strip()}", {}, {})
-        from_connection = self._from_connection(alias, named) if named is not None else {}
-        first = Client.ADMIN if name is None else DATA_CLIENT[side]
-        found: dict[Client, ClusterSettings] = {}
-        for client in Client:
-            written = strongest(
-                connection_candidates(
-                    self.layers,
-                    alias,
-                    from_connection,
-                    client,
-                    flow=self.layers.flows.get(name, {}) if name else None,
-                    side=side,
-                )
-            )
-
-            def unused(entries: Mapping[Entry, str], written: Scope = written) -> None:
-                self.counting |= set(written.values()) - entries.keys()
-                for entry, reason in entries.items():
-                    self.unused.setdefault(entry, []).append(reason)
-
-            try:
-                settings = cluster_settings(
-                    alias,
-                    written,
-                    self._resolved,
-                    owner=name.dag_id if name else "srm",
-                    reads_data=name is not None and side == "source" and client is Client.CONSUMER,
-                    unused=unused,
-                )
-                found[client] = replace(settings, login_source=WrittenLogin.of(settings, written, self.providers))
-            except ConfigError as error:
-                if error.file is None:
-                    raise ConfigError(error.reason, file=self.entries[0].file) from None
-                raise
-        others = {client: settings for client, settings in found.items() if settings != found[first]}
-        return replace(found[first], clients=others)
-
-    def _resolved(self, entry: Entry) -> str:
-        # Values from Airflow contain no references: a '${' in one is part of a password.
-        return self.providers.resolve(entry) if entry.line else entry.value
-
-    def _from_connection(self, alias: str, named: Entry) -> Scope:
-        """The settings of the Airflow connection that an alias names; each connection is looked up once."""
-        if alias not in self.connections:
-            conn_id = self.providers.resolve(named).strip()
-            assert self.lookup is not None
-            connection = self.lookup(conn_id)
-            if connection is None:
-                raise at_entry(
-                    named,
-                    f"names the Airflow connection '{conn_id}', which this process does not find; create it, or set "
-                    f"the environment variable {variable_name(conn_id)}",
-                )
-            self.connections[alias] = connection
-        return self.connections[alias].entries()
-
     def _flow(self, name: FlowName, scope: Scope) -> FlowSettings:
         if name.source == name.target:
             first = next(iter(scope.values()))
@@ -312,8 +234,8 @@ class _Loader:
             for key_name in _FILTERS
         }
         unknown = ClusterSettings("", "", {}, {})
-        source = attempt(lambda: self._cluster(name.source, name, "source"), unknown)
-        target = attempt(lambda: self._cluster(name.target, name, "target"), unknown)
+        source = attempt(lambda: self.clusters.settings(name.source, name, "source"), unknown)
+        target = attempt(lambda: self.clusters.settings(name.target, name, "target"), unknown)
         notifiers: tuple[AlarmNotifier, ...] = attempt(lambda: self._notifiers(name), ())
         transforms: dict[str, Any] = attempt(lambda: self._transforms(name), {})
         default: ReplicationPolicy = DefaultReplicationPolicy()

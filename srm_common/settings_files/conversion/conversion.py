@@ -17,7 +17,8 @@ from srm_common.domain.settings.key import Level
 from srm_common.domain.settings.layers import Aliases, Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
-from srm_common.settings_files.configuration import CONNECTION, TARGETS
+from srm_common.settings_files.clusters import CONNECTION
+from srm_common.settings_files.configuration import TARGETS
 from srm_common.settings_files.explanations import has_login, is_secret
 from srm_common.settings_files.findings import Finding, FindingCode
 from srm_common.settings_files.key_findings import key_findings

@@ -1,0 +1,112 @@
+"""Clusters as the files and Airflow's connections write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.domain.flow import FlowName
+from srm_common.domain.settings.layers import Entry, Layers, Scope
+from srm_common.errors import ConfigError
+from srm_common.settings_files.connections.airflow_connections import AirflowConnection, Lookup, variable_name
+from srm_common.settings_files.connections.client_keys import cluster_settings
+from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
+from srm_common.settings_files.connections.written_login import WrittenLogin
+from srm_common.settings_files.findings import at_entry
+from srm_common.settings_files.sources.providers import Providers
+
+CONNECTION = "connection"
+
+
+class WrittenClusters:
+    """How to reach each cluster, for a flow or without one.
+
+    ``connections`` are the Airflow connections in use, by alias. ``file`` is named by faults for which no line is to
+    blame.
+    """
+
+    def __init__(self, layers: Layers, providers: Providers, lookup: Lookup | None, *, file: str | None) -> None:
+        self.connections: dict[str, AirflowConnection] = {}
+        self._layers = layers
+        self._providers = providers
+        self._lookup = lookup
+        self._file = file
+        #: Settings that some client uses; and for those that a client does not use, the reasons.
+        self._counting: set[Entry] = set()
+        self._unused: dict[Entry, list[str]] = {}
+
+    @property
+    def unused(self) -> Mapping[Entry, str]:
+        """Settings that no client uses, of the clusters asked for so far, each with the reason."""
+        return {
+            entry: next(reason for reason in reasons if reason)
+            for entry, reasons in self._unused.items()
+            if entry not in self._counting and entry.line and any(reasons)
+        }
+
+    def settings(self, alias: str, name: FlowName | None = None, side: Side = "source") -> ClusterSettings:
+        """With a flow's overrides for that side. The settings are those of the client that carries the data, or without
+        a flow those of the admin client; the others are kept where they differ.
+
+        Raises:
+            ConfigError: the cluster cannot be reached as written.
+        """
+        named = self._layers.clusters[alias].get(CONNECTION)
+        if named is not None and self._lookup is None:
+            return ClusterSettings(alias, f"Airflow connection {named.value.strip()}", {}, {})
+        from_connection = self._from_connection(alias, named) if named is not None else {}
+        first = Client.ADMIN if name is None else DATA_CLIENT[side]
+        found: dict[Client, ClusterSettings] = {}
+        for client in Client:
+            written = strongest(
+                connection_candidates(
+                    self._layers,
+                    alias,
+                    from_connection,
+                    client,
+                    flow=self._layers.flows.get(name, {}) if name else None,
+                    side=side,
+                )
+            )
+
+            def unused(entries: Mapping[Entry, str], written: Scope = written) -> None:
+                self._counting |= set(written.values()) - entries.keys()
+                for entry, reason in entries.items():
+                    self._unused.setdefault(entry, []).append(reason)
+
+            try:
+                settings = cluster_settings(
+                    alias,
+                    written,
+                    self._resolved,
+                    owner=name.dag_id if name else "srm",
+                    reads_data=name is not None and side == "source" and client is Client.CONSUMER,
+                    unused=unused,
+                )
+                found[client] = replace(settings, login_source=WrittenLogin.of(settings, written, self._providers))
+            except ConfigError as error:
+                if error.file is None:
+                    raise ConfigError(error.reason, file=self._file) from None
+                raise
+        others = {client: settings for client, settings in found.items() if settings != found[first]}
+        return replace(found[first], clients=others)
+
+    def _resolved(self, entry: Entry) -> str:
+        # Values from Airflow contain no references: a '${' in one is part of a password.
+        return self._providers.resolve(entry) if entry.line else entry.value
+
+    def _from_connection(self, alias: str, named: Entry) -> Scope:
+        """The settings of the Airflow connection that an alias names; each connection is looked up once."""
+        if alias not in self.connections:
+            conn_id = self._providers.resolve(named).strip()
+            assert self._lookup is not None
+            connection = self._lookup(conn_id)
+            if connection is None:
+                raise at_entry(
+                    named,
+                    f"names the Airflow connection '{conn_id}', which this process does not find; create it, or set "
+                    f"the environment variable {variable_name(conn_id)}",
+                )
+            self.connections[alias] = connection
+        return self.connections[alias].entries()
