@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Self
 
@@ -15,19 +16,25 @@ from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.service_settings import service_settings
 
 _LOG = logging.getLogger(__name__)
-#: Until a first file can be read, and for what a cluster may take to answer.
+#: Until an invalid file is read again.
 _RETRY_SECONDS = 30.0
+#: How long one request to a cluster may take.
 _TIMEOUT_SECONDS = 10.0
+#: Targets at a time; most threads wait.
+_THREADS = 32
 
 
 class Advertiser:
-    """Renews the record on every target, in a thread of its own, by the file as it is each time.
+    """Renews the record on every target periodically, in the background, and reads the file anew each time.
 
-    A target that does not respond is logged once, and tried again at the next renewal; nothing else depends on it.
+    A target that does not respond is logged once, and tried again at the next renewal; it does not delay the others.
     """
 
-    def __init__(self, configuration: Callable[[], Configuration]) -> None:
+    def __init__(
+        self, configuration: Callable[[], Configuration], *, timeout_seconds: float = _TIMEOUT_SECONDS
+    ) -> None:
         self._configuration = configuration
+        self._timeout = timeout_seconds
         self._logs: dict[ClusterSettings, ServiceLog] = {}
         self._faults: dict[str, str] = {}
         self._said: Advertisement | None = None
@@ -55,6 +62,7 @@ class Advertiser:
 
     def renew(self) -> float:
         """Renew once; returns the seconds until the next renewal."""
+        began = time.monotonic()
         try:
             configuration = self._configuration()
             settings = service_settings(configuration)
@@ -70,25 +78,39 @@ class Advertiser:
         service = Advertisement.of(name, settings.advertised_url, targets, round(seconds * 1000))
         wanted = {
             flow.target: self._logs.get(flow.target)
-            or ServiceLog(flow.target, flow.internal_replication_factor, timeout_seconds=_TIMEOUT_SECONDS)
+            or ServiceLog(flow.target, flow.internal_replication_factor, timeout_seconds=self._timeout)
             for flow in targets.values()
         }
         self._logs, self._said = wanted, service
         self._each(lambda log: log.renew(service), wanted)
-        return seconds
+        return max(0.0, began + seconds - time.monotonic())
 
     def _run(self) -> None:
         while not self._ended.wait(self.renew()):
             pass
 
     def _each(self, act: Callable[[ServiceLog], None], logs: Mapping[ClusterSettings, ServiceLog]) -> None:
-        for cluster, log in logs.items():
-            try:
-                act(log)
-            except SrmError as error:
-                self._note(f"cluster '{cluster.alias}'", str(error))
-            else:
-                self._note(f"cluster '{cluster.alias}'", None)
+        """Side by side, in threads that do not keep a process from ending, unlike those of a pool."""
+        left = iter(list(logs.items()))
+
+        def work() -> None:
+            for cluster, log in left:
+                self._try(act, cluster, log)
+
+        count = min(len(logs), _THREADS)
+        threads = [threading.Thread(target=work, name="srm-advertiser", daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _try(self, act: Callable[[ServiceLog], None], cluster: ClusterSettings, log: ServiceLog) -> None:
+        try:
+            act(log)
+        except SrmError as error:
+            self._note(f"cluster '{cluster.alias}'", str(error))
+        else:
+            self._note(f"cluster '{cluster.alias}'", None)
 
     def _note(self, place: str, fault: str | None) -> None:
         if fault is not None and self._faults.get(place) != fault:
