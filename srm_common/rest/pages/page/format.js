@@ -19,14 +19,14 @@ export function count(value) {
   if (!known(value)) return NOTHING;
   return Number.isInteger(value) && Math.abs(value) < 10000
     ? value.toLocaleString("en")
-    : scaled(value, 1000, ["", " k", " M", " G", " T", " P"], 1000);
+    : scaled(value, ["", " k", " M", " G", " T", " P"]);
 }
 
 /** A count in full. */
 export const exact = (value) => (known(value) ? Math.round(value).toLocaleString("en") : NOTHING);
 
 export function bytes(value) {
-  return known(value) ? scaled(value, 1000, [" B", " kB", " MB", " GB", " TB", " PB"], 1000) : NOTHING;
+  return known(value) ? scaled(value, [" B", " kB", " MB", " GB", " TB", " PB"]) : NOTHING;
 }
 
 export const byteRate = (value) => (known(value) ? `${bytes(value)}/s` : NOTHING);
@@ -108,7 +108,7 @@ export function duration(ms) {
   if (!known(ms)) return NOTHING;
   const size = Math.abs(ms);
   if (size < 9.95) return `${ms.toFixed(1).replace(/\.0$/, "")} ms`;
-  if (size < 1000) return `${Math.round(ms)} ms`;
+  if (size < 999.5) return `${Math.round(ms)} ms`;
   if (size < 9950) return `${(ms / 1000).toFixed(1)} s`;
   return span(ms);
 }
@@ -188,15 +188,15 @@ export function percentiles(stat, format, between = ", ") {
 
 export const known = (value) => typeof value === "number" && Number.isFinite(value);
 
-function scaled(value, step, units, from) {
-  const size = Math.abs(value);
-  if (size < from) return `${size < 10 && !Number.isInteger(value) ? value.toFixed(1) : Math.round(value)}${units[0]}`;
+function scaled(value, units) {
   let power = 0;
   let rest = value;
-  while (Math.abs(rest) >= step && power < units.length - 1) {
-    rest /= step;
+  // Limits are where rounding reaches the next figure: 999,999 is "1.00 M", not "1000 k".
+  while (Math.abs(rest) >= 999.5 && power < units.length - 1) {
+    rest /= 1000;
     power += 1;
   }
-  const digits = Math.abs(rest) < 10 ? 2 : Math.abs(rest) < 100 ? 1 : 0;
-  return `${rest.toFixed(digits)}${units[power]}`;
+  const size = Math.abs(rest);
+  if (!power) return `${size < 9.95 && !Number.isInteger(value) ? value.toFixed(1) : Math.round(value)}${units[0]}`;
+  return `${rest.toFixed(size < 9.995 ? 2 : size < 99.95 ? 1 : 0)}${units[power]}`;
 }
