@@ -233,11 +233,11 @@ class AirflowRest:
 
     @contextmanager
     def _of_airflow(self) -> Iterator[None]:
-        """Around what takes an answer apart: of no Airflow it may be of any form."""
+        """Around code that reads fields of a response, which only Airflow is sure to send."""
         try:
             yield
         except (KeyError, TypeError) as error:
-            raise AirflowError(f"{self.url} is not an Airflow: it answers what none answers; check {URL}") from error
+            raise AirflowError(f"{self.url} is not an Airflow: its response has other fields; check {URL}") from error
 
     def _refusal(self, method: str, path: str, failure: urllib.error.HTTPError) -> str:
         if failure.code == 401:
