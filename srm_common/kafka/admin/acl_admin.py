@@ -51,11 +51,11 @@ _PERMISSIONS = {ACLPermissionType[permission.value]: permission for permission i
 
 
 class AclAdmin:
-    """Requests about bindings to one cluster. ``timeout_seconds`` bounds one of them; ``admin`` is the cluster's client
-    where it is shared, ``pool`` that of its connections.
+    """Access control bindings of one cluster. ``timeout_seconds`` limits each request; ``admin`` and ``pool`` are the
+    cluster's client and connections where they are shared.
 
     Every method raises UnreachableCluster, AccessDenied (which names right and principal), UnsupportedBroker or
-    ClusterError; those that change bindings return what became of each.
+    ClusterError; those that change bindings return a result for each.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class AclAdmin:
             )
             for resource in answer.resources
             for acl in resource.acls
-            # Nothing can be said of kinds that this version does not know.
+            # Kinds that this version does not know are left out.
             if resource.pattern_type in _PATTERNS and acl.permission_type in _PERMISSIONS
         )
 
@@ -134,7 +134,7 @@ class AclAdmin:
         return self._each("create ACLs", asked, self._client().create_acls)
 
     def delete(self, bindings: Sequence[AclBinding]) -> list[SrmError | None]:
-        """One result per binding, None when it is gone. Nothing else goes, however alike."""
+        """One result per binding, None when it is gone. No other binding is deleted, however similar."""
         asked = [_confluent(binding, AclBindingFilter) for binding in bindings]
         return self._each("delete ACLs", asked, self._client().delete_acls)
 
@@ -172,7 +172,7 @@ class AclAdmin:
 
 
 def _confluent(binding: AclBinding, kind: type[B]) -> B:
-    """The library's for ours, as a binding or as a filter that matches it alone."""
+    """Our binding as one of the library's, or as a filter that matches only this one."""
     return kind(
         ResourceType.TOPIC,
         binding.topics.name,

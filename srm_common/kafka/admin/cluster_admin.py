@@ -36,7 +36,7 @@ T = TypeVar("T")
 _METADATA_SECONDS = 5.0
 _UNREACHABLE_SECONDS = 20.0
 _PAUSE_SECONDS = 0.05
-#: Topics in one request: answers stay small enough that no broker takes seconds for one.
+#: Topics per request: keeps responses so small that no broker takes seconds for one.
 _BATCH = 500
 _SOURCES = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: Source.TOPIC,
@@ -66,9 +66,9 @@ class TopicFacts:
 
 class ClusterAdmin:
     """Admin calls to one cluster. Every method raises UnreachableCluster, AccessDenied, UnsupportedBroker or
-    ClusterError; those that change several topics return what became of each.
+    ClusterError; those that change several topics return a result for each.
 
-    ``timeout_seconds`` bounds one request; ``admin`` are the cluster's clients where they are shared.
+    ``timeout_seconds`` limits each request; ``admin`` has the cluster's clients where they are shared.
     """
 
     def __init__(
@@ -162,14 +162,14 @@ class ClusterAdmin:
             "list offsets",
             lambda: self._links.list_offsets(places, committed=committed, request_timeout=self._timeout),
         )
-        errors: dict[TopicPartition, int | SrmError] = {}
+        offsets: dict[TopicPartition, int | SrmError] = {}
         for place, answer in answers.items():
             if isinstance(answer, KafkaError):
                 needs = Right("Describe", "topic", place.topic)
-                errors[place] = self._error(f"list the offset of {place.topic}-{place.partition}", answer, needs)
+                offsets[place] = self._error(f"list the offset of {place.topic}-{place.partition}", answer, needs)
             else:
-                errors[place] = answer
-        return errors
+                offsets[place] = answer
+        return offsets
 
     # ---- changing
 
@@ -235,9 +235,9 @@ class ClusterAdmin:
         )
 
     def await_leaders(self, topics: Mapping[str, int], *, seconds: float) -> set[str]:
-        """Wait until brokers show each topic with so many partitions, all with leaders; returns those that lack them.
+        """Wait until brokers list each topic with all its partitions and their leaders; returns topics that lack some.
 
-        A broker answers a creation before it knows of it itself, and a partition it does not know cannot be copied to.
+        A broker confirms a creation before it knows the topic itself, and refuses records for partitions unknown to it.
         """
         deadline = time.monotonic() + seconds
         pause = _PAUSE_SECONDS
@@ -308,7 +308,7 @@ def _setting(entry: ConfigEntry) -> TopicSetting:
 
 @lru_cache(maxsize=10_000)
 def _shared(value: str | None, source: int, fixed: bool) -> TopicSetting:
-    """One object for all topics that have the same: thousands of topics have forty settings each, nearly all alike."""
+    """One object for equal settings: thousands of topics have forty settings each, nearly all alike."""
     return TopicSetting(value, _SOURCES.get(ConfigSource(source), Source.DEFAULT), fixed)
 
 

@@ -78,8 +78,8 @@ def transient(error: KafkaException | KafkaError) -> bool:
 
 
 def lacks_token(error: KafkaError) -> bool:
-    """Whether librdkafka could not fetch a token for OAUTHBEARER; it does not tell a refusal of the endpoint from an
-    endpoint that is away."""
+    """Whether librdkafka could not fetch a token for OAUTHBEARER; it does not distinguish an endpoint that refuses
+    from one that does not respond."""
     return error.code() == KafkaError._AUTHENTICATION and "OAUTHBEARER token" in error.str()
 
 
@@ -96,7 +96,7 @@ def cluster_error(
     Args:
         cluster: where it happened; alias and addresses are named, credentials never.
         doing: what was requested, to follow "could not", e.g. ``"list topics"``.
-        needs: the right that is missing when the cluster says that one of this kind of resource is.
+        needs: the right to name when the cluster denies access to a resource of its kind.
     """
     found = kafka_error(error)
     code = None if found is None else found.code()

@@ -1,6 +1,6 @@
 """Everything that is used of kafka-python, under our names: this module alone imports it.
 
-``tests/unit/kafka/client/test_library.py`` holds what is used of each class, private members too.
+``tests/unit/kafka/client/test_library.py`` checks what is used of each class, private members too.
 """
 
 from __future__ import annotations
@@ -127,6 +127,6 @@ def quiet_library() -> None:
     What matters comes back to the caller as an error.
     """
     library = logging.getLogger("kafka")
-    # Each change has every logger of the process forget for which levels it is enabled.
+    # Each change makes every logger of the process forget the levels for which it is enabled.
     if library.level != logging.CRITICAL:
         library.setLevel(logging.CRITICAL)

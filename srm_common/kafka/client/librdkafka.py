@@ -1,6 +1,6 @@
 """Everything that is used of confluent-kafka, under our names: this module alone imports it.
 
-What its type stubs lack is made up for here.
+What its type stubs lack is added here.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None
     """librdkafka's admin client, quiet; ``error_cb`` is called with errors of connections.
 
     KRaft brokers name any of themselves as the controller that requests go to. Where that one is gone, librdkafka waits
-    for it until it hears of another; so it asks each second, and not each five minutes.
+    for it until it hears of another; so it asks every second instead of every five minutes.
     """
     config: dict[str, Any] = {
         "topic.metadata.refresh.interval.ms": "1000",

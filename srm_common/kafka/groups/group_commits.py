@@ -1,9 +1,9 @@
 """Commits offsets for groups without active members.
 
-Groups that read topics but are not consumer groups, share groups and streams groups, are found here, too:
-confluent-kafka lists consumer groups only, so these are asked for over kafka-python. Their offsets are not translated:
-a share group (KIP-932) has a start offset for each partition and delivery states of single records behind it, which
-neither client can ask for; a streams group (KIP-1071) is refused to clients that do not speak its protocol.
+Also lists groups that read topics but are not consumer groups: share groups and streams groups, over kafka-python,
+since confluent-kafka lists consumer groups only. Their offsets are not translated: a share group (KIP-932) has a start
+offset for each partition and delivery states of single records after it, which neither client can request, and brokers
+refuse access to a streams group (KIP-1071) to clients that do not speak its protocol.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from srm_common.kafka.groups.group_offsets import (
 
 #: Requests in flight at a time, one per group; each waits for the replicas of the offsets topic.
 _GROUPS_AT_ONCE = 200
-#: What a broker answers when the group got a member since it was looked at.
+#: What a broker answers when the group has got a member since it was described.
 _IN_USE = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.NON_EMPTY_GROUP}
-#: What it answers when a group of another kind has the name: a share group, a streams group.
+#: What it answers when a group of another kind has the name, such as a share group or a streams group.
 _OTHER_KIND = {KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_ID_NOT_FOUND}
 _FORBIDDEN = {**dict.fromkeys(_IN_USE, "in use"), **dict.fromkeys(_OTHER_KIND, "of another kind")}
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What became of one group: ``positions`` written; ``forbidden`` is what the group is ("in use", "of another
-    kind") where that forbids to write, ``faults`` what failed."""
+    """The result for one group: ``positions`` is how many were written, ``forbidden`` what the group is ("in use", "of
+    another kind") where that prevents commits, and ``faults`` what failed."""
 
     positions: int = 0
     forbidden: str | None = None
@@ -72,7 +72,7 @@ class GroupCommitter:
         self._links = LinkGroups(cluster, pool=pool)
 
     def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
-        """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that.
+        """Commit the downstream offsets of each group; a group that fails is a fault, and does not stop the others.
 
         Raises:
             UnreachableCluster, AccessDenied, UnsupportedBroker: no connection to the cluster can be made.
@@ -89,7 +89,7 @@ class GroupCommitter:
                     refused = [(place.error, place.topic) for place in places if place.error is not None]
                 except KafkaException as error:
                     places, refused = (), [(error, "")]
-                # A coordinator that was just made refuses, and says so for each partition.
+                # A new coordinator refuses while it loads, and says so for each partition.
                 if any(transient(error) for error, _ in refused) and time.monotonic() < deadline:
                     again.append(group)
                 else:
@@ -100,7 +100,7 @@ class GroupCommitter:
         return out
 
     def _judged(self, group: str, asked: int, refused: Sequence[tuple[KafkaException | KafkaError, str]]) -> Committed:
-        """``refused``: errors, and the topic of each that is about one."""
+        """``refused``: errors, each with its topic, if it is about one."""
         for error, _ in refused:
             found = kafka_error(error)
             if found is not None and found.code() in _FORBIDDEN:
@@ -137,7 +137,7 @@ _KINDS = ("share", "streams")
 def other_groups(
     cluster: ClusterSettings, *, timeout_seconds: float = 30.0, pool: LinkPool | None = None
 ) -> tuple[list[Group], list[GroupFault]]:
-    """Such groups by name, ``protocol`` being the kind; what some broker could not list is a fault.
+    """Share groups and streams groups by name, with the kind as ``protocol``; what a broker could not list is a fault.
 
     Raises:
         UnreachableCluster, AccessDenied, UnsupportedBroker: as the cluster answers.
@@ -158,7 +158,7 @@ async def _listed(link: ClusterLink, timeout_seconds: float) -> tuple[list[Group
         if isinstance(answer, (RetriableFault, ClusterError)):
             faults.append(GroupFault("", f"{doing}: {answer}"))
             continue
-        # A coordinator that is loading answers what it knows.
+        # A coordinator that is loading lists the groups it knows so far.
         if answer.error_code not in (codes.NONE, *codes.COORDINATOR_MOVES):
             faults.append(GroupFault("", f"{doing}: {codes.name(answer.error_code)}"))
         groups += [

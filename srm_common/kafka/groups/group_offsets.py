@@ -35,7 +35,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """The next offset a group will read, and what it noted with its commit."""
+    """The next offset a group will read, and the metadata of its commit."""
 
     offset: int
     metadata: str = ""
@@ -52,7 +52,7 @@ class GroupOffsets:
 
 @dataclass(frozen=True, slots=True)
 class GroupFault:
-    """One group could not be read; the others were. Without a name: some broker could not list its groups."""
+    """One group could not be read; the others were. Without a name: a broker could not list its groups."""
 
     group: str
     reason: str
@@ -76,7 +76,7 @@ class GroupReader:
         self._links = LinkGroups(cluster, pool=pool)
 
     def groups(self) -> tuple[list[Group], list[GroupFault]]:
-        """Consumer groups of every state, by name; what some broker could not list is a fault without a name.
+        """Consumer groups of every state, by name; what a broker could not list is a fault without a name.
 
         Groups of other kinds (Connect's workers, share groups) are left out, as MirrorMaker 2 does.
 
@@ -106,7 +106,7 @@ class GroupReader:
         return sorted(groups, key=lambda group: group.name), faults
 
     def offsets(self, groups: Iterable[str]) -> tuple[list[GroupOffsets], list[GroupFault]]:
-        """What each group has committed; a group that cannot be read is a fault, and only that."""
+        """What each group has committed; a group that cannot be read is a fault, and does not stop the others."""
         out: list[GroupOffsets] = []
         faults: list[GroupFault] = []
         waiting = list(groups)
@@ -133,7 +133,7 @@ class GroupReader:
         return sorted(out, key=lambda found: found.group), faults
 
     def _ask(self, groups: list[str]) -> list[tuple[str, Future[Any]]]:
-        """What each group has committed, all of them asked at once."""
+        """What each group has committed; all requests are sent at once."""
         requests = [ConsumerGroupTopicPartitions(group) for group in groups]
         try:
             answers = self._links.list_consumer_group_offsets(requests, request_timeout=self._timeout)
@@ -152,7 +152,7 @@ def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> 
         if place.offset >= 0:
             offsets[TopicPartition(place.topic, place.partition)] = CommittedOffset(
                 place.offset,
-                # librdkafka, where it sets offsets of others, ends metadata with a zero byte.
+                # librdkafka ends metadata with a zero byte when it commits for other groups.
                 (place.metadata or "").split("\0")[0],
             )
     return GroupOffsets(group, offsets, asked)

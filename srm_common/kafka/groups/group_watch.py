@@ -1,12 +1,12 @@
 """Committed offsets of a cluster's consumer groups, queried every few seconds over persistent connections.
 
-One ListGroups per broker and one OffsetFetch per coordinator, however many groups there are (KIP-709, Kafka 3.0); an
-older cluster is queried group by group.
+One ListGroups per broker, and one OffsetFetch per coordinator for every 500 groups (KIP-709, Kafka 3.0); an older
+cluster is queried group by group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
@@ -32,11 +32,11 @@ _PROTOCOL_TYPES = ("consumer", "")
 
 
 class GroupWatch(Closing):
-    """A context manager; connections are made by the first question.
+    """A context manager; the first call of :meth:`committed` connects.
 
     Raises:
         UnreachableCluster, AccessDenied, UnsupportedBroker: from :meth:`committed`, as the cluster answers. The next
-            question connects again.
+            call connects again.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class GroupWatch(Closing):
         self._coordinators.clear()
 
     def committed(self, chosen: Callable[[str], bool]) -> tuple[list[GroupOffsets], list[str]]:
-        """What the groups that ``chosen`` accepts have committed, and a sentence for what could not be asked.
+        """What the groups that ``chosen`` accepts have committed, and a sentence for each request that failed.
 
-        A group whose coordinator moves at the moment is left out without a fault, and is there the next time.
+        A group whose coordinator is moving is left out without a fault, and is back the next time.
         """
         if self._link is None:
             self._link = ClusterLink(self._cluster, request_timeout_ms=int(self._timeout * 1000), pool=self._pool)
@@ -81,8 +81,8 @@ class GroupWatch(Closing):
             reader = GroupReader(self._cluster, timeout_seconds=self._timeout, pool=self._pool)
             offsets, unread = reader.offsets(groups)
             return offsets, [*faults, *map(str, unread)]
-        await self._coordinators.find(link, groups)
-        return await self._fetch(link, groups, faults)
+        by_node, _ = await self._coordinators.find(link, groups)
+        return await self._fetch(link, by_node, faults)
 
     async def _names(self, link: ClusterLink) -> tuple[list[str], list[str]]:
         names: set[str] = set()
@@ -99,14 +99,14 @@ class GroupWatch(Closing):
         return sorted(names), faults
 
     async def _fetch(
-        self, link: ClusterLink, groups: list[str], faults: list[str]
+        self, link: ClusterLink, by_node: Mapping[int, list[str]], faults: list[str]
     ) -> tuple[list[GroupOffsets], list[str]]:
         def failed(part: Sequence[str], error: RetriableFault) -> None:
             faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {error}")
             self._coordinators.forget(part)
 
         asked: list[tuple[Sequence[str], Any]] = []
-        for node, ones in self._coordinators.by_node(groups).items():
+        for node, ones in by_node.items():
             for part in in_parts(ones):
                 try:
                     asked.append((part, await link.post(node, offset_fetch_request(part))))
@@ -134,7 +134,7 @@ class GroupWatch(Closing):
 
 def _offsets(answer: Any) -> dict[TopicPartition, CommittedOffset]:
     return {
-        # librdkafka, where it sets offsets of others, ends metadata with a zero byte.
+        # librdkafka ends metadata with a zero byte when it commits for other groups.
         TopicPartition(topic.name, partition.partition_index): CommittedOffset(
             partition.committed_offset, (partition.metadata or "").split("\0")[0]
         )

@@ -1,7 +1,7 @@
 """Measures a cluster's clock against this host's, without writing anything.
 
 The leader of a KRaft quorum puts its own time into every description of the quorum (``LastCaughtUpTimestamp`` of the
-leader: "the current time", KIP-836). Half of the way there and back is the measurement's error, as with NTP.
+leader: "the current time", KIP-836). The error of the measurement is half of the round trip, as with NTP.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def clock_offset(cluster: ClusterSettings, pool: LinkPool | None = None) -> Cloc
     try:
         with ClusterLink(cluster.of_client(Client.ADMIN), part="clock", at_most_ms=_TIMEOUT_MS, pool=pool) as link:
             return link.run(lambda: _asked(link))
-    except (SrmError, RetriableFault):  # a figure less, and who needs the cluster for more says why it does not respond
+    except (SrmError, RetriableFault):  # one figure less; other requests to the cluster report why it does not respond
         return None
 
 
@@ -52,7 +52,7 @@ async def _asked(link: ClusterLink) -> ClockOffset | None:
         topics=[topic(topic_name=_METADATA_TOPIC, partitions=[topic.PartitionData(partition_index=0)])],
     )
     best: ClockOffset | None = None
-    # The first answer carries the making of the connection.
+    # The first round trip includes making the connection.
     for _ in range(_TRIES + 1):
         sent = time.time()
         answer = await link.send(node, request)

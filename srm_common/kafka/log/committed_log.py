@@ -1,9 +1,9 @@
 """The committed records of a topic, read over a link in log order: the only way to read long state topics.
 
 A read continues to the ends that were listed before: a response without records proves nothing (the broker may be slow,
-throttled or just elected). A position advances only past batches that were received. Where compaction has taken what
-lay before the end, the next batch of the log lies behind it; a read_committed answer never shows that one when it
-belongs to an open transaction, so the log is then asked read_uncommitted for it.
+throttled or just elected). A position advances only past batches that were received. Where compaction has removed what
+came before the end, the next batch of the log is beyond it; a read_committed answer never contains that batch while it
+belongs to an open transaction, so it is then requested read_uncommitted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Take = Callable[[int, SourceBatch, int], None]
 """Called with each batch of records: partition, batch, which is valid only during the call, and the first offset that
 counts. Records of the first batch may lie before that, deleted or not asked for: brokers send whole batches."""
 
-#: What the answers under way may hold together, and each at least.
+#: The most bytes of all answers under way together, and the least of each.
 _FETCH_BYTES, _LEAST_FETCH_BYTES = 4 << 20, 64 << 10
 _MAX_WAIT_MS = 500
 #: A busy broker may take as long for any answer.
@@ -46,10 +46,10 @@ async def newest_records(
     patience_seconds: float = 30.0,
     headers: dict[int, dict[bytes, bytes]] | None = None,
 ) -> dict[int, Newest]:
-    """By partition: what the topic says now up to ``ends``, the last record of each key with its offset.
+    """By partition: the last record of each key up to ``ends``, with its offset.
 
-    Holds no more than that, however long the log. Tombstones are among them; records without a key, and those before
-    the log's start, are not.
+    No more than that is held in memory, however long the log. Tombstones are included; records without a key, and those
+    before the log's start, are not.
 
     Args:
         headers: gets the headers of the same records, by partition and key.
@@ -69,7 +69,7 @@ async def newest_records(
 
 
 def newest_from(first: int, batch: SourceBatch, found: Newest, headers: dict[bytes, bytes] | None = None) -> None:
-    """:func:`newest_of_each_key` without what lies before ``first``."""
+    """:func:`newest_of_each_key` without records before ``first``."""
     newest_of_each_key(batch, found, headers)
     if batch.header.base_offset < first:
         for key in [key for key, (offset, _) in found.items() if offset < first]:
@@ -129,11 +129,11 @@ async def read_committed(
         ends: partition -> end, as :func:`log_ends` lists them; it lies at a batch's end.
         starts: partition -> the end of an earlier read, to continue from there; else the start of the log.
         committed: False also shows batches of aborted and of open transactions.
-        patience_seconds: so long may all partitions bring nothing, as while their leaders move.
-        fetch_bytes: what the answers under way may hold together.
+        patience_seconds: how long all partitions may return nothing, as while their leaders move.
+        fetch_bytes: the most bytes of all answers under way together.
 
     Raises:
-        UnreachableCluster: they brought nothing for that long.
+        UnreachableCluster: they returned nothing for that long.
         AccessDenied, ClusterError: the broker refuses, and would again.
         CorruptBatch: a batch cannot be read.
     """
@@ -153,7 +153,7 @@ async def read_between(
     patience_seconds: float = 30.0,
     committed: bool = True,
 ) -> None:
-    """The same from ``starts``, which the caller has listed and ``link`` knows the leaders of."""
+    """As :func:`read_committed`, from ``starts``, which the caller has listed; ``link`` knows the leaders."""
     await _Reading(link, topic, starts, ends, take, patience_seconds, committed, _FETCH_BYTES).go()
 
 
@@ -167,8 +167,8 @@ async def read_answers(
     patience_seconds: float,
     fetch_bytes: int,
 ) -> None:
-    """The same as whole responses, read uncommitted, to search for markers: ``absorb`` gets a partition and its
-    batches, markers included, and returns the offset behind them."""
+    """As :func:`read_committed`, but uncommitted and by whole responses, to search for markers: ``absorb`` gets a
+    partition and its batches, markers included, and returns the offset after them."""
     first = await log_offsets(link, topic, list(ends), EARLIEST, committed=True, patience_seconds=patience_seconds)
     first = {partition: max(offset, starts[partition]) for partition, offset in first.items()}
 
@@ -179,7 +179,7 @@ async def read_answers(
 
 
 def _request_ms(link: ClusterLink, patience_seconds: float) -> float | None:
-    """A broker that is silent is given up when its reader's patience is over; None where the link's own is shorter."""
+    """How long a broker may be silent: as long as its reader is patient; None where the link's own limit is shorter."""
     limit = max(patience_seconds, _LEAST_REQUEST_SECONDS) * 1000
     return limit if limit < link.manager.config["request_timeout_ms"] else None
 
@@ -209,7 +209,7 @@ class _Reading:
         self._take = take
         self._patience = patience_seconds
         self._committed = committed
-        #: A start that was listed, or to which the log's has moved since.
+        #: The starts as listed, or where the logs have started since.
         self._first = dict(starts)
         self._at = {partition: starts[partition] for partition in ends if starts[partition] < ends[partition]}
         self._leases: dict[int, Lease] = {} if leases is None else leases
@@ -226,7 +226,7 @@ class _Reading:
             await self.advance()
 
     async def advance(self) -> None:
-        """Ask until something has come."""
+        """Fetch until something arrives."""
         deadline = time.monotonic() + self._patience
         quiet = False
         while True:
@@ -235,7 +235,7 @@ class _Reading:
             await self._round(committed=self._committed and not quiet)
             moved = [partition for partition, at in before.items() if self._at.get(partition) != at]
             if moved:
-                # Those that got no room come first, and get it.
+                # Partitions for which there was no room go first next time.
                 self._at |= {one: self._at.pop(one) for one in moved if one in self._at}
                 return
             if time.monotonic() > deadline:
@@ -249,7 +249,7 @@ class _Reading:
             await self._link.refresh()
 
     async def _round(self, *, committed: bool) -> None:
-        """One answer of each leader."""
+        """One answer from each leader."""
         by_leader: dict[int, list[int]] = defaultdict(list)
         for partition in self._at:
             leader = self._link.leader(self._topic, partition)
@@ -351,7 +351,7 @@ class _Reading:
 
 class PartitionReading:
     """One partition, an answer at a time; arguments as :func:`read_committed` has them. ``leases`` are the receive
-    buffers of one link by node, for the next reading, too: Python may keep those of a generator that ended for long."""
+    buffers of one link by node, shared with the next reading: Python may keep those of an ended generator for long."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """Responses without records although the log continues: they prove nothing by themselves. A broker returns no records
 and no error for a log that was compacted there, but also when a remote read (KIP-405) took longer than
 ``remote.fetch.max.wait.ms``, when the quota of remote reads (KIP-956) is used up, when another partition of the same
-request was read remotely, and when a replica selector names another replica (KIP-392). Only the first may move a
-position, and it is proved by what the leader says of the log afterwards: the topic is compacted, and the position is on
-the brokers' own disks, where a read that has room brings whatever is there.
+request was read remotely, and when a replica selector names another replica (KIP-392). Only compaction may move a
+position, and it is proved by what the leader reports about the log afterwards: the topic is compacted, and the position
+is on the brokers' own disks, from which a read with enough room returns whatever is there.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.log_facts import LogFacts, log_facts
 
-#: So many empty answers in a row are not worth a question.
+#: This many empty answers in a row are not worth a question.
 _FREE_ANSWERS = 2
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
-#: What the leader says changes with the log and with the topic's settings.
+#: How long the leader's report is used: it changes with the log and with the topic's settings.
 _FACTS_SECONDS = 5.0
-#: A remote store and its quota are given so many times the patience of other faults: others use them, too.
+#: How many times the usual patience a remote store and its quota get: others use them, too.
 _REMOTE_PATIENCE = 5.0
 
 
 @dataclass(slots=True)
 class Silence:
-    """Answers in a row that brought nothing of one partition at one offset. Times are monotonic seconds.
+    """Answers in a row that returned nothing of one partition at one offset. Times are monotonic seconds.
 
-    ``empty_to``: the log continued to here, at least, when the leader last brought nothing of what lies before; 0 while
-    that was not seen. ``proved_to``: up to here there is nothing, by proof.
+    ``empty_to``: the log continued at least to here when the leader last returned nothing of what comes before; 0 while
+    that was not seen. ``proved_to``: it is proved that there is nothing up to here.
     """
 
     place: TopicPartition
@@ -64,18 +64,18 @@ class EmptyAnswers:
     """The silences of one reader of one cluster.
 
     Args:
-        patience_seconds: how long a partition may bring nothing.
+        patience_seconds: how long a partition may return nothing.
     """
 
     def __init__(self, link: ClusterLink, patience_seconds: float) -> None:
         self._link = link
         self._patience = patience_seconds
         self._silences: dict[TopicPartition, Silence] = {}
-        #: When a node last brought something from the remote store.
+        #: When a node last returned something from the remote store.
         self._remote_progress: dict[int, float] = {}
 
     def ended(self, place: TopicPartition) -> None:
-        """The partition brought something."""
+        """The partition returned something."""
         if not self._silences:
             return
         silence = self._silences.pop(place, None)
@@ -83,10 +83,10 @@ class EmptyAnswers:
             self._remote_progress[silence.node] = time.monotonic()
 
     def add(self, place: TopicPartition, offset: int, node: int, *, empty_to: int = 0) -> Silence:
-        """One more answer of ``node`` that had room and brought nothing of ``place`` at ``offset``.
+        """One more answer of ``node`` that had room and returned nothing of ``place`` at ``offset``.
 
         Args:
-            empty_to: where the log continued to, if the answer said that it continues and had no bytes of it.
+            empty_to: how far the log continued, if the answer said that it continues and had no bytes of it.
         """
         silence = self._silences.get(place)
         if silence is None or silence.offset != offset:
@@ -94,7 +94,7 @@ class EmptyAnswers:
         silence.answers += 1
         silence.node = node
         facts = silence.facts
-        # An answer of a replica proves nothing of what its leader may have remotely.
+        # A follower's answer proves nothing about what its leader may have in the remote store.
         if node == self._link.leader(*place) or (facts is not None and facts.local_start == facts.start):
             silence.empty_to = max(silence.empty_to, empty_to)
         return silence
@@ -109,19 +109,19 @@ class EmptyAnswers:
         silence.asked_at = time.monotonic()
         seen = silence.empty_to
         facts = silence.facts = await log_facts(self._link, silence.place)
-        # Local starts only grow: what is local now was when the answer was given.
+        # Local starts only grow: what is local now was local when the answer was given.
         if facts.compacted and silence.offset >= facts.local_start:
             silence.proved_to = max(silence.proved_to, seen)
 
     def given_up(self, silence: Silence) -> str | None:
-        """A sentence if the partition has returned nothing for too long. Never before its leader was queried."""
+        """A sentence if the partition has returned nothing for too long; None before its leader was queried."""
         if silence.facts is None:
             return None
         now = time.monotonic()
         since, patience = silence.since, self._patience
         if silence.remote:
             patience *= _REMOTE_PATIENCE
-            # A store that serves others of this node is in use, not broken.
+            # A store that serves other partitions of this node is busy, not broken.
             since = max(since, self._remote_progress.get(silence.node, 0.0))
         return self.describe(silence) if now - since > patience else None
 
@@ -130,7 +130,7 @@ class EmptyAnswers:
         topic, partition = silence.place
         seconds = time.monotonic() - silence.since
         finding = (
-            f"partition {topic}-{partition} at {self._link.alias} brought nothing at offset {silence.offset} in "
+            f"partition {topic}-{partition} at {self._link.alias} returned nothing at offset {silence.offset} in "
             f"{silence.answers} answers of broker {silence.node} within {seconds:.0f} s"
         )
         facts = silence.facts
@@ -139,7 +139,7 @@ class EmptyAnswers:
         finding = f"{finding}, although its log continues to {facts.end}"
         if silence.remote:
             return (
-                f"{finding}: the offset is in the remote store (local disks begin at {facts.local_start}); look at the "
+                f"{finding}: the offset is in the remote store (local disks begin at {facts.local_start}); check the "
                 f"brokers' remote.log.manager.fetch.max.bytes.per.second, remote.fetch.max.wait.ms and remote store"
             )
         if facts.compacted is None:

@@ -23,15 +23,15 @@ def batches_between(
     fetch_bytes: int,
     leases: dict[int, Lease],
 ) -> Iterator[SourceBatch]:
-    """The batches of records from ``start`` on that begin before ``end``, in log order; the view of one is valid until
-    the next is asked for.
+    """The batches of records from ``start`` on that begin before ``end``, in log order; each is valid until the next
+    one is requested.
 
     Args:
-        start: as it was listed; what retention has taken since is passed over.
+        start: as it was listed; what retention has removed since is skipped.
         end: at most the last stable offset, or the high watermark where not ``committed``.
         committed: leave out what was aborted.
-        patience_seconds: so long may the partition bring nothing.
-        fetch_bytes: what an answer may hold.
+        patience_seconds: how long the partition may return nothing.
+        fetch_bytes: the most bytes of an answer.
         leases: receive buffers by node, which all readings of a link share, one after the other.
 
     Raises:

@@ -1,7 +1,7 @@
 """What a cluster reports about a partition's log: its start, which part is on the brokers' own disks, its end, whether
 it is compacted, and where its leader epochs end.
 
-None of it is in a Fetch answer, and an answer without records or with an error means one thing or another by it.
+None of it is in a Fetch answer, but it decides what an answer without records, or with an error, means.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TOPIC = 2
 @dataclass(frozen=True, slots=True)
 class LogFacts:
     """A log as its leader describes it. ``end`` is the high watermark. ``compacted`` is None when the topic's settings
-    may not be read. ``epoch_end`` is None when no epoch was asked for, or the log knows of none."""
+    may not be read. ``epoch_end`` is None when no epoch was asked for, or the log has none."""
 
     start: int
     local_start: int
@@ -52,7 +52,7 @@ class LogFacts:
 async def log_facts(link: ClusterLink, place: TopicPartition, epoch: int = -1) -> LogFacts:
     """Ask the leader of a partition.
 
-    Brokers that do not know local starts are taken for brokers without a remote store.
+    Brokers that do not know local starts are treated as brokers without a remote store.
 
     Args:
         epoch: also ask where this leader epoch ends.
@@ -122,8 +122,8 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
 
 
 def leader_epoch(link: ClusterLink, place: TopicPartition) -> int:
-    """The epoch of a partition's leader as the metadata have it; -1 when unknown, or when the cluster's brokers cannot
-    say where epochs end (KIP-320)."""
+    """The epoch of a partition's leader according to the metadata; -1 when unknown, or when the cluster's brokers
+    cannot say where epochs end (KIP-320)."""
     if not link.offers(ApiKey.OFFSET_FOR_LEADER_EPOCH):
         return -1
     known = link.manager.cluster.leader_epoch_for_partition(TopicPartition(*place))
@@ -133,13 +133,13 @@ def leader_epoch(link: ClusterLink, place: TopicPartition) -> int:
 async def epoch_ends(
     link: ClusterLink, epochs: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]:
-    """Where leader epochs end in the logs of their partitions, one request a leader: (found, faults).
+    """Where leader epochs end in the logs of their partitions, one request per leader: (found, faults).
 
-    None: the log has no epochs at all (a message format before Kafka 0.11). A log whose newest epoch is older than the
-    one asked for answers with that and its end.
+    None: the log has no epochs at all (a message format before Kafka 0.11). For an epoch that is not in a log, the
+    result is the newest older one and its end.
     """
     ends, faults = await _ask_epochs(link, epochs)
-    # "Undefined" is said of an epoch newer than all, and by logs without epochs: those do not know today's either.
+    # "Undefined" means that the epoch is newer than all in the log, or that the log has none, so not today's either.
     undefined = {place: leader_epoch(link, place) for place, end in ends.items() if end is None}
     asked = {place: epoch for place, epoch in undefined.items() if 0 <= epoch != epochs[place]}
     if asked:
@@ -200,16 +200,16 @@ def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int]
 #: Ages are determined to within this share, and to no better than a second.
 _TOLERANCE = 0.02
 _FINEST_MS = 1000
-#: Ages from a second to decades are distinguished with no more requests than that.
+#: This many requests suffice for ages from a second to decades.
 MOST_QUESTIONS = 18
 _LONGEST_MS = 40 * 366 * 86_400_000
 
 
 @dataclass(slots=True)
 class TimestampSearch:
-    """For the first record at or beyond ``offset``, by questions for the first record at or after ``asked_ms``. Records
-    with timestamps before ``low_ms`` are known to lie before the offset, so that an answer to ``low_ms`` beyond it is
-    the one. ``high_ms``: the record looked for is not later, or is the first after it.
+    """A search for the first record at or beyond ``offset``, by requests for the first record at or after ``asked_ms``.
+    Records with timestamps before ``low_ms`` are known to be before the offset, so an answer to ``low_ms`` beyond the
+    offset is the result. ``high_ms``: the record is not later, or is the first after it.
     """
 
     offset: int
@@ -250,7 +250,7 @@ class TimestampSearch:
 
     @property
     def oldest_ms(self) -> int | None:
-        """What was found; of a search that was given up the earliest that it can be. None where the log has nothing
+        """What was found; the earliest possible time where the search was given up. None where the log has nothing
         beyond the offset, or no timestamps."""
         if not self.done:
             return self.low_ms if self.found_ms is None else min(self.low_ms, self.found_ms)
@@ -266,9 +266,9 @@ async def oldest_records(
     committed: bool,
     timeout_seconds: float,
 ) -> dict[TopicPartition, int]:
-    """The timestamps of the first records at or beyond ``positions``; partitions whose logs do not tell are left out.
+    """The timestamps of the first records at or beyond ``positions``; partitions without an answer are left out.
 
-    Exact where the record after the newest copied one is the first, as after a run; else to within 2 % of the age.
+    Exact where the record after the newest copied one is the first, as after a run; otherwise to within 2 % of the age.
     Where producers set timestamps out of order, it is that of a record near the offset.
 
     Args:

@@ -36,7 +36,7 @@ from srm_common.wire.protocol import fetch
 _ANSWER_BYTES = 8 << 20
 _PARTITION_BYTES = 1 << 20
 _MAX_WAIT_MS = 200
-#: A window with more than this is given up: a chunk, which bounds what is asked for, is about so large.
+#: A window with more than this is given up: windows lie within chunks, which are about this large.
 _WINDOW_BYTES = 128 << 20
 _PAUSE_SECONDS = 0.1
 
@@ -57,7 +57,7 @@ class Window:
 
 @dataclass(slots=True)
 class ScanResult:
-    """What a window shows now: the offsets of records that a consumer sees, and all batches of data.
+    """What a window contains now: the offsets of records that a consumer sees, and all batches of data.
 
     Not ``complete``: the log ends before the window does, or an open transaction hides the rest.
     """
@@ -74,16 +74,16 @@ class _Reading:
     sight: ScanResult = field(default_factory=ScanResult)
     bytes: int = 0
     empty: int = 0
-    #: The high watermark of a leader for which nothing lies behind ``at``; -1 for none.
+    #: The high watermark of a leader that has nothing after ``at``; -1 for none.
     ends_at: int = -1
 
 
 class LogWindows(Closing):
-    """Looks into the logs of one cluster. A context manager.
+    """Reads parts of the logs of one cluster. A context manager.
 
     Args:
-        committed: see what read_committed consumers see, or also aborted records.
-        timeout_seconds: give up a window that shows nothing new for so long.
+        committed: whether to see what read_committed consumers see, or aborted records, too.
+        timeout_seconds: when to give up a window that shows nothing new.
         pool: of the cluster's connections.
     """
 
@@ -120,7 +120,7 @@ class LogWindows(Closing):
         return self._link.run(ask)
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the logs begin; a partition that does not tell is absent.
+        """Where the logs begin; a partition without a response is absent.
 
         Raises:
             UnreachableCluster, AccessDenied: as the cluster answers.
@@ -129,14 +129,14 @@ class LogWindows(Closing):
         return found
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Up to which offsets can be read; a partition without a response is absent. Raises as :meth:`starts`."""
+        """Where reading has to end; a partition without a response is absent. Raises as :meth:`starts`."""
         found, _ = self._link.end_offsets(partitions, committed=self._committed, timeout_seconds=self._timeout)
         return found
 
     def read(
         self, windows: Iterable[Window], *, first_only: bool = False
     ) -> tuple[dict[Window, ScanResult], dict[Window, str]]:
-        """What each window shows, or one sentence why it could not be read. What the log has lost is not shown.
+        """What each window contains, or one sentence why it could not be read. What the log has lost is absent.
 
         Args:
             first_only: read no further than the first record that a consumer sees.
@@ -186,7 +186,7 @@ class LogWindows(Closing):
                 await self._link.refresh()
 
     async def _round(self, waiting: Sequence[_Reading], faults: dict[Window, str]) -> str | None:
-        """One fetch from every broker, of one window a partition; returns what is to be tried again, in words."""
+        """One fetch from every broker, of one window per partition; returns why to try again, in words."""
         by_node: dict[int, dict[TopicPartition, _Reading]] = defaultdict(dict)
         reason = None
         for reading in waiting:
@@ -223,7 +223,7 @@ class LogWindows(Closing):
     def _request(self, ones: dict[TopicPartition, _Reading]) -> Any:
         return fetch_request(
             (
-                # The broker fills the answer in this order: who went empty-handed asks first.
+                # The broker fills the answer in this order: partitions that got nothing go first.
                 FetchFrom(*place, one.at, leader_epoch(self._link, place))
                 for place, one in sorted(ones.items(), key=lambda item: -item[1].empty)
             ),
@@ -238,7 +238,7 @@ class LogWindows(Closing):
         self, answer: fetch.FetchAnswer, ones: dict[TopicPartition, _Reading], node: int, faults: dict[Window, str]
     ) -> str | None:
         reason = None
-        # Only the first partition with data gets a whole batch whatever its size (KIP-74).
+        # Only the first partition with data gets a whole batch, whatever its size (KIP-74).
         no_room = answer.throttle_time_ms > 0
         silences: list[tuple[_Reading, Silence]] = []
         for part in answer.partitions:
@@ -285,8 +285,8 @@ class LogWindows(Closing):
         return self._replicas.failed(one.window.place) or node != self._link.leader(*one.window.place)
 
     async def _place_again(self, one: _Reading) -> str | None:
-        """The offset is out of range: what retention took since the start was asked for is passed over, and behind the
-        log's end there is nothing. Another reason is one of the moment, and returned."""
+        """The offset is out of range: what retention has removed since the start was listed is skipped, and beyond the
+        log's end there is nothing. Any other reason is temporary, and returned."""
         try:
             facts = await log_facts(self._link, one.window.place)
         except (RetriableFault, AccessDenied) as error:
@@ -336,7 +336,7 @@ class LogWindows(Closing):
     def _look(
         self, one: _Reading, part: fetch.FetchedPartition, seen: Visible, node: int, no_room: bool
     ) -> Silence | None:
-        """Take in the batches; returns the silence when there was room and nothing came, though the log continues."""
+        """Take in the batches; returns the silence if there was room and nothing came, although the log goes on."""
         start, end, at = one.window.start, one.window.end, one.at
         one.bytes += len(part.records)
         for batch, data in seen.batches:

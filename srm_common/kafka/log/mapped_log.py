@@ -26,11 +26,11 @@ class MappedReader(Protocol):
         """A batch that a read_committed consumer sees, or that is mapped; valid only during the call."""
 
     def take_row(self, records: memoryview, position: int, first: int) -> tuple[int, int]:
-        """Take the batches from byte ``position`` on as far as they can be taken together, of one producer and all of
-        them mapped: how many bytes, and the offset behind them. The first has this offset, and is no marker."""
+        """Take the batches from byte ``position`` on as far as they can be taken together: of one producer, and all
+        mapped. Returns how many bytes, and the offset after them. The first has this offset, and is not a marker."""
 
     def aborted(self, first: int, last: int) -> None:
-        """Mapped batches between these offsets, inclusive, are of a transaction that was aborted."""
+        """Mapped batches between these offsets, inclusive, belong to a transaction that was aborted."""
 
 
 async def read_mapped(
@@ -46,11 +46,11 @@ async def read_mapped(
     """Show the log from ``start`` to ``end``, which is at most its last stable offset.
 
     Args:
-        patience_seconds: so long may the partition bring nothing.
-        fetch_bytes: what an answer may hold.
+        patience_seconds: how long the partition may return nothing.
+        fetch_bytes: the most bytes of an answer.
 
     Raises:
-        UnreachableCluster: it brought nothing for that long, or a marker cannot be found.
+        UnreachableCluster: it returned nothing for that long, or a marker cannot be found.
         AccessDenied, ClusterError: the broker refuses, and would again.
         CorruptBatch: the log cannot be split into batches, or a marker cannot be read.
     """
@@ -119,8 +119,8 @@ class _MappedReading:
                 self._reader.aborted(first, header.base_offset - 1)
 
     async def _is_aborted(self, records: memoryview) -> bool:
-        """What became of the transaction of the first batch; compaction takes the markers of committed ones only
-        before the data is gone (Kafka's ``CleanedTransactionMetadata``)."""
+        """Whether the transaction of the first batch was aborted. While its data exists, compaction removes its marker
+        only if it was committed (Kafka's ``CleanedTransactionMetadata``)."""
         header = next(split(records)).header
         producer, first = header.producer_id, header.base_offset
         known = self._markers.get(producer)
@@ -141,8 +141,8 @@ class _MappedReading:
 
 
 def _next_marker(records: memoryview, producer: int, first: int) -> tuple[Marker | None, int]:
-    """The first marker of a producer from the offset ``first`` on, and the offset behind what was searched. Of many
-    small transactions each marker is near, so that no more of the response is split than need be."""
+    """The first marker of a producer from the offset ``first`` on, and the offset after what was searched. No more of
+    the response is split than necessary: markers of small transactions are near."""
     end = first
     for batch in split(records):
         header = batch.header

@@ -14,7 +14,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.links.link import ClusterLink
 
 _METADATA_MAX_AGE_MS = 300_000
-#: So long after its replica failed, a partition is read from its leader, which is asked without a rack.
+#: How long a partition is read from its leader after its replica failed; the leader is asked without a rack.
 _LEADER_SECONDS = 5.0
 
 
@@ -50,8 +50,8 @@ class PreferredReplicas:
     def named(self, place: TopicPartition, node: int) -> None:
         """The leader wants the partition to be read from ``node``.
 
-        A node that the metadata do not have, such as one that has just come back, is looked up first; until then the
-        leader is asked without a rack, or it would only name the node again.
+        A node that is not in the metadata, such as one that has just come back, is looked up first; until then the
+        leader is asked without a rack, since it would only name the node again.
         """
         if self._link.manager.cluster.broker_metadata(node) is None:
             self._leader_until[place] = time.monotonic() + _LEADER_SECONDS
@@ -60,8 +60,8 @@ class PreferredReplicas:
             self._choices[place] = _Choice(node, time.monotonic() + self._keep_seconds)
 
     def failed(self, place: TopicPartition) -> bool:
-        """What was asked of the partition's replica did not come. True when the leader will be asked next; False when
-        it was the leader."""
+        """The partition's replica did not deliver. True when the leader will be asked next; False when it was the
+        leader that failed."""
         if self._choices.pop(place, None) is None:
             return False
         self._leader_until[place] = time.monotonic() + _LEADER_SECONDS

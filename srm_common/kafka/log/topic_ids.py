@@ -13,7 +13,7 @@ from srm_common.kafka.client.library import MetadataRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
 
-#: The first with topic ids (KIP-516); every broker from 2.8 on speaks it.
+#: The first version with topic ids (KIP-516), which every broker from 2.8 on knows.
 _VERSION = 10
 _PAUSE_SECONDS = 0.1
 #: There is no such topic, or none that may be seen.

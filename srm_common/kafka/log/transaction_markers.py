@@ -26,7 +26,7 @@ from srm_common.wire.batches.visibility import Visible, fate
 from srm_common.wire.protocol import fetch
 
 _MAX_WAIT_MS = 500
-#: Most markers are near; behind large transactions more is read at a time.
+#: Most markers are near; after large transactions more is read at a time.
 _FIRST_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
 _PAUSE_SECONDS = 0.1
 #: At the end of a log a marker may be about to arrive.
@@ -34,8 +34,8 @@ _END_SECONDS = 2.0
 
 
 class Marker(NamedTuple):
-    """The first of its producer from offset ``since`` on. ``aborted`` is None where compaction has taken it, or what it
-    said."""
+    """The first of its producer from offset ``since`` on. ``aborted`` is None where compaction has removed the marker
+    or its content."""
 
     since: int
     offset: int
@@ -48,9 +48,9 @@ class Marker(NamedTuple):
 
 @dataclass(slots=True)
 class MarkerSearch:
-    """One partition's: the first markers of ``producers`` from ``at`` on.
+    """A search in one partition for the first markers of ``producers`` from ``at`` on.
 
-    ``producers`` are those that lack one yet, with the offsets of their first records in question.
+    ``producers`` are those without a marker so far, with the offsets of their first records in question.
     """
 
     place: TopicPartition
@@ -58,7 +58,7 @@ class MarkerSearch:
     producers: dict[int, int]
     found: dict[int, Marker] = field(default_factory=dict)
     fault: SrmError | None = None
-    #: Answers in a row that had nothing of it: there may have been no room.
+    #: Answers in a row without records of this partition: there may have been no room.
     empty: int = 0
     _start: int = field(init=False)
     _end_since: float = 0.0
@@ -108,10 +108,10 @@ async def find_markers(
     patience_seconds: float,
     heard: Callable[[], object] = lambda: None,
 ) -> None:
-    """Carry out the searches, in few requests. What cannot be found has a fault afterwards.
+    """Carry out the searches, in few requests. A search that fails has a fault afterwards.
 
     Args:
-        patience_seconds: so long may all logs bring nothing.
+        patience_seconds: how long all logs may return nothing.
         heard: called with each response.
     """
     size = _FIRST_BYTES
@@ -141,8 +141,8 @@ async def decide_by_markers(
     """Find the outcome of transactions whose markers come after a response.
 
     Args:
-        known: the markers that were found for earlier answers of the same partition, by producer; gets what is found. A
-            transaction that takes many answers is looked through once.
+        known: the markers that were found for earlier answers of the same partition, by producer; those found now are
+            added, so that a transaction that takes many answers is searched once.
 
     Raises:
         PartitionError, AccessDenied: that cannot be determined.
@@ -168,8 +168,8 @@ def _missing_marker(link: ClusterLink, search: MarkerSearch, reason: str) -> str
     producer, first = next(iter(search.producers.items()))
     topic, partition = search.place
     return (
-        f"partition {topic}-{partition} at {link.alias}: a broker gives out the records of producer {producer} from "
-        f"offset {first} on as committed, and no marker says so up to offset {search.at}"
+        f"partition {topic}-{partition} at {link.alias}: a broker returns the records of producer {producer} from "
+        f"offset {first} on as committed, but no marker up to offset {search.at} says so"
         + (f" ({reason})" if reason else "")
     )
 
@@ -177,7 +177,7 @@ def _missing_marker(link: ClusterLink, search: MarkerSearch, reason: str) -> str
 async def _round(
     link: ClusterLink, searches: Iterable[MarkerSearch], size: int, lease: Lease, heard: Callable[[], object]
 ) -> str:
-    """One answer of each leader; returns what is to be tried again, in words."""
+    """One answer from each leader; returns why to try again, in words."""
     by_leader: dict[int, dict[TopicPartition, MarkerSearch]] = defaultdict(dict)
     reason = ""
     for one in searches:

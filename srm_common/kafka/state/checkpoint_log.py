@@ -16,7 +16,7 @@ Place = tuple[str, str, int]
 @dataclass(frozen=True)
 class NewestCheckpoints:
     """``by_place`` in the order of the log; ``written_ms`` is when each was written. ``unreadable`` has one sentence
-    for each record that is no checkpoint of a version we know: these are passed over, as MirrorMaker 2 does."""
+    for each record that is not a checkpoint of a known version: these are skipped, as by MirrorMaker 2."""
 
     by_place: dict[Place, Checkpoint] = field(default_factory=dict)
     written_ms: dict[Place, int] = field(default_factory=dict)
@@ -24,15 +24,14 @@ class NewestCheckpoints:
 
 
 def newest_checkpoints(reader: StateReader, topic: str) -> NewestCheckpoints:
-    """What ``topic`` says now; nothing where it does not exist.
+    """The newest checkpoints in ``topic``; none where it does not exist.
 
-    An unreadable record hides what was written under its key before: it is unknown whether that is still valid.
+    An unreadable record hides earlier ones with its key, since they may no longer be valid.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
     """
     checkpoints = NewestCheckpoints()
-    # A topic that does not exist shows none.
     for record in reader.last_records(topic).values():
         if record.value is None:
             continue

@@ -19,7 +19,7 @@ class ClusterClients:
     def __init__(self, cluster: ClusterSettings) -> None:
         self.cluster = cluster
         self._lock = threading.Lock()
-        #: Of kafka-python's connections, between two uses.
+        #: Keeps kafka-python's connections between two uses.
         self.links = LinkPool()
         self._admin: SharedAdmin | None = None
         self._reader: StateReader | None = None
@@ -29,18 +29,20 @@ class ClusterClients:
     def admin(self) -> SharedAdmin:
         """For every adapter that takes an admin client."""
         with self._lock:
-            return self._shared_admin()
+            if self._admin is None:
+                self._admin = SharedAdmin(self.cluster, pool=self.links)
+            return self._admin
 
     @property
     def reader(self) -> StateReader:
-        """Reads what is committed, as patient as a command; see :meth:`StateReader.with_patience`."""
+        """Reads what is committed, with a command's patience; see :meth:`StateReader.with_patience`."""
         with self._lock:
             if self._reader is None:
                 self._reader = StateReader(self.cluster, pool=self.links)
             return self._reader
 
     def writer(self, *, repeats_matter: bool = True, timeout_seconds: float | None = None) -> StateWriter:
-        """A writer as :class:`StateWriter` has it; one that is idempotent serves also where repeats do not matter.
+        """A :class:`StateWriter` with these settings; an idempotent one is used where repeats do not matter, too.
 
         Args:
             timeout_seconds: how long the cluster may take to confirm a write; by default 30 s.
@@ -64,8 +66,3 @@ class ClusterClients:
             self._admin = self._reader = None
             self._writers.clear()
         self.links.close()
-
-    def _shared_admin(self) -> SharedAdmin:
-        if self._admin is None:
-            self._admin = SharedAdmin(self.cluster, pool=self.links)
-        return self._admin

@@ -45,7 +45,7 @@ class ControlLog(Closing):
             timeout_seconds=flow.request_seconds,
             clients=clients,
         )
-        #: One sentence for each record met that cannot be read; the others count all the same.
+        #: One sentence for each record that cannot be read; the others are valid all the same.
         self.unreadable: list[str] = []
 
     def close(self) -> None:

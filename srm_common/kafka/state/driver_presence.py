@@ -1,10 +1,10 @@
 """A run announces itself, so that its offsets are not edited in the meantime.
 
-It writes its own record before it takes the flow, renews it every few seconds, and deletes it at its end. A record that
-is not renewed belongs to a run that died. Clocks are not used: the reader waits for the next renewal.
+It writes its own record before it takes ownership of the flow, renews it every few seconds, and deletes it at its end.
+A record that is not renewed belongs to a run that died. Clocks are not used: the reader waits for the next renewal.
 
-Presence only protects against mistakes. The data is protected by the fence: an owner that takes the flow after the run
-makes the target refuse all that the run still sends.
+Presence only protects against mistakes. Fencing protects the data: once there is a new owner of the flow, the target
+refuses everything that the run still sends.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ class DriverPresence:
         try:
             self._store.write(self._key, None)
         except SrmError as fault:
-            # The run's own result counts more. Who moves offsets next waits for a beat in vain.
+            # The run's own result matters more. Whoever edits offsets next waits for a renewal that never comes.
             _LOG.warning("the end of the run could not be recorded: %s", fault)
 
     def forget_others(self, drivers: Mapping[str, Any]) -> None:
-        """Delete the records of runs that died; the flow must be ours. One that is alive after all writes again."""
+        """Delete the records of runs that died; the caller must own the flow. A live run writes its own again."""
         for key in drivers:
             if key != self._key:
                 self._store.write(key, None)
@@ -82,17 +82,16 @@ class DriverPresence:
 
 
 def drivers(known: Mapping[str, Any]) -> dict[str, Any]:
-    """The presences among the records of a flow's state."""
+    """The records of runs among those of a flow's state."""
     return {key: value for key, value in known.items() if key.startswith(StateKey.DRIVER)}
 
 
 def living_driver(store: FlowState, seen: Mapping[str, Any], seconds: float = WATCH_SECONDS) -> str | None:
-    """Watch the flow: who runs it, in words; None when every presence is known to be that of a dead run.
+    """Watch the flow: which run owns it, in words; None when all records are known to be of runs that died.
 
     Args:
-        seen: presences as :func:`drivers` found them; those that change count as alive, those that are not among
-            them too.
-        seconds: how long to watch while there are any; with 0 only one look.
+        seen: records as :func:`drivers` found them; runs whose record changes, or is not among them, are alive.
+        seconds: how long to watch while there are any; with 0 they are read once.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -32,10 +32,10 @@ class Standing:
 
 @dataclass
 class _Flow:
-    """What was read of a flow so far. ``read``: topic -> partition -> end of the last read."""
+    """What was read about a flow so far. ``read``: topic -> partition -> end of the last read."""
 
     read: dict[str, dict[int, int]] = field(default_factory=dict)
-    #: Of an upstream partition: when the newest commit was written, and the position it tells, None for "none".
+    #: For each upstream partition, when the newest commit was written, and its position, None for "no position".
     committed: dict[TopicPartition, tuple[int, int | None]] = field(default_factory=dict)
     run: RunRecord | None = None
     run_ms: int = 0
@@ -43,7 +43,7 @@ class _Flow:
 
 
 class FlowPositions:
-    """Reads, over ``link`` to the flows' target, what was written since the last read, nothing twice."""
+    """Reads what was written since the last read, over ``link`` to the flows' target; nothing is read twice."""
 
     def __init__(self, link: ClusterLink) -> None:
         self._link = link
@@ -53,7 +53,7 @@ class FlowPositions:
     async def look(
         self, flows: Collection[FlowName], patience_seconds: float
     ) -> dict[FlowName, Standing | SrmError | None]:
-        """None for a flow that never ran; or why nothing newer can be read of it.
+        """By flow; None for a flow that never ran, an error where nothing newer can be read.
 
         Raises:
             UnreachableCluster, AccessDenied: the cluster does not respond, or refuses the login.
@@ -90,7 +90,7 @@ class FlowPositions:
         flow = self._flows.setdefault(source, _Flow())
         before = flow.read.get(topic, {})
         if any(end < before.get(number, 0) for number, end in ends.items()) or (before and not ends):
-            # It was re-created: nothing that was read of it is valid any more.
+            # It was re-created: nothing that was read from it is valid any more.
             before = {}
             if topic == names.offsets_topic(source):
                 flow.committed.clear()
@@ -118,7 +118,7 @@ class FlowPositions:
             try:
                 last = parse_source_offset_value(value)
             except CorruptRecord:
-                continue  # a run says so, and does not copy the partition
+                continue  # a run reports it, and does not copy the partition
             flow.committed[place] = written_ms, None if last is None else last + 1
 
     def _take_state(self, source: str, newest: Newest, _written_ms: int) -> None:
@@ -154,8 +154,8 @@ def _records(batch: SourceBatch, first: int) -> Newest:
 
 
 def _standing(flow: _Flow, run: RunRecord) -> Standing:
-    """A commit that was written after the run's record is newer than it; the record knows of partitions, too, in which
-    nothing was committed, and of what was passed over without a commit."""
+    """A commit that was written after the run's record is newer. The record also has partitions without a commit, and
+    positions that advanced without one."""
     positions: dict[TopicPartition, int | None] = {}
     newest = {}
     for partition in run.partitions:

@@ -19,7 +19,7 @@ class FlowState(Closing):
 
     Args:
         patience_seconds: for a run, whose topic exists: how long the target may take to answer. By default as long as
-            a user of a command should wait, and a topic that does not exist holds nothing.
+            a user of a command should wait; a topic that does not exist is then taken as empty.
         clients: those of the target, where they are shared; they stay open.
 
     Raises:
@@ -50,10 +50,10 @@ class FlowState(Closing):
         return self.read_all(key).get(key)
 
     def read_all(self, *keys: str, prefix: str | None = None) -> dict[str, Any]:
-        """Those of ``keys`` that have a value, and what begins with ``prefix``; all at once. Without any: every key."""
+        """The values of ``keys`` and of keys that begin with ``prefix``, by one read; without any, of every key."""
         records = self._topic.newest()
         if records is None and self._patience is not None:
-            # A run that believed it would write what it remembers over what was remembered.
+            # A run that believed this would overwrite what earlier runs remembered.
             raise StateUnavailable(
                 f"cluster '{self._topic.cluster.alias}' does not show state topic {self._topic.name} any more; run "
                 f"again when it does, or after the topic was restored"
@@ -70,7 +70,7 @@ class FlowState(Closing):
         self._topic.write(f"write '{key}' to state topic {self._topic.name}", [self.record(key, value)])
 
     def record(self, key: str, value: Any) -> NewRecord:
-        """What :meth:`write` writes, for who writes it in a transaction."""
+        """What :meth:`write` writes, for callers that write it in a transaction."""
         if value is None:
             return self._topic.record(key, None)
         return self._topic.record(key, {"written_ms": int(time.time() * 1000), "value": value})

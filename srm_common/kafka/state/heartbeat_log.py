@@ -12,8 +12,7 @@ from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.state.mm2 import decode_heartbeat
 from srm_common.wire.state.segments import decode_segment, place_of_key, segment_partition
 
-#: The newest heartbeats are the last ones; each has a transaction's marker behind it, more than one where chunks held
-#: nothing else.
+#: How far from the end the newest heartbeats are looked for: markers follow them, some for chunks without heartbeats.
 _TAIL = 200
 #: By how much the clocks of the writers of heartbeats and of chunks may differ.
 _SKEW_MS = 60_000
@@ -28,7 +27,7 @@ class LoggedHeartbeat:
 
 
 def newest_heartbeat(reader: StateReader, topic: str) -> LoggedHeartbeat | None:
-    """The heartbeat with the latest time in ``topic``; records that are none are passed over.
+    """The heartbeat with the latest time in ``topic``; other records are skipped.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
@@ -54,11 +53,11 @@ def find_heartbeat(reader: StateReader, topic: str, beat: Heartbeat) -> LoggedHe
 def arrival_ms(
     reader: StateReader, source_alias: str, upstream_topic: str, downstream_offset: int, not_before_ms: int
 ) -> int | None:
-    """When the chunk was committed that brought ``downstream_offset`` of partition 0 of the copy of
-    ``upstream_topic``, in epoch milliseconds by the clock of the host that copied it.
+    """When the chunk with ``downstream_offset`` of partition 0 of the copy of ``upstream_topic`` was committed, in
+    epoch milliseconds by the clock of the host that copied it.
 
-    None where the offset map does not tell, as for what MirrorMaker 2 copied, and for a chunk whose segment was joined
-    with others since. Reads the stretch of the map that was written since.
+    None where the offset map does not say, as for records that MirrorMaker 2 copied, and for a chunk whose segment was
+    joined with others since. Reads the part of the map that was written since.
 
     Args:
         reader: of the cluster with the copy.
@@ -81,7 +80,7 @@ def arrival_ms(
             continue  # a joined segment's record has the time of the joining
         try:
             segment = decode_segment(record.key, record.value)
-        except CorruptRecord:  # who translates by the map tells of it
+        except CorruptRecord:  # translations by the map report it
             continue
         if (
             segment.topic == upstream_topic

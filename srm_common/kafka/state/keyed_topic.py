@@ -23,7 +23,7 @@ from srm_common.wire.state.plain_records import NewRecord
 
 T = TypeVar("T")
 
-#: Of every record in these topics. What a document holds beside it is its owner's.
+#: The version in every record of these topics; the other fields are up to each owner.
 VERSION = 1
 _JSON: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False}
 
@@ -35,7 +35,7 @@ class KeyedTopic(Closing):
         writes_to: the cluster as records are written to it, where that needs other client settings than reading.
         timeout_seconds: how long one request may take.
         patience_seconds: as :class:`StateReader` and :class:`StateWriter` take it.
-        remedy: what a tombstone does where a record cannot be read, for errors.
+        remedy: what a tombstone achieves for a record that cannot be read, for errors.
         clients: those of the cluster, where they are shared; they stay open.
 
     Raises:
@@ -96,27 +96,27 @@ class KeyedTopic(Closing):
             return list(self._newest.values())
 
     def ensure(self, topic: StateTopic) -> None:
-        """Make it, or check it, where records are written. Raises as :func:`ensure_topics`."""
+        """Create or check the topic where records are written. Raises as :func:`ensure_topics`."""
         ensure_topics(self._writes_to.cluster, [topic], timeout_seconds=self._timeout, admin=self._writes_to.admin)
 
     def parse(self, record: LogRecord, parse: Callable[[dict[str, Any]], T]) -> T:
-        """What a record of :meth:`newest` says. Raises as :func:`decode`."""
+        """The content of a record of :meth:`newest`. Raises as :func:`decode`."""
         return decode(record.value or b"", parse, self.place(record), self._remedy)
 
     def place(self, record: LogRecord) -> str:
-        """Where a record lies, for errors."""
+        """Where a record is, for errors."""
         key = (record.key or b"").decode(errors="backslashreplace")
         return place_of(key, record.offset, self.name, self.cluster.alias)
 
     def record(self, key: str, document: Mapping[str, Any] | None) -> NewRecord:
-        """The record that makes ``document`` the one of ``key``; None is a tombstone."""
+        """The record that stores ``document`` under ``key``; None makes it a tombstone."""
         return NewRecord(self.name, 0, key.encode(), None if document is None else encode(document))
 
     def write(self, doing: str, records: Iterable[NewRecord]) -> None:
         """Write what :meth:`record` made; returns when all in-sync replicas have it.
 
         Args:
-            doing: what this is, for errors, e.g. ``"write to srm-control.internal"``.
+            doing: what is being done, for errors, e.g. ``"write to srm-control.internal"``.
         """
         seconds = self._timeout if self._patience is None else self._patience
         self._writes_to.writer(repeats_matter=False, timeout_seconds=seconds).write(doing, records)
@@ -138,7 +138,7 @@ def decode(value: bytes, parse: Callable[[dict[str, Any]], T], place: str, remed
     Args:
         parse: raises CorruptRecord, ValueError, TypeError, KeyError or OverflowError for a document that is not one of
             its own.
-        place: where the record lies, as :func:`place_of` says it.
+        place: where the record is, in the form of :func:`place_of`.
 
     Raises:
         CorruptRecord: it is not such a document, or one of another version; names offset and remedy.
@@ -159,5 +159,5 @@ def decode(value: bytes, parse: Callable[[dict[str, Any]], T], place: str, remed
 
 
 def place_of(key: str, offset: int, topic: str, cluster: str) -> str:
-    """Where a record lies, for errors."""
+    """Where a record is, for errors."""
     return f"'{key}' at offset {offset} of {topic} on cluster '{cluster}'"

@@ -15,12 +15,12 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_topics
 from srm_common.wire.state.plain_records import NewRecord
 
-#: Records that are read at a time, each up to 1 MB.
+#: How many records are read at a time, each of up to 1 MB.
 _WINDOW = 20
 
 
 def write_report(flow: FlowSettings, report: RunReport, clients: ClusterClients) -> int:
-    """Append the report's parts; returns how many. Makes the topic when there is none. ``clients`` are the target's.
+    """Append the report's parts; returns how many. Creates the topic if there is none. ``clients`` are the target's.
 
     Raises:
         StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
@@ -33,10 +33,10 @@ def write_report(flow: FlowSettings, report: RunReport, clients: ClusterClients)
 
 
 class MetricsLog:
-    """The reports of one flow from a time on, as they come.
+    """The reports of one flow from a time on, as they arrive.
 
     Args:
-        since_ms: epoch milliseconds; reports of that time or before are passed over.
+        since_ms: epoch milliseconds; reports of that time or before are skipped.
     """
 
     def __init__(self, flow: FlowSettings, since_ms: int) -> None:
@@ -49,7 +49,7 @@ class MetricsLog:
         self.unreadable = 0
 
     def new_reports(self, reader: StateReader) -> Iterator[RunReport]:
-        """Reports that are complete since the last call; none where there is no topic. ``reader`` is the target's.
+        """Reports completed since the last call; none where there is no topic. ``reader`` is the target's.
 
         Raises:
             UnreachableCluster, AccessDenied, ClusterError: as the target answers; ask again later.

@@ -21,7 +21,7 @@ from srm_common.wire.state.segments import (
     segment_partition,
 )
 
-#: So many offsets of the topic are held in memory at a time where the whole map is gone through: about 50 MB.
+#: How many offsets of the topic are held in memory at a time while the whole map is read: about 50 MB.
 _PIECE = 300_000
 
 
@@ -29,7 +29,7 @@ _PIECE = 300_000
 class SegmentBatch:
     """Live segments of a stretch of the log, by source partition in the order of their commits.
 
-    ``unreadable`` has one sentence for each record that is not a segment we know.
+    ``unreadable`` has one sentence for each record that is not a known kind of segment.
     """
 
     segments: dict[TopicPartition, CommittedSegments] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class SegmentBatch:
 class SegmentLog:
     """Reads the topic in stretches and translates with what was read; more is read only where it is needed.
 
-    A long-lived flow has hundreds of thousands of segments, while nearly all groups stand in the newest few: a
-    caller who remembers how far he has read last time reads the news, and the history of single partitions only
-    for groups that moved within it. Before it answers about a partition, :meth:`read_new` has to be called.
+    A long-lived flow has hundreds of thousands of segments, while nearly all groups are in the newest few. A caller
+    that remembers how far it read last time reads only what is new, and the history of single partitions only for
+    groups that moved within it. :meth:`read_new` has to be called before anything is asked about a partition.
 
     Args:
         partitions: of the topic; 0 where it does not exist.
@@ -99,7 +99,7 @@ class SegmentLog:
         return self._news, ends
 
     def translate(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
-        """The downstream place of a position, by the news where they reach back so far, else by all there is.
+        """The downstream offset of a position, by the new segments if they reach back that far, else by the whole map.
 
         Args:
             replicated_to: the flow's committed next offset, where known.
@@ -112,7 +112,7 @@ class SegmentLog:
         return known.translate(position, replicated_to)
 
     def complete_map(self, topic: str, partition: int) -> SegmentMap | None:
-        """All that holds of a partition, None where nothing is known of it."""
+        """The whole map of a partition, None where there is none."""
         if self._partitions:
             home = segment_partition(topic, partition, self._partitions)
             if home not in self._complete:
@@ -120,7 +120,7 @@ class SegmentLog:
         return self._map(topic, partition)
 
     def newest(self, topic: str, partition: int) -> Segment | None:
-        """The last segment of a partition, which says where the copy ends, and of which generation it is."""
+        """The last segment of a partition, which tells the end and the generation of the copy."""
         known = self._map(topic, partition) or self.complete_map(topic, partition)
         return known[-1] if known else None
 
@@ -130,8 +130,8 @@ class SegmentLog:
             return self._read({}, reader.offsets(self._topic, range(self._partitions), LATEST), reader)
 
     def pieces(self, homes: Collection[int] | None = None) -> Iterator[tuple[SegmentBatch, dict[int, int]]]:
-        """The whole map, or what ``homes`` of the topic's partitions have of it, some of them at a time, with the ends
-        of what was read of these."""
+        """The whole map, or the part in partitions ``homes`` of the topic: some partitions at a time, with the ends up
+        to which they were read."""
         wanted = range(self._partitions) if homes is None else sorted(homes)
         ends = self._reader.offsets(self._topic, wanted, LATEST)
         earliest = self._reader.offsets(self._topic, wanted, EARLIEST)
@@ -149,8 +149,8 @@ class SegmentLog:
             yield self._read({}, piece), piece
 
     def maps(self, of: Collection[TopicPartition] | None = None) -> Iterator[tuple[TopicPartition, SegmentMap]]:
-        """The map of each source partition, or of each of these, that has one; only some are in memory at a time, and
-        nothing is decoded."""
+        """The maps of all source partitions, or of these, as far as they have one; only some are in memory at a time,
+        and nothing is decoded."""
         homes = None
         if of is not None:
             homes = {segment_partition(*place, self._partitions) for place in of} if self._partitions else set()
@@ -162,7 +162,7 @@ class SegmentLog:
                         yield place, segment_map
 
     def keys_since(self, starts: Mapping[int, int]) -> dict[int, set[bytes]]:
-        """The keys that were written since, by partition; one that an open transaction holds back is not among them."""
+        """The keys that were written since, by partition; partitions held back by an open transaction are left out."""
         with self._reader.session() as reader:
             stable = reader.offsets(self._topic, starts, LATEST)
             marks = reader.offsets(self._topic, starts, LATEST, committed=False)

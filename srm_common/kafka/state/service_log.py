@@ -20,7 +20,7 @@ from srm_common.kafka.state.state_topics import ensure_topics
 
 
 def read_services(cluster: ClusterSettings, *, timeout_seconds: float) -> tuple[list[Advertisement], list[str]]:
-    """All there are, stale ones too, and a sentence for each record that cannot be read.
+    """All services, including stale ones, and a sentence for each record that cannot be read.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
@@ -39,7 +39,7 @@ def read_services(cluster: ClusterSettings, *, timeout_seconds: float) -> tuple[
 
 
 class ServiceLog:
-    """One service's own record on one cluster; the topic is made by the first one.
+    """One service's own record on one cluster; the first one creates the topic.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from every method, as the cluster answers.
@@ -61,11 +61,11 @@ class ServiceLog:
         try:
             self._write(service.url, service.to_json())
         except ClusterError:
-            self._ensured = False  # the topic may have been deleted: the next renewal looks
+            self._ensured = False  # the topic may have been deleted: the next renewal checks
             raise
 
     def withdraw(self, service: Advertisement) -> None:
-        """The service ends; where it was never there, nothing is written."""
+        """Delete the record of a service that ends; does nothing if it was never written."""
         if self._written:
             self._write(service.url, None)
 

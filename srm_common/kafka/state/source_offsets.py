@@ -68,10 +68,10 @@ def read_source_offsets(
 
     Args:
         stable_within_seconds: how long to wait for the end of open transactions; None reads what is stable now, for
-            who only wants to look.
-        refuse_loss: False for who is about to rebuild what was lost.
+            callers that only look.
+        refuse_loss: False for callers that are about to rebuild what was lost.
         connector: whose offsets; a MirrorMaker 2 in a Connect cluster may have any name.
-        patience_seconds: how long the target may bring nothing, as while leaders move.
+        patience_seconds: how long the target may return nothing, as while leaders move.
         pool: of the target's connections.
 
     Raises:
@@ -113,7 +113,7 @@ def read_source_offsets(
             if copied_to is not None:
                 out.copied_to[upstream] = copied_to
     if copied:
-        # Unless the very first commit came between the two looks.
+        # Unless the very first commit came between the two reads.
         out = read_source_offsets(
             flow,
             state,
@@ -138,13 +138,13 @@ def offset_record(
     copied_to: CopiedTo | None = None,
     connector: str = SOURCE_CONNECTOR,
 ) -> NewRecord:
-    """The record that says of a partition that ``position`` is the next offset to copy; None: there is none.
+    """The record by which ``position`` is the next offset of a partition to copy; None means that it has no position.
 
     Args:
         epoch: the leader epoch of the offset before the position in the log that was copied, -1 where that is not
-            known. Who finds the position otherwise than by today's log (by the offset map, or by what MirrorMaker 2
-            has stored) must not give that of today's log: it may have been cut and have grown again since, and that
-            would never be noticed.
+            known. For a position from elsewhere than today's log (from the offset map, or from MirrorMaker 2), it must
+            not be that of today's log, which may have been truncated and have grown again since: that would never be
+            noticed.
         copied_to: where the copy ends, None where that is not known.
     """
     key = source_offset_key(flow.source, *place, connector)
@@ -154,7 +154,7 @@ def offset_record(
 
 
 def committed_places(reader: StateReader, flow: FlowName) -> set[TopicPartition]:
-    """The partitions of which ``flow`` has copied something, as far as its offsets topic can be read now.
+    """The partitions from which ``flow`` has copied something, as far as its offsets topic can be read now.
 
     Args:
         reader: of the flow's target.
@@ -168,8 +168,8 @@ def committed_places(reader: StateReader, flow: FlowName) -> set[TopicPartition]
 
 
 def next_offsets(reader: StateReader, flow: FlowName) -> SourceOffsets:
-    """The next offsets of ``flow`` and where its copies end, as far as its offsets topic can be read now; what cannot
-    is left out.
+    """The next offsets of ``flow`` and where its copies end, as far as its offsets topic can be read now; unreadable
+    records are left out.
 
     Args:
         reader: of the flow's target.
@@ -206,8 +206,8 @@ async def _read(
     connector: str,
     patience: float,
 ) -> tuple[dict[bytes, tuple[int, int, bytes | None, bytes]], int]:
-    """Key -> partition, offset, value and headers of its last record, and how many live segments prove a copy where
-    there is no record of the flow (else 0)."""
+    """Key -> partition, offset, value and headers of its last record; and, where there is no record of the flow, how
+    many live segments prove a copy (else 0)."""
     topic, partitions = state.offsets_topic, list(range(state.offsets_partitions))
     await link.open([topic], patience)
     if stable_within_seconds is None:
@@ -219,7 +219,7 @@ async def _read(
     read = await newest_records(link, topic, ends, patience_seconds=patience, headers=headers)
     for partition, newest in read.items():
         for key, (offset, value) in newest.items():
-            # Strays exist where the topic was given more partitions: the key's new home is the newer truth.
+            # A topic that got more partitions has old records of a key elsewhere: the key's new partition is right.
             if key not in found or partition_for(key, state.offsets_partitions) == partition:
                 found[key] = (partition, offset, value, headers[partition].get(key, b""))
     if not refuse_loss or any(_is_of(key, connector, flow.name) for key in found):
@@ -235,7 +235,7 @@ async def _stable_ends(
     """As :meth:`StateReader.stable_ends`."""
     deadline = time.monotonic() + within_seconds
     while True:
-        # In this order: what is written in between makes the marks differ, never agree by chance.
+        # In this order, a write in between makes the two differ; they never agree by chance.
         stable = await log_ends(link, topic, partitions, patience_seconds=patience)
         ends = await log_ends(link, topic, partitions, committed=False, patience_seconds=patience)
         held = next((partition for partition in partitions if stable[partition] != ends[partition]), None)

@@ -1,7 +1,7 @@
 """Reading state topics from a position to their end, read_committed.
 
-A read ends at the last stable offset as of its beginning. State can be trusted only if that is also the high watermark:
-an open transaction hides everything committed after its first record.
+A read ends at the last stable offset as of its start. State can be trusted only if that is also the high watermark: an
+open transaction hides everything committed after its first record.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class StateReader(Closing):
     """Reads topics of one cluster; a context manager. Threads may share it.
 
     Args:
-        timeout_seconds: how long one request may take, and a read bring nothing.
+        timeout_seconds: how long one request may take, and how long a read may return nothing.
         committed: False also shows records of aborted and of open transactions, as a read_uncommitted consumer sees.
-        patience_seconds: how long a cluster may be silent, or leader elections take, before a question fails. By
-            default no longer than the user of a command should wait. A run sets it, and believes that a topic does not
-            exist only when it was told so twice.
+        patience_seconds: how long a cluster may be silent, or leader elections take, before a call fails. By default no
+            longer than the user of a command should wait. With it, as in a run, a topic counts as missing only when
+            the cluster said so twice.
         pool: of the cluster's connections, which a read takes and gives back.
 
     Raises:
@@ -77,7 +77,7 @@ class StateReader(Closing):
         self._committed = committed
         self._pool, self._owns_pool = pool or LinkPool(), pool is None
         self._be_patient(timeout_seconds, patience_seconds)
-        #: That of a session.
+        #: The link of a session.
         self._held: ClusterLink | None = None
 
     def _be_patient(self, timeout_seconds: float, patience_seconds: float | None) -> None:
@@ -88,7 +88,7 @@ class StateReader(Closing):
     def with_patience(
         self, *, timeout_seconds: float = _REQUEST_SECONDS, patience_seconds: float | None = None
     ) -> StateReader:
-        """A reader over the same connections that waits as long as is said here; closing it closes nothing."""
+        """A reader over the same connections with these time limits; closing it closes nothing."""
         view = copy.copy(self)
         view._be_patient(timeout_seconds, patience_seconds)
         view._owns_pool = False
@@ -100,8 +100,8 @@ class StateReader(Closing):
 
     @contextmanager
     def session(self) -> Iterator[StateReader]:
-        """A reader for questions that belong together, for one thread: they use one link, which asks for the leaders of
-        a topic once, and again when they have moved. How many partitions there are is always asked."""
+        """A reader for calls that belong together, for one thread: they use one link, which looks up the leaders of a
+        topic once, and again when they have moved. Numbers of partitions are always requested."""
         if self._held is not None:
             yield self
             return
@@ -119,7 +119,7 @@ class StateReader(Closing):
                 link.run(lambda: link.open([topic], self._patience))
             found = self._numbers(link, topic)
             if not found and self._sure:
-                # A broker that has just started may not know yet of a topic.
+                # A broker that has just started may not know the topic yet.
                 time.sleep(_SETTLING_SECONDS)
                 link.run(lambda: link.know([topic]))
                 found = self._numbers(link, topic)
@@ -176,7 +176,7 @@ class StateReader(Closing):
         wanted = list(partitions)
         deadline = time.monotonic() + within_seconds
         while True:
-            # In this order: what is written in between makes the marks differ, never agree by chance.
+            # In this order, a write in between makes the two differ; they never agree by chance.
             stable = self.offsets(topic, wanted, LATEST)
             ends = self.offsets(topic, wanted, LATEST, committed=False)
             held = sorted(partition for partition in wanted if stable[partition] != ends[partition])
@@ -203,8 +203,8 @@ class StateReader(Closing):
     def last_records(
         self, topic: str, starts: Mapping[int, int] | None = None, ends: Mapping[int, int] | None = None
     ) -> dict[bytes, LogRecord]:
-        """What a compacted topic says now: of what :meth:`read` returns the last record of each key, tombstones
-        included, without null keys. The order is that of the last records; the others are not held."""
+        """The current content of a compacted topic: the last record of each key that :meth:`read` returns, tombstones
+        included, without null keys. They are in the order of the log; other records are not held in memory."""
         out: dict[bytes, LogRecord] = {}
         self._read_records(topic, starts, ends, partial(_put_last, out))
         return out
@@ -222,7 +222,7 @@ class StateReader(Closing):
         ends: Mapping[int, int] | None,
         take: Callable[[LogRecord], object],
     ) -> None:
-        """Pass ``take`` what :meth:`read` returns."""
+        """Pass to ``take`` what :meth:`read` returns."""
         if ends is None:
             with self.session() as reader:
                 present = reader.offsets(topic, range(reader.partitions(topic)), LATEST)
@@ -239,7 +239,7 @@ class StateReader(Closing):
     def read_by_markers(
         self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], take: Callable[[LogRecord], None]
     ) -> None:
-        """Pass ``take`` what :meth:`read` returns, of a transactional topic: its markers decide what was aborted,
+        """Pass to ``take`` what :meth:`read` returns for a transactional topic: its markers decide what was aborted,
         since a broker's list of aborted transactions may lack some (docs/adr/0008).
 
         Records have no timestamp (-1), and those without a key are left out.
@@ -263,7 +263,7 @@ class StateReader(Closing):
         ends: Mapping[int, int],
         look: Callable[[int, SourceBatch, int], None],
     ) -> None:
-        """``look`` is called with a partition, a batch, and the first offset of the partition that is asked for."""
+        """``look`` is called with a partition, a batch, and the first requested offset of the partition."""
         ends = {partition: end for partition, end in ends.items() if starts.get(partition, 0) < end}
         if not ends:
             return

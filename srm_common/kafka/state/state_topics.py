@@ -67,8 +67,8 @@ def ensure_state_topics(
         patience_seconds: how long clusters that do not respond, or are just changing leaders, are asked again.
         source, target: the clusters' clients, where they are shared.
 
-    Where the source does not let us have the offset-syncs topic there, replication continues without: a note says
-    so, and who writes offset syncs gets the error.
+    Where the source denies us the offset-syncs topic, replication continues without it: a note says so, and whoever
+    writes offset syncs gets the error.
 
     Raises:
         StateTopicInvalid: names the topic, the setting and the command that fixes it.
@@ -115,7 +115,7 @@ def ensure_topics(
     patience_seconds: float = 0.0,
     admin: SharedAdmin | None = None,
 ) -> tuple[dict[str, int], list[str]]:
-    """Bring ``topics`` of one cluster into order: (partitions by topic, notes). Raises as the function above.
+    """Create or repair ``topics`` of one cluster: (partitions by topic, notes). Raises as :func:`ensure_state_topics`.
 
     ``admin`` is the cluster's client where it is shared.
     """
@@ -144,7 +144,7 @@ def _brought_into_order(
 ) -> dict[str, int]:
     """Partitions by topic; what was done is added to ``notes``."""
     keeper = _Keeper(cluster, timeout_seconds, admin)
-    # Twice: another flow may create a shared topic between the look and the creation.
+    # Twice: another flow may create a shared topic between the check and the creation.
     for _ in range(2):
         found_topics = keeper.find(topics)
         verdicts = [judge(topic, found_topics.get(topic.name), cluster.bootstrap_servers) for topic in topics]
@@ -193,7 +193,7 @@ class _Keeper:
         return out
 
     def _settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Settings by topic. A broker may not know yet of a topic that another one has just made."""
+        """Settings by topic. A broker may not know a topic yet that was just created through another one."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
         deadline = time.monotonic() + _SETTLING_SECONDS
         while True:
@@ -272,7 +272,7 @@ class _Keeper:
 
     def _brokers(self) -> list[int]:
         try:
-            # A name is asked for so that not every topic of the cluster is sent.
+            # With a name, so that the answer does not list every topic of the cluster.
             return list(self._links.list_topics(names.META_TOPIC, timeout=self._seconds).brokers)
         except KafkaException as error:
             raise self._error("list its brokers", error) from error

@@ -24,13 +24,13 @@ from srm_common.wire.batches.batch import stamp
 from srm_common.wire.state.plain_records import Entry, NewRecord, in_batches, plain_records
 
 WRITE_SECONDS = 30.0
-#: Of a batch without compression; with it far below a broker's default limit.
+#: The size of a batch before compression, which makes it much smaller than a broker's default limit.
 _BATCH_BYTES = 512 << 10
 _REACH_SECONDS = 15.0
 _PAUSE_SECONDS = 0.1
-#: Of transactions that are never begun.
+#: For transactions that are never begun.
 _TRANSACTION_TIMEOUT_MS = 60_000
-#: Answers that tell that a batch is stored: just now, or when it was sent before.
+#: Answers by which a batch is stored: just now, or when it was sent before.
 _STORED = frozenset({codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER})
 
 
@@ -53,9 +53,8 @@ class StateWriter:
 
     Args:
         timeout_seconds: how long the cluster may take to confirm a write.
-        repeats_matter: whether a record that lies in the log twice, one right behind the other, says something else
-            than one. Where it does not, the producer is not idempotent, which saves its first write the request for a
-            producer id.
+        repeats_matter: whether it matters that a record is in the log twice in a row. Where it does not, the producer
+            is not idempotent, which saves its first write the request for a producer id.
         pool: of the cluster's connections, which a write takes and gives back.
     """
 
@@ -78,7 +77,7 @@ class StateWriter:
         """Write all of them, each partition's in order; returns when all in-sync replicas have them.
 
         Args:
-            doing: what this is, for errors, e.g. ``"write checkpoints"``.
+            doing: what is being done, for errors, e.g. ``"write checkpoints"``.
 
         Returns:
             How many were written.
@@ -98,7 +97,7 @@ class StateWriter:
                 with ClusterLink(self._cluster, part="writer", at_most_ms=limit_ms, pool=self._pool) as link:
                     link.run(lambda: self._write(link, doing, homes, time.monotonic() + self._timeout))
             except BaseException:
-                # What came of the last batch is not known: its sequence must not be used for another one.
+                # The fate of the last batch is unknown: its sequence must not be used for another one.
                 self._identity = None
                 raise
         return sum(map(len, homes.values()))
@@ -128,7 +127,7 @@ class StateWriter:
                 return error
             return None
 
-        # Partitions do not wait for each other, whatever the way to the cluster takes.
+        # Partitions do not wait for each other, however slow the cluster is.
         futures = [link.loop.call_soon_with_future(write_to, home, ones) for home, ones in homes.items()]
         faults = [fault for future in futures if (fault := await future) is not None]
         if faults:
@@ -176,7 +175,7 @@ class StateWriter:
                 if code == codes.MESSAGE_TOO_LARGE:
                     too_large = batch_too_large(home.topic, self._cluster.alias, len(header) + len(body))
                     raise ClusterError(f"{self._place} could not {doing}: {too_large}")
-                # A log that lacks what this producer has written takes nothing more of it, however often.
+                # A log that has lost records of this producer refuses all further ones, however often they are sent.
                 if code in codes.REDO_CHUNK or not codes.retriable(code):
                     raise ClusterError(f"{self._place} could not {doing}: {home.topic}-{home.partition}: {fault}")
             except AccessDenied:
@@ -200,7 +199,7 @@ class StateWriter:
 
 
 def _by_time(records: list[NewRecord]) -> Iterable[tuple[int, list[Entry]]]:
-    """Runs of records of the same time: those of a batch share it here."""
+    """Runs of records of the same time, which the records of a batch share here."""
     now_ms = int(time.time() * 1000)
     run: list[Entry] = []
     at = None

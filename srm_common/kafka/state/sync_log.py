@@ -13,17 +13,16 @@ from srm_common.kafka.client.links.link import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.state.mm2 import decode_offset_sync
 
-#: A long topic is not held in memory as records. So many offsets are read at a time; their records take about 30 MB.
+#: How many offsets of a long topic are read at a time; their records take about 30 MB of memory.
 _WINDOW = 100_000
 
 
 def read_syncs(
     reader: StateReader, topic: str, places: Collection[TopicPartition]
 ) -> dict[TopicPartition, list[OffsetSync]]:
-    """What the syncs of these source partitions say now, ordered by upstream offset.
+    """The current offset syncs of these source partitions, ordered by upstream offset.
 
-    What lies outside of the one partition that MirrorMaker 2 uses is skipped. A topic that does not exist holds
-    nothing.
+    Only the one partition that MirrorMaker 2 uses is read. A topic that does not exist has none.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
@@ -39,7 +38,7 @@ def read_syncs(
 
 
 def offset_syncs(records: Iterable[LogRecord]) -> Iterator[OffsetSync]:
-    """What the records say; those that are no offset syncs, which any client may have written, are skipped."""
+    """The records decoded; those that are not offset syncs, which any client may have written, are skipped."""
     for record in records:
         try:
             sync = decode_offset_sync(record.key, record.value)
@@ -51,7 +50,7 @@ def offset_syncs(records: Iterable[LogRecord]) -> Iterator[OffsetSync]:
 def records_between(
     reader: StateReader, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
 ) -> Iterator[LogRecord]:
-    """As :meth:`StateReader.read`, piece by piece: a partition's records come in the order of its log."""
+    """As :meth:`StateReader.read`, piece by piece, each partition's records in the order of its log."""
     if not ends:
         return
     earliest = reader.offsets(topic, ends, EARLIEST)

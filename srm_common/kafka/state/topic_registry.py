@@ -19,7 +19,7 @@ _TOPIC, _CLUSTER = "topic", "cluster"
 
 
 class TopicRegistry(Closing):
-    """The topic and cluster records that lie on one cluster. A context manager; connections are made when needed.
+    """The topic and cluster records that one cluster holds. A context manager; connections are made when needed.
 
     ``clients`` are those of the cluster, where they are shared; they stay open.
 
@@ -43,9 +43,9 @@ class TopicRegistry(Closing):
         self._topic.close()
 
     def read(self) -> TopicRecords:
-        """All there is, by one bounded read; nothing where the topic does not exist.
+        """All records, by one bounded read; none where the topic does not exist.
 
-        Records whose keys are not ours (Cloudera's product has a topic of this name) are passed over.
+        Records whose keys are not ours (Cloudera's product has a topic of this name) are skipped.
 
         Raises:
             CorruptRecord: a record with a key of ours cannot be read.

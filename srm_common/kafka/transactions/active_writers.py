@@ -16,9 +16,9 @@ from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
-#: Of ListGroups: the first version that tells states.
+#: The first version of ListGroups that returns states.
 _WITH_STATES = 4
-#: For a question whose answer nothing depends on.
+#: For a check on which nothing depends.
 _SHORT_MS = 3_000
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
@@ -26,11 +26,11 @@ _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 def active_writers(
     flow: FlowSettings, mirror_maker: ConnectNames | None = None, *, pool: LinkPool | None = None
 ) -> list[str]:
-    """One sentence for each sign that something writes into the flow's copies at this moment.
+    """One sentence for each sign that something is writing into the flow's copies.
 
-    ``mirror_maker`` is one that has names of its own; that of a dedicated MirrorMaker 2 is looked for in any case. A
-    flow's own run leaves no sign here between two chunks: see :mod:`srm_common.kafka.state.driver_presence`. Brokers
-    before Kafka 3.0 cannot list transactions.
+    ``mirror_maker`` is one with names of its own; a dedicated MirrorMaker 2 is looked for in any case. A flow's own run
+    leaves no sign here between two chunks: see :mod:`srm_common.kafka.state.driver_presence`. Brokers before Kafka 3.0
+    cannot list transactions.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
@@ -48,7 +48,8 @@ def active_writers(
 
 
 def mirror_maker_workers(flow: FlowSettings, *, pool: LinkPool | None = None) -> list[str]:
-    """One sentence when workers of a dedicated MirrorMaker 2 are active on the flow; raises as above, soon."""
+    """One sentence if workers of a dedicated MirrorMaker 2 are active on the flow; raises as :func:`active_writers`,
+    but soon."""
     with ClusterLink(
         flow.target.of_client(Client.ADMIN),
         part="driver",

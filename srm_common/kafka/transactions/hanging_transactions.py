@@ -1,8 +1,8 @@
 """Hanging transactions of a producer: ended according to the coordinator, but not in a partition.
 
-After a broker was killed it can happen that the markers of an aborted transaction never reach its partitions, although
-the coordinator reports it complete. The next transaction of the same producer would then commit the aborted records
-together with its own. DescribeProducers (KIP-664) shows such a transaction; only an operator can end it.
+After a broker was killed, the markers of an aborted transaction may never reach its partitions, although the
+coordinator reports the transaction complete. The next transaction of the same producer would then commit the aborted
+records together with its own. DescribeProducers (KIP-664) shows such a transaction; only an operator can end it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 #: Markers of the last commit are written after its answer, usually within milliseconds.
 _MARKERS_SECONDS = 10.0
-#: A partition without a leader is soon given one after a broker's start; others must not wait long for one that is not.
+#: A partition without a leader soon gets one after a broker's start; others must not wait long for one that does not.
 _LEADERLESS_SECONDS = 1.0
 _PAUSE_SECONDS = 0.05
 
@@ -27,11 +27,11 @@ _PAUSE_SECONDS = 0.05
 async def left_open(
     link: ClusterLink, partitions: Iterable[TopicPartition], producer_id: int, wait_seconds: float | None = None
 ) -> dict[TopicPartition, int]:
-    """Where a transaction of ``producer_id`` began that is still open, though none should be.
+    """Where transactions of ``producer_id`` begin that are still open, although none should be.
 
-    Asks for more than two lists of offsets only where the last stable offset lags behind the high watermark. A lost
-    answer is asked for again. A partition that cannot be queried all the same (no right to read it, no leader) counts
-    as clean.
+    Beyond two lists of offsets, only partitions are queried whose last stable offset lags behind the high watermark.
+    Requests without an answer are repeated. A partition that still cannot be queried (no right to read it, no leader)
+    counts as clean.
     """
     suspects = set(partitions)
     if not link.offers(ApiKey.DESCRIBE_PRODUCERS):

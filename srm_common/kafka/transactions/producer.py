@@ -2,8 +2,8 @@
 the chunk that uses it.
 
 Rules (KIP-98, KIP-360, KIP-890; measured codes in docs/adr): taking ownership is InitProducerId without an epoch and
-belongs to the driver alone; a task spends what it was given, and after an uncertain answer may bump only its own
-epoch, which a newer owner's fence makes the broker refuse. 47 and 90 are final unless that bump succeeds (the
+belongs to the driver alone. A task uses what it was given, and after an uncertain answer may bump only its own epoch,
+which the broker refuses once a newer owner has fenced it. 47 and 90 are final unless that bump succeeds (the
 transaction had merely timed out).
 """
 
@@ -25,11 +25,11 @@ from srm_common.kafka.transactions.producer_ids import FencedAfterRepeat, init_p
 
 _ADD_VERSION = 3
 _END_VERSION, _END_VERSION_2 = 3, 5
-#: Without a transaction, or in one before ``transaction.version`` 2; and in one of version 2. 10 and 11 bring nothing
-#: that is used here; 9 is spoken by every broker of a cluster that is just being upgraded.
+#: Without a transaction, or before ``transaction.version`` 2; and with version 2. 10 and 11 have nothing that is used
+#: here, and every broker of a cluster that is being upgraded knows 9.
 IDEMPOTENT_PRODUCE_VERSION, _PRODUCE_VERSION_2 = 9, 12
-#: After a commit the coordinator still writes markers; asking again this soon costs least. Where a leader is away they
-#: take as long as its election, so the pauses grow.
+#: After a commit the coordinator still writes markers; asking again this soon costs least. Where a leader is down they
+#: take as long as the next election, so the pauses grow.
 _CONCURRENT_PAUSE_SECONDS, _LONGEST_CONCURRENT_PAUSE_SECONDS = 0.003, 0.1
 _MOVED_PAUSE_SECONDS = 0.05
 SEQUENCE_MASK = 0x7FFFFFFF
@@ -66,7 +66,7 @@ class Producer:
         self._retry_seconds = retry_seconds
         self._sequences: dict[TopicPartition, int] = defaultdict(int)
         self._added: set[TopicPartition] = set()
-        #: A transaction may be open that must not be ended just so.
+        #: A transaction may be open that must not simply be ended.
         self._in_doubt = False
 
     @property
@@ -78,8 +78,8 @@ class Producer:
     def identity(self) -> ProducerIdentity | None:
         """The identity for the process that continues after this one, None when it must not be used again.
 
-        Under transaction.version 2 each commit hands out a fresh epoch. Otherwise sequences of the epoch are spent,
-        and starting at 0 again would be taken for a repetition: the broker answers with success and stores nothing.
+        With transaction.version 2 each commit hands out a fresh epoch. Otherwise sequences of the epoch are used up,
+        and starting at 0 again would look like a repetition: the broker answers with success and stores nothing.
         """
         if self.transactional_id is None or self._sequences or self._in_doubt:
             return None
@@ -98,7 +98,7 @@ class Producer:
 
     @property
     def produce_version(self) -> int:
-        """In which version data are sent."""
+        """The version in which data is sent."""
         return _PRODUCE_VERSION_2 if self._v2 else IDEMPOTENT_PRODUCE_VERSION
 
     @property
@@ -111,7 +111,7 @@ class Producer:
     def aborts_by_request(self) -> bool:
         """Whether an open transaction must be aborted before the epoch can be bumped (``transaction.version`` < 2).
 
-        Such a coordinator takes the bump of an open transaction for a new owner's: it fences the asker itself.
+        Such a coordinator takes the bump of an open transaction for a new owner's, and fences the caller itself.
         """
         return self.transactional and not self._v2
 
@@ -120,10 +120,10 @@ class Producer:
 
         Args:
             answered: no request of the chunk can reach a broker any more. Only then may a coordinator of
-                ``transaction.version`` < 2 be asked to abort: a batch that comes after the marker would be stored,
+                ``transaction.version`` < 2 be asked to abort: a batch that arrives after the marker would be stored,
                 and committed with the next transaction. Otherwise this ends in ``Fenced``, which is safe: the driver
                 fences and hands out a new epoch.
-            deadline: for all of it, in monotonic seconds; by default ``retry_seconds`` from now.
+            deadline: for the whole call, in monotonic seconds; by default ``retry_seconds`` from now.
 
         Raises:
             Fenced: a newer owner exists, or the epoch cannot be bumped; final.
@@ -144,22 +144,22 @@ class Producer:
         self._added.clear()
 
     async def end_empty(self, partitions: Iterable[TopicPartition], *, deadline: float) -> bool:
-        """Abort an empty transaction over ``partitions``: its markers end whatever is open there of this producer.
+        """Abort an empty transaction over ``partitions``: its markers end whatever this producer has open there.
 
-        By the requests of ``transaction.version`` 0, which every broker takes: they alone name partitions without
+        Uses the requests of ``transaction.version`` 0, which every broker accepts: only they name partitions without
         writing to them. From the first of them on the transaction may be open, and the commit of other records would
-        commit those partitions, too. So each is repeated under the same epoch until its answer is known, which both
-        coordinator and log take for one; where that cannot be had, nothing more may be asked of this producer.
+        commit those partitions, too. So each is repeated with the same epoch until it is answered; coordinator and log
+        take the repetitions for one request. Without an answer, this producer must not be used any more.
 
         Args:
-            deadline: for all of it, in monotonic seconds.
+            deadline: for the whole call, in monotonic seconds.
 
         Returns:
             Whether it happened; False where the coordinator refused the partitions, so that nothing was begun.
 
         Raises:
             Fenced: a newer owner exists.
-            UncertainCommit: it may not have happened, or not to its end; the slot must end.
+            UncertainCommit: it may not have happened, or not completely; the slot must end.
             UnreachableCluster: it happened, but the epoch could not be renewed.
         """
         async with self._first_version():
@@ -176,11 +176,11 @@ class Producer:
         self, partitions: Iterable[TopicPartition], write: Callable[[], Awaitable[None]], *, deadline: float
     ) -> None:
         """Commit a transaction over ``partitions`` with what ``write`` produces to some of them: its markers commit
-        whatever is open of this producer in the others. By the same requests as :meth:`end_empty`.
+        whatever this producer has open in the others. Uses the same requests as :meth:`end_empty`.
 
         Raises:
             Fenced: a newer owner exists.
-            UncertainCommit: it may have happened or not, all of it alike; the slot must end.
+            UncertainCommit: all of it happened, or nothing; the slot must end.
             RetriableFault, UnreachableCluster: the same, from ``write`` and from the renewal of the epoch.
         """
         async with self._first_version():
@@ -192,7 +192,7 @@ class Producer:
 
     @asynccontextmanager
     async def _first_version(self) -> AsyncIterator[None]:
-        """Requests of ``transaction.version`` 0 inside. Left by an error, the producer stays in doubt."""
+        """Requests of ``transaction.version`` 0 inside. After an error, the producer stays in doubt."""
         newer, self._v2 = self._v2, False
         self._in_doubt = True
         try:
@@ -202,7 +202,7 @@ class Producer:
         self._in_doubt = False
 
     async def _begin(self, partitions: Iterable[TopicPartition], deadline: float) -> bool:
-        """Add ``partitions`` to a transaction; False where that was refused and never may have been carried out."""
+        """Add ``partitions`` to a transaction; False where that was refused and certainly not carried out."""
         places = sorted(set(partitions))
         asked = 0
         while True:
@@ -250,12 +250,12 @@ class Producer:
             elif code == codes.CONCURRENT_TRANSACTIONS:
                 pause = await self._wait_for_markers(pause)
             else:
-                # Aborted; or there was none (INVALID_TXN_STATE); or the bump that follows tells what is wrong.
+                # Aborted; or there was none (INVALID_TXN_STATE); or the bump that follows shows what is wrong.
                 return True
         return False
 
     async def _wait_for_markers(self, seconds: float) -> float:
-        """Pause for so long while the coordinator completes a transaction; returns how long the next time."""
+        """Pause while the coordinator completes a transaction; returns the length of the next pause."""
         await self._link.loop.sleep(seconds)
         return min(2 * seconds, _LONGEST_CONCURRENT_PAUSE_SECONDS)
 
@@ -271,14 +271,14 @@ class Producer:
     async def add(
         self, partitions: Iterable[TopicPartition], deadline: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Make partitions part of the transaction before their first Produce; error codes of those refused.
+        """Add partitions to the transaction before their first Produce; returns the error codes of those refused.
 
         Args:
             deadline: how long a coordinator that is busy or moves is asked again, in monotonic seconds; by default
                 ``retry_seconds`` from now.
 
         Raises:
-            Fenced: the epoch is not ours any more.
+            Fenced: the epoch is no longer ours.
             RetriableFault: the coordinator did not respond; the chunk must be started over.
         """
         if not self.transactional or self._v2:
@@ -331,7 +331,7 @@ class Producer:
     async def commit(self, deadline: float | None = None) -> bool:
         """End the transaction with a commit. Every Produce of it must have been acknowledged.
 
-        A lost answer is asked for again with the same epoch: the coordinator recognises the repetition. True when
+        A request whose answer was lost is repeated with the same epoch, which the coordinator recognises. True when
         that was necessary.
 
         Args:
@@ -363,8 +363,8 @@ class Producer:
             if code in codes.ENDED_ELSEWHERE and asked == 1:
                 raise Fenced(f"the producer {self.transactional_id} was fenced: {codes.name(code)}")
             moves = code in codes.COORDINATOR_MOVES
-            # A chunk is redone for these, no commit: a coordinator that was away for longer than the transaction's
-            # timeout aborts it when it comes back, and says INVALID_TXN_STATE however often it is asked.
+            # For these a chunk is redone, but a commit is not: a coordinator that was down for longer than the
+            # transaction's timeout aborts it when it comes back, and answers INVALID_TXN_STATE each time.
             final = code in codes.REDO_CHUNK or not codes.retriable(code)
             if final or time.monotonic() > deadline:
                 raise UncertainCommit(f"{self.transactional_id}: {codes.name(code)}")

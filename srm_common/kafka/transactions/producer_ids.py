@@ -12,15 +12,15 @@ from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
 
 _VERSION = 4
-#: A coordinator that is busy with markers, at first and at last, and one that moves.
+#: Pauses for a coordinator that is busy with markers, the first and the longest, and for one that moves.
 _CONCURRENT_PAUSE_SECONDS, _LONGEST_CONCURRENT_PAUSE_SECONDS, _MOVED_PAUSE_SECONDS = 0.009, 0.1, 0.05
 
 
 class FencedAfterRepeat(Fenced):
     """Refused, but the same request was sent before, and may have been carried out.
 
-    A coordinator recognises the repetition of a bump, the next one after a move does not: the previous epoch is not
-    in its log. So this may be the asker's own bump, whose answer was lost.
+    A coordinator recognises the repetition of a bump, but its successor after a move does not: the previous epoch is
+    not in its log. So this may be the caller's own bump, whose answer was lost.
     """
 
 
@@ -39,9 +39,9 @@ async def init_producer(
     refused from then on. With them it is the bump of KIP-360.
 
     Raises:
-        Fenced: a newer owner exists; FencedAfterRepeat when it may be the asker itself.
+        Fenced: a newer owner exists; FencedAfterRepeat when it may be the caller itself.
         AccessDenied, ConfigError: a missing right; a transaction timeout above the broker's maximum.
-        UnreachableCluster: no answer before ``deadline`` (monotonic seconds); it is asked once at least.
+        UnreachableCluster: no answer before ``deadline`` (monotonic seconds); the request is sent at least once.
     """
 
     def request() -> Any:

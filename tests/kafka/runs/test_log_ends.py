@@ -57,7 +57,7 @@ def test_an_empty_end_is_passed_over_where_compaction_took_it(target_kafka: Loca
         error = outcome.errors[plain, 0]
         assert outcome.ranges[plain, 0].position == KEPT
         assert f"partition {plain}-0" in error
-        assert f"brought nothing at offset {KEPT} " in error
+        assert f"returned nothing at offset {KEPT} " in error
         assert f"srm-control source-offsets set --topic '{plain}' --partition 0 --offset {RECORDS}" in error
 
         with LogWindows(ClusterSettings.plaintext("ends", source.bootstrap_servers), timeout_seconds=2.0) as windows:

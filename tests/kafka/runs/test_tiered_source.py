@@ -78,7 +78,7 @@ def test_a_remote_store_that_brings_nothing_moves_no_position_and_is_named(
     for (topic, partition), error in outcome.errors.items():
         position = outcome.ranges[topic, partition].position
         assert f"partition {topic}-{partition}" in error
-        assert f"brought nothing at offset {position} " in error
+        assert f"returned nothing at offset {position} " in error
         assert QUOTA in error
     assert any("waiting for the remote store" in note for slot in outcome.slots for note in slot.notes)
 

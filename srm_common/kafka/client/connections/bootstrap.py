@@ -1,4 +1,4 @@
-"""The first connection to a cluster: every server and every address of it, until one returns the brokers."""
+"""The first connection to a cluster: tries every address of every server until one returns the brokers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.library import Errors
 
 _BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.05, 1.0
-#: A refused login ends the search when no other server has answered after so long.
+#: How long the other servers may still answer after one has refused the login.
 _REFUSED_SECONDS = 2.0
 
 
@@ -51,9 +51,9 @@ class _Server:
 
 
 class Connections(Protocol):
-    """The connections of a cluster, as far as the first of them is looked for.
+    """What :class:`Bootstrap` needs of a cluster's connections.
 
-    ``broker_version_data``, the library's, is what all of them may assume of the brokers' API versions.
+    ``broker_version_data``, the library's, holds the API versions that all connections may rely on.
     """
 
     broker_version_data: Any
@@ -164,13 +164,13 @@ class Bootstrap:
         for turn, address in enumerate(silent_last(addresses)):
             if address not in queued and address not in server.open:
                 self._waiting.append((server, address, turn))
-        # By turns: the first address of each server before the second of any.
+        # In turns: the first address of each server before the second of any.
         self._waiting.sort(key=lambda entry: (entry[1].place in SILENT, entry[2]))
         self._signal.set()
 
     def _failed(self, server: _Server, error: BaseException) -> None:
         server.failures += 1
-        # What the deadline has cut off says less than what failed before it.
+        # A failure before the deadline says more than one that the deadline caused.
         if server.fault is None or time.monotonic() < self._deadline:
             server.fault = fault_text(error)
         self._next_at = 0.0

@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 _tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
-#: A connection is looked at so many times within its time limit.
+#: How often a connection is checked within its time limit.
 _LOOKS = 4
-#: While more requests than these wait for their answers, the broker has enough to do.
+#: A broker with more requests than these to answer has enough to do.
 _ENOUGH_REQUESTS = 2
-#: What is waited for when a server takes a connection: ApiVersions.
+#: What a server that accepted a connection has to answer: ApiVersions.
 FIRST_REQUEST = "the first request"
 
 
@@ -36,7 +36,7 @@ class _Never:
 
 
 class _Patience(NamedTuple):
-    """How long a request may wait without any byte moving, and since when it does; in (monotonic) seconds."""
+    """Since when a request has been waiting, and how long it may while no byte moves; in (monotonic) seconds."""
 
     since: float
     seconds: float
@@ -46,7 +46,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     """A connection whose parser takes whole frames, and whose requests cost little.
 
     A request's time limit is for silence: on a slow link a queue of requests may take minutes, and each byte that moves
-    either way starts the limit over. Answers come in the order of the requests, so that all wait for the same bytes.
+    either way starts the limit over. Answers come in the order of the requests, so all wait for the same bytes.
     """
 
     #: Host and port, for messages.
@@ -77,14 +77,14 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         self.parser = FrameProtocol(client_id=self.config["client_id"])
 
     def lend(self, client_id: str, request_timeout_ms: int) -> None:
-        """Requests go out under this name from now on, and may take so long."""
+        """Use this client id and this request timeout from now on."""
         self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
         self._usual_seconds = request_timeout_ms / 1000
         self.parser.rename(client_id)
 
     @property
     def tls(self) -> bool:
-        """Whether the connection is to have TLS."""
+        """Whether the connection uses TLS."""
         return self.config["security_protocol"] in ("SSL", "SASL_SSL")
 
     def throttled_seconds(self) -> float:
@@ -145,7 +145,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         self._watch(patience)
 
     def data_received(self, data: Any) -> None:
-        """Take one frame in, as the library does without its debug log and latencies."""
+        """Take one frame in as the library does, but without its debug log and latencies."""
         if not (self.connected or self.initializing):
             return
         number, answer = self.parser.receive(data)
@@ -172,7 +172,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         return int(self.parser.least_bytes(len(self.in_flight_requests) - _ENOUGH_REQUESTS))
 
     def _watch(self, patience: _Patience) -> None:
-        """Look soon enough for this request."""
+        """Check soon enough for this request."""
         at = patience.since + patience.seconds / _LOOKS
         if self._look_at is None or at < self._look_at:
             if self._look_at is not None:
@@ -237,7 +237,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             await super()._get_api_versions(timeout_at)
 
     def take_over(self, greeted: FrameConnection) -> None:
-        """Go on with the transport of another connection, which has the answer of its first request.
+        """Continue with the transport of another connection, whose first request was answered.
 
         Raises:
             KafkaConnectionError: either was closed meanwhile.
@@ -254,8 +254,8 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         self._knows_versions = True
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
-        """Log in, also for another time (KIP-368). A refusal after which another attempt may succeed, since the login
-        changes, is a fault like others: it does not end whatever is tried again."""
+        """Log in, for the first time or again (KIP-368). A refusal after which another attempt may succeed, because the
+        login is changing, is a connection fault like others, so that callers try again."""
         self.step = "the login"
         limit = timeout_at or self._timeout_at()
         current = self._login
@@ -304,7 +304,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         return await self._beside(lambda: tickets.ticket(host), timeout_at, "Kerberos returned no ticket")
 
     async def _beside(self, fetch: Callable[[], T], timeout_at: float, nothing: str) -> T:
-        """What a login needs, fetched beside the loop: who gives it may take its time, and fail for a while."""
+        """What a login needs, fetched in a thread: its server may be slow, or fail for a while."""
         seconds = max(timeout_at - time.monotonic(), 0.0)
         try:
             return await in_thread(self.net, fetch, timeout_at)
@@ -316,7 +316,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             raise Errors.KafkaConnectionError(f"{nothing} within {seconds:g} s") from error
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As the library does; why it could not be made is one sentence."""
+        """As the library does; says in one sentence why the connection could not be made."""
         if exc is not None and self.initializing:
             exc = self.explained(exc)
         if self._look_at is not None:

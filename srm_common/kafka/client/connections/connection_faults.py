@@ -34,10 +34,10 @@ _REMEDIES = {
 _OURS = "ssl.keystore.location (or ssl.certificate.location)"
 #: By the alert in OpenSSL's reason: what the server says about the client's certificate.
 _ALERTS = {
-    "CERTIFICATE_REQUIRED": f"wants a client certificate, but none is set; set {_OURS}",
+    "CERTIFICATE_REQUIRED": f"requires a client certificate, but none is set; set {_OURS}",
     "CERTIFICATE_EXPIRED": f"refuses the client certificate, as it has expired; renew what {_OURS} names",
     "CERTIFICATE_REVOKED": f"refuses the client certificate, as it is revoked; renew what {_OURS} names",
-    "CERTIFICATE_UNKNOWN": f"refuses the client certificate; check in the broker's log why, and what {_OURS} names",
+    "CERTIFICATE_UNKNOWN": f"refuses the client certificate; see the reason in the broker's log, and check {_OURS}",
     "UNKNOWN_CA": (
         f"refuses the client certificate, as it does not know its authority; check what {_OURS} names, or have the "
         "authority added to the broker's truststore"
@@ -59,7 +59,7 @@ def fault_text(error: BaseException) -> str:
 
 
 def foreign_answer(server: str, head: bytes) -> str:
-    """What a server speaks whose answer begins with these bytes, where Kafka has the length of a frame."""
+    """What a server speaks whose response begins with these bytes; one of Kafka begins with a frame's length."""
     if len(head) >= 2 and head[0] in _TLS_RECORDS and head[1] == 3:
         return f"{server} speaks TLS; set security.protocol to {_TLS}"
     if head.startswith(b"HTTP"):
@@ -85,9 +85,9 @@ def handshake_fault(server: str, error: BaseException) -> str:
 
 
 def certificate_refusal(server: str, error: BaseException) -> str | None:
-    """That the server does not take our certificate, by the alert that it sent (RFC 8446, 6.2); None for other errors.
+    """The message about an alert by which the server refuses our certificate (RFC 8446, 6.2); None for other errors.
 
-    With TLS 1.3 the alert comes after the handshake, with the first answer.
+    With TLS 1.3 the alert comes after the handshake, in place of the first response.
     """
     reason = str(error.reason) if isinstance(error, ssl.SSLError) else ""
     what = next((text for alert, text in _ALERTS.items() if alert in reason), None)

@@ -22,11 +22,11 @@ from srm_common.kafka.client.logins.current_login import CurrentLogin
 
 #: How long one broker may take for a request that any other answers as well, before another is asked, too.
 _NEXT_BROKER_SECONDS = 1.0
-#: How soon a connection that takes no request for now, as all that it may have are in flight, is looked at again.
+#: How soon a connection that has as many requests in flight as it may is looked at again.
 _PAUSED_SECONDS = 0.001
 #: How long a broker that does not know its cluster yet is asked again, and how often.
 _YOUNG_SECONDS, _YOUNG_PAUSE_SECONDS = 5.0, 0.1
-#: How long the servers of the settings are asked when no broker is left.
+#: How long the bootstrap servers are asked when no broker is left.
 _SEARCH_SECONDS = 2.0
 
 
@@ -34,9 +34,9 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     """The library's manager over the transports above.
 
     ``last_fault`` says why the latest connection could not be made. A refused login fails the next use of the node at
-    once, where the library would try until the time is over. ``patience_ms`` is how long a request may be without an
-    answer, where whoever sends it says nothing else; None is what the settings say. ``login`` is what connections log
-    in by where it may change; else the configs have it.
+    once, where the library would try until the time is over. ``patience_ms`` is how long a request may go unanswered
+    unless its sender says otherwise; None means the limit in the settings. ``login`` is given where the login may
+    change; otherwise it is part of the configs.
     """
 
     patience_ms: float | None = None
@@ -71,7 +71,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         return True
 
     async def search_servers(self) -> None:
-        """Ask the servers of the settings once more who the brokers are. Raises KafkaTimeoutError."""
+        """Ask the bootstrap servers for the brokers again. Raises KafkaTimeoutError."""
         await Bootstrap(self, time.monotonic() + min(_SEARCH_SECONDS, self.setup_seconds)).run()
 
     def _connecting_failed(self, node_id: Any, error: BaseException) -> None:
@@ -81,13 +81,13 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
 
     @property
     def idle(self) -> bool:
-        """Whether there are connections, all of them ready, and none owes an answer."""
+        """Whether there are connections, all ready and without requests in flight."""
         return bool(self._conns) and all(
             conn.connected and not conn.paused and not conn.in_flight_requests for conn in self._conns.values()
         )
 
     def lend(self, client_id: str, request_timeout_ms: int) -> None:
-        """From now on by this name, and with this patience."""
+        """Use this client id and this request timeout from now on."""
         self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
         self.patience_ms = None
         self.cluster.forget()
@@ -143,15 +143,15 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         return conn
 
     def adopt(self, conn: FrameConnection, server: Any) -> bool:
-        """Use a connection to a server of the settings as that to the broker with its address, if there is one: the
-        first request then need not connect once more.
+        """Use a connection to a bootstrap server as the one to the broker with the same address, if there is one, so
+        that the first request need not connect again.
 
         Args:
             server: the library's, with ``host`` and ``port``.
         """
         place = (server.host, server.port)
         there = [node.node_id for node in self.cluster.brokers() if (node.host, node.port) == place]
-        # Brokers that give out the same address cannot be told apart by it.
+        # Brokers that advertise the same address cannot be told apart by it.
         if len(there) != 1 or there[0] in self._conns or not conn.connected:
             return False
         conn.node_id = there[0]
@@ -160,7 +160,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         return True
 
     def _keep(self, conn: FrameConnection, pop_on_close: bool = True, refresh_metadata_on_err: bool = True) -> None:
-        """Make it that of its node, until it is closed."""
+        """Keep it as its node's connection until it is closed."""
         if pop_on_close:
             conn.close_future.add_both(lambda _: self._conns.pop(conn.node_id, None))
         if refresh_metadata_on_err:
@@ -188,7 +188,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     async def establish(
         self, conn: FrameConnection, host: str, addresses: Sequence[Address], timeout_at: float
     ) -> None:
-        """Make a connection ready: TCP, TLS and the first request (ApiVersions) to whichever address answers that, and
+        """Make a connection ready: TCP, TLS and the first request (ApiVersions) to whichever address answers it, then
         the login there.
 
         Raises:
@@ -226,8 +226,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             raise
 
     async def _greet(self, conn: FrameConnection, host: str, timeout_at: float, sock: Any) -> FrameConnection:
-        """A connection over a connected socket whose server has answered the first request: what is taken without a
-        word, by a process that hangs or is stopped, is no better than what is not taken at all."""
+        """A connection over a connected socket, once the server has answered the first request: the kernel accepts
+        connections for a process that hangs or is stopped, too."""
         transport = await self._secure(conn, host, timeout_at, sock)
         greeted = self.new_connection(conn.node_id)
         greeted.starts(conn.server)

@@ -1,9 +1,9 @@
 """From a server's name to a connected socket: all its addresses in parallel, recently silent ones last.
 
-A machine that is gone answers nothing at all, and one that hangs takes connections without a word: each attempt to
-reach it would last to its time limit. As in RFC 8305 (Happy Eyeballs), the next address is tried a quarter of a second
-after the one before, and the first that is ready is used. Ready is what has answered the first request: the kernel
-takes connections for a process that is stopped, too.
+A machine that is gone does not respond at all, and one that hangs accepts connections and stays silent: an attempt to
+reach either lasts until its time limit. As in RFC 8305 (Happy Eyeballs), the next address is tried a quarter of a
+second after the one before, and the first that is ready is used. An address is ready when it has answered the first
+request, since the kernel accepts connections for a process that is stopped, too.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ Place = tuple[str, int]
 
 #: "Connection Attempt Delay" of RFC 8305, section 5.
 NEXT_ATTEMPT_SECONDS = 0.25
-#: The pause before the next attempt grows to this: what is merely slow is tried a few times, not a hundred.
+#: The pause between attempts grows to this, so that a slow server is tried a few times, not a hundred.
 LONGEST_PAUSE_SECONDS = 1.0
 _REMEMBERED_SECONDS = 300.0
 _MOST_REMEMBERED = 10_000
 
 
 class SilentPlaces:
-    """Hosts and ports that took no connection or did not respond lately. Shared by all links of a process.
+    """Hosts and ports that recently accepted no connection or did not respond. Shared by all links of a process.
 
-    They are tried last, never left out: one that is back costs nothing.
+    They are tried last, but never left out.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class SilentPlaces:
         self._until.pop(place, None)
 
     def clear(self) -> None:
-        """Nothing is known of any."""
+        """Forget all of them."""
         self._until.clear()
 
     def __contains__(self, place: Place) -> bool:
@@ -67,7 +67,7 @@ SILENT = SilentPlaces()
 
 @dataclass(frozen=True)
 class Address:
-    """One address of a name, as ``getaddrinfo`` tells it."""
+    """One address of a name, as ``getaddrinfo`` returns it."""
 
     family: int
     sockaddr: tuple[Any, ...]
@@ -88,7 +88,7 @@ def place_text(place: Place) -> str:
 
 
 async def resolve(loop: EventLoop, host: str, port: int, timeout_at: float) -> list[Address]:
-    """All addresses of a name, the families by turns (RFC 8305, section 4), without holding up the loop.
+    """All addresses of a name, in turns between families (RFC 8305, section 4), without blocking the loop.
 
     Raises:
         KafkaConnectionError: the name has none, or the name server did not respond before ``timeout_at``.
@@ -113,7 +113,7 @@ async def resolve(loop: EventLoop, host: str, port: int, timeout_at: float) -> l
 
 
 def silent_last(addresses: Iterable[Address]) -> list[Address]:
-    """The same, those that were silent lately at the end."""
+    """The same addresses, recently silent ones last."""
     return sorted(addresses, key=lambda address: address.place in SILENT)
 
 
@@ -142,7 +142,7 @@ class _Dialing(Generic[T]):
         self._won: tuple[T, Address] | None = None
         #: address -> (task, when it began)
         self._open: dict[Address, tuple[Any, float]] = {}
-        #: Those that took the connection.
+        #: Those that accepted the connection.
         self._taken: set[Address] = set()
         self._faults: list[Exception] = []
 
@@ -233,12 +233,12 @@ async def dial(
     Args:
         options: for ``setsockopt``.
         timeout_at: monotonic seconds.
-        greet: agrees with the server upon TLS, where there is any, and has its first answer; closes the socket when it
+        greet: does the TLS handshake, where there is TLS, and waits for the first answer; closes the socket when it
             fails or is cancelled.
 
     Raises:
-        KafkaTimeoutError: an address took the connection, but ``greet`` did not end in time.
-        KafkaConnectionError: no address took the connection.
-        Exception: what ``greet`` raised, where there is but one address.
+        KafkaTimeoutError: an address accepted the connection, but ``greet`` did not end in time.
+        KafkaConnectionError: no address accepted the connection.
+        Exception: what ``greet`` raised, where there is only one address.
     """
     return await _Dialing(loop, options, timeout_at, greet).first(addresses)

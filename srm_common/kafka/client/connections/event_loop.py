@@ -1,8 +1,8 @@
 """kafka-python's event loop, with sockets that stay registered between two waits.
 
 The library registers a socket for each wait and takes it out again, which costs 11 to 14 us of CPU; to find it
-registered already costs 1. What one turn of the loop has to send may go in one system call at its end. And a turn
-writes no trace, which takes five calls of the library's even if it is not read.
+registered already costs 1. Everything that one turn of the loop sends may go out in one system call at its end. And a
+turn writes no trace, which costs the library five calls even if nobody reads it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OF_THREAD = threading.local()
 
 
 def interrupt(reason: str = "") -> None:
-    """What a handler of signals calls to end what its thread is doing, by KeyboardInterrupt with the reason.
+    """For signal handlers: end what the thread is doing, by KeyboardInterrupt with the reason.
 
     A running loop raises it between two of its tasks. Within one the library would log it and continue, and
     whoever waits for that task would wait forever.
@@ -50,8 +50,8 @@ def interrupt(reason: str = "") -> None:
 
 
 def _task_of(work: Any) -> Any:
-    """A task of a coroutine or a function. The library finds out by four calls which kind of function it is, and does
-    the same with all of them: it calls them when the task runs, and goes on with what they return."""
+    """A task of a coroutine or a function. The library takes four calls to find out the kind of function, and then
+    treats all kinds alike: it calls them when the task runs, and continues with what they return."""
     return Task(_called(work) if isinstance(work, FunctionType | MethodType) else work)
 
 
@@ -73,7 +73,7 @@ class _Watched:
         self.writer: Any = None
 
     def forget(self, task: Any) -> None:
-        """The task does not wait any more."""
+        """The task no longer waits."""
         if self.reader is task:
             self.reader = None
         if self.writer is task:
@@ -81,15 +81,15 @@ class _Watched:
 
 
 class Turns(selectors.BaseSelector):
-    """Goes before a selector, which it asks for events. Before it waits, what was put off until then is done. While
-    tasks are ready, only every second turn of the loop asks: most often an answer makes one task ready, which then has
-    all the news there is."""
+    """Goes in front of a selector. Before the selector waits, work that was put off until then is done. While tasks
+    are ready, only every second turn of the loop asks it for events: most often an answer makes one task ready, and
+    nothing else has happened."""
 
     def __init__(self, loop: EventLoop) -> None:
         super().__init__()
         self._loop = loop
         self._asked = False
-        #: Why, if it is.
+        #: The reason, once it is to be interrupted.
         self.interrupted: str | None = None
         self.put_off: list[Callable[[], None]] = []
         self.impatient: list[Callable[[], None]] = []
@@ -123,10 +123,10 @@ class _Selector(Turns, selectors.DefaultSelector): ...
 
 
 class Kernel:
-    """By what loops wait, and what their sockets are: those of the operating system."""
+    """The operating system's selectors and sockets."""
 
     def selector(self, loop: EventLoop) -> Turns:
-        """What a new loop waits by."""
+        """A selector for a new loop."""
         return _Selector(loop)
 
     def socket(self, family: int) -> socket.socket:  # a stream socket that is not connected
@@ -141,7 +141,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
     is reported whatever was asked for.
     """
 
-    #: That of all loops. A simulated network puts its own here.
+    #: Shared by all loops; a simulated network puts its own here.
     kernel: ClassVar[Kernel] = Kernel()
 
     def __init__(self) -> None:
@@ -149,7 +149,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         self._watched: dict[int, _Watched] = {}
 
     def run(self, coro: Any, *args: Any) -> Any:
-        """As the library does; until it returns, :func:`interrupt` is about this loop."""
+        """As the library does; until it returns, :func:`interrupt` applies to this loop."""
         before = getattr(_OF_THREAD, "loop", None)
         _OF_THREAD.loop = self
         try:
@@ -222,8 +222,8 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         return future
 
     def park(self, waiting: list[Any]) -> Any:
-        """To be awaited: the current task goes into ``waiting`` and stands still until it is given to :meth:`unpark`.
-        A future does the same for three times the cost."""
+        """To be awaited: puts the current task into ``waiting`` and suspends it until it is given to :meth:`unpark`.
+        A future does the same at three times the cost."""
         return KernelEvent("_park", waiting)
 
     def _park(self, waiting: list[Any]) -> None:
@@ -231,7 +231,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         waiting.append(self._current)
 
     def unpark(self, task: Any) -> None:
-        """Let a task continue that was parked, unless it has ended meanwhile."""
+        """Let a parked task continue, unless it has ended meanwhile."""
         if not task.is_done:
             self._add_ready_task(task)
 
@@ -296,7 +296,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         self._wait_for(fileobj, event, task if isinstance(task, Task) else Task(task))
 
     def unregister_event(self, fileobj: Any, event: int) -> None:
-        """Report ``event`` no more; with both events, as the library does before it closes a socket, forget it."""
+        """Stop reporting ``event``; with both events, as the library does before it closes a socket, forget it."""
         watched = self._watched.get(fileobj.fileno())
         if watched is None or watched.socket is not fileobj:
             return
@@ -321,7 +321,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         if watched is None or watched.socket is not fileobj:
             if descriptor < 0:
                 raise ValueError(f"a task waits for a closed socket: {fileobj}")
-            if watched is not None:  # closed without a word, and its number is another socket's now
+            if watched is not None:  # closed without :meth:`forget`, and its number is another socket's now
                 self._report(watched, 0)
             watched = _Watched(fileobj, descriptor)
         waiting = watched.reader if event == _READ else watched.writer

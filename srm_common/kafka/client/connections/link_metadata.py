@@ -9,14 +9,14 @@ from typing import Any
 
 from srm_common.kafka.client.library import ClusterMetadata, Errors
 
-#: So long without an answer, and with no broker left to ask, the servers of the settings are asked again (KIP-899).
+#: After this long without an answer, and with no broker left to ask, the bootstrap servers are asked again (KIP-899).
 _LOST_SECONDS = 10.0
 
 
 class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
-    """Asks whichever broker answers first, where the library waits for one drawn at random.
+    """Asks whichever broker answers first, where the library waits for a random one.
 
-    Nothing here creates topics.
+    Its requests never create topics.
     """
 
     #: Those whose leaders are kept; the library takes out names that no topic can have.
@@ -33,14 +33,14 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
         self.unauthorized_topics.clear()
 
     def keep(self, topics: Iterable[str]) -> bool:
-        """Ask for the leaders of these topics, too, from the next refresh on; whether one is new."""
+        """Ask for the leaders of these topics, too, from the next refresh on; returns whether any is new."""
         new = set(topics) - self._topics
         self._topics |= new
         return bool(new)
 
     async def refresh_anew(self) -> None:
-        """Refresh by a request that is made from now on. The library joins one that is under way, which may not name
-        the topics that were added since: they would look as if they did not exist.
+        """Refresh by a new request. The library joins one that is under way, which may lack topics that were added
+        since, so that they would seem not to exist.
 
         Raises:
             KafkaError: no broker answered.

@@ -1,4 +1,4 @@
-"""Calls that may block, beside an event loop, and news for a loop from other threads."""
+"""Blocking calls beside an event loop, and reports to a loop from other threads."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ _MOST_BUFFERS = 1024
 _FRAME = struct.Struct(">i")
 _FRAME_BYTES = _FRAME.size
 _COUNT = struct.Struct("@i")
-#: Requests of one turn of the loop are sent together, until they are so much: to wait longer would let the broker wait.
+#: Requests of one turn of the loop are sent together up to this size; a longer wait would keep the broker waiting.
 _TOGETHER_BYTES = 64 << 10
-#: Small frames are received together into this much room.
+#: Size of the buffer into which small frames are received together.
 _STAGING_BYTES = 64 << 10
 #: ``_ssl.ENCODING_DER``.
 _ENCODING_DER = 2
@@ -43,7 +43,7 @@ _TLS_SEND_BYTES = 128 << 10
 
 
 def _queued(sock: socket.socket, which: int) -> int:
-    """Bytes in one of the kernel's queues of a socket; 0 where the system does not tell."""
+    """Bytes in one of the kernel's queues of a socket; 0 where the system does not say."""
     try:
         return int(_COUNT.unpack(fcntl.ioctl(sock, which, bytes(_COUNT.size)))[0])
     except OSError:
@@ -53,7 +53,7 @@ def _queued(sock: socket.socket, which: int) -> int:
 class _FrameIO:
     """Receives frame by frame and sends at once; shared by the plain and the TLS transport.
 
-    Small frames come several at a time through a staging buffer; the rest of a large one is received where it stays.
+    Small frames come several at a time through a staging buffer; the rest of a large one is received in place.
     """
 
     _net: Any
@@ -75,14 +75,14 @@ class _FrameIO:
     _wake_bytes = 1
     #: Whether a short read means that the kernel has nothing more (TLS keeps records of its own back).
     _short_means_empty = True
-    #: What has at most been received of frames that are still to come.
+    #: The most that may already have been received of frames still to come.
     _held_bytes = 0
     #: Bytes that the kernel is still to take, and those of them that wait for the end of the loop's turn.
     _waiting_bytes = 0
     _put_off_bytes = 0
     #: Whether the beginning of a small frame, or of a large one, has been received.
     _begun = _large = False
-    #: Whether the loop is going to end the collecting when nothing comes.
+    #: Whether the loop will end the collecting when nothing arrives.
     _collects = False
 
     def moved_bytes(self) -> int:
@@ -199,13 +199,13 @@ class _FrameIO:
         size = max(size - self._held_bytes, 1)
         if size != self._wake_bytes:
             self._wake_bytes = size
-            with suppress(OSError):  # of a socket that has ended, which its next read tells
+            with suppress(OSError):  # of a socket that has ended, as its next read will show
                 self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def _collect(self) -> None:
         """Before the loop waits: while more requests queue at the broker, one wake-up is enough for several answers.
 
-        What is left of them when the broker was faster than we, or is far away, does not wait for the next ones.
+        Answers that are left over, because the broker was faster or is far away, do not wait for the next ones.
         """
         if self._large or self._closed or self._protocol is None:
             return
@@ -260,7 +260,7 @@ class _FrameIO:
             self._write_task = self._net.call_soon(self._write_to_sock)
 
     def _join(self) -> None:
-        """Make of what was put off, of which nothing has been sent, what is sent at a time."""
+        """Turn buffers that were put off, none of them sent yet, into the pieces that are sent at a time."""
 
     def _pieces(self, buffers: Iterable[Any]) -> Iterable[Any]:
         return buffers
@@ -300,7 +300,7 @@ class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
     """Plain sockets: receives into large buffers, sends lists of buffers at once."""
 
     async def handshake(self, timeout_at: float | None = None) -> None:
-        """Nothing is agreed upon."""
+        """Plain connections need none."""
 
     def close(self) -> None:
         """End the connection when all was sent."""
@@ -329,11 +329,11 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
     """TLS sockets: receives into large buffers; OpenSSL has no gathering send, so requests are joined."""
 
     _short_means_empty = False
-    #: OpenSSL takes all there is, the beginning of a record perhaps; the rest is no shorter than what is in it.
+    #: OpenSSL may have taken all but the last byte of a record from the kernel, which then no longer counts it.
     _held_bytes = _TLS_RECORD_BYTES
 
     async def handshake(self, timeout_at: float | None = None) -> None:
-        """Agree upon keys. Raises KafkaTimeoutError after ``timeout_at`` (monotonic seconds), OSError when refused."""
+        """The TLS handshake. Raises KafkaTimeoutError after ``timeout_at`` (monotonic seconds), OSError if refused."""
         while True:
             try:
                 self._sock.do_handshake()
@@ -344,7 +344,7 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
                 await self._net.wait_write(self._sock, timeout_at)
 
     def verified_chain(self) -> list[bytes]:
-        """The server's certificate and each that vouches for the one before, the authority's last, as DER."""
+        """The server's certificate, then each that signed the one before, the root authority's last, as DER."""
         # Public from Python 3.13 on; the object below has had it since 3.10.
         return [one.public_bytes(_ENCODING_DER) for one in self._sock._sslobj.get_verified_chain()]
 
@@ -357,9 +357,9 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
         self._write_buffer = deque(self._pieces(self._write_buffer))
 
     def _pieces(self, buffers: Iterable[Any]) -> Iterable[Any]:
-        """Buffers joined into full TLS records: each send is a system call and a record at least, and a batch comes as
-        a few bytes of header and its body. Large ones are cut, not copied, so that what was taken is known while a slow
-        link takes it."""
+        """Buffers joined into full TLS records: each send costs at least a system call and a record, and a batch comes
+        as a short header and its body. Large buffers are cut, not copied, so that progress shows while a slow link
+        takes them."""
         some: list[Any] = []
         size = 0
         for buffer in buffers:

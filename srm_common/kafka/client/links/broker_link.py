@@ -36,7 +36,7 @@ from srm_common.kafka.client.protocol.broker_versions import ApiKey, refuse_old_
 T = TypeVar("T")
 
 _TRANSACTION_COORDINATOR = 1
-#: How long connections that another link used may take to show that they still work: others are made instead.
+#: How long connections that another link used may take to show that they still work, before they are replaced.
 _STILL_THERE_SECONDS = 1.0
 _RECONNECT_BACKOFF_MS, _RECONNECT_BACKOFF_MAX_MS = 50, 1000  # Kafka's clients have them
 
@@ -52,9 +52,9 @@ class BrokerLink(Closing):
         settings: addresses and security of the cluster.
         loop: an event loop to share; a new one by default.
         part: what the link does, for the name by which brokers know it.
-        request_timeout_ms: a request unanswered for so long closes its connection, where the settings of the cluster
-            say nothing else.
-        at_most_ms: the same, whatever these say.
+        request_timeout_ms: how long a request may go unanswered before its connection is closed, unless the settings of
+            the cluster have a limit.
+        at_most_ms: an upper bound for either limit.
         pool: where connections come from, and go to when the link is closed; not with ``loop``.
     """
 
@@ -138,7 +138,7 @@ class BrokerLink(Closing):
         except Errors.KafkaTimeoutError as error:
             reason = f" ({self.manager.last_fault})" if self.manager.last_fault else ""
             if self.settings.by_token:
-                # Brokers take one that has ended until they look again, and end each connection behind the login.
+                # Brokers accept an expired one until they check again, and then close each connection after the login.
                 reason += "; if the delegation token of the login has ended, put a new one in its place"
             raise UnreachableCluster(
                 f"cluster '{self.alias}' ({self.settings.bootstrap_servers}) is not reachable: no broker answered "
@@ -157,7 +157,7 @@ class BrokerLink(Closing):
         return AccessDenied(f"{where} refused the login: {fault_text(error)}; check {what}")
 
     async def _still_there(self, wanted: set[str], seconds: float) -> bool:
-        """Whether connections that another link used tell the brokers and the leaders; else they are ended."""
+        """Whether connections that another link used still return brokers and leaders; otherwise they are closed."""
         signal = Signal(self.loop)
         asked = self.loop.call_soon_with_future(self.manager.cluster.refresh_metadata)
         asked.add_both(lambda _: signal.set())
@@ -194,7 +194,7 @@ class BrokerLink(Closing):
             await self.loop.sleep(0.05)
 
     async def know(self, topics: Iterable[str]) -> dict[str, frozenset[int]]:
-        """The partitions of topics as the cluster tells them now; a topic that does not exist has none. Their leaders
+        """The partitions of topics as the cluster lists them now; a topic that does not exist has none. Their leaders
         are kept from now on.
 
         Raises:

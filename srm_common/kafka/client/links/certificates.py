@@ -1,4 +1,4 @@
-"""When the certificates of a cluster end: those that its brokers show in a handshake, the authorities' that vouch for
+"""When the certificates of a cluster expire: those that its brokers present, those of the authorities that signed
 them, and our own."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _TIMEOUT_MS = 5_000
 
 
 def certificate_end(cluster: ClusterSettings) -> CertificateEnd | None:
-    """The first of them to end. None where no broker could be asked: who needs the cluster for more says why.
+    """The first of them to expire. None where no broker could be asked; other requests to the cluster report why.
 
-    Each broker is connected once, with the login of the cluster's admin clients.
+    Each broker is connected to once, with the login of the cluster's admin clients.
     """
     settings = cluster.of_client(Client.ADMIN)
     if "SSL" not in str(settings.kafka_python.get("security_protocol")):
@@ -38,7 +38,7 @@ def certificate_end(cluster: ClusterSettings) -> CertificateEnd | None:
 
 
 async def _shown(link: ClusterLink) -> tuple[list[tuple[int, str]], bool]:
-    """(end, holder) of every certificate that a broker's own was verified by; and whether all brokers answered."""
+    """(end, holder) of every certificate in the brokers' verified chains; and whether all brokers answered."""
     from srm_common.wire.keystores.certificates import of_der  # few clusters need its library, which takes a while
 
     await link.open(timeout_seconds=_TIMEOUT_MS / 1000)

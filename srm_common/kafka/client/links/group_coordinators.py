@@ -23,14 +23,14 @@ class GroupCoordinators:
     def __init__(self) -> None:
         self._nodes: dict[str, int] = {}
 
-    async def find(self, link: BrokerLink, groups: Iterable[str]) -> dict[str, int]:
-        """Look up the coordinators that are not known; returns the error codes of groups that have none now.
+    async def find(self, link: BrokerLink, groups: Iterable[str]) -> tuple[dict[int, list[str]], dict[str, int]]:
+        """The groups by the node id of their coordinator, and the error codes of those that have none now.
 
         Raises:
             RetriableFault: no broker answered.
             AccessDenied: the login was refused.
         """
-        missing = [group for group in groups if group not in self._nodes]
+        known = {group: self._nodes.get(group) for group in groups}
         batched = link.newest_version(ApiKey.FIND_COORDINATOR) >= _FIND_COORDINATOR_VERSION
 
         async def look_up(keys: Sequence[str]) -> list[tuple[str, Any]]:
@@ -44,6 +44,7 @@ class GroupCoordinators:
             )
             return [(one.key, one) for one in answer.coordinators] if batched else [(keys[0], answer)]
 
+        missing = [group for group, node in known.items() if node is None]
         parts = in_parts(missing, GROUPS_PER_REQUEST if batched else 1)
         refused: dict[str, int] = {}
         for future in [link.loop.call_soon_with_future(look_up, part) for part in parts]:
@@ -51,17 +52,12 @@ class GroupCoordinators:
                 if found.error_code:
                     refused[group] = found.error_code
                 else:
-                    self._nodes[group] = found.node_id
-        return refused
-
-    def by_node(self, groups: Iterable[str]) -> dict[int, list[str]]:
-        """Those of ``groups`` whose coordinator is known, by its node id."""
+                    known[group] = self._nodes[group] = found.node_id
         by_node: dict[int, list[str]] = defaultdict(list)
-        for group in groups:
-            node = self._nodes.get(group)
+        for group, node in known.items():
             if node is not None:
                 by_node[node].append(group)
-        return by_node
+        return by_node, refused
 
     def forget(self, groups: Iterable[str]) -> None:
         """Their coordinator moved, or does not respond: look it up again at the next use."""

@@ -15,13 +15,13 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.messages import request_part
 
 EARLIEST, LATEST = -2, -1
-#: Of ListOffsets: the one that all brokers here know. Version 8 knows local log starts (KIP-405).
+#: The version of ListOffsets that all supported brokers know. Version 8 has local log starts (KIP-405).
 LIST_OFFSETS_VERSION = 6
 
 
 class LogOffset(NamedTuple):
-    """An answer of ListOffsets: of a search by timestamp the first record at or after it, both -1 where there is none;
-    else no timestamp (-1)."""
+    """An answer of ListOffsets. A search by timestamp finds the first record at or after it; both values are -1 where
+    there is none. Other answers have no timestamp (-1)."""
 
     offset: int
     timestamp_ms: int
@@ -31,7 +31,7 @@ def list_offsets_request(
     places: Mapping[TopicPartition, int], committed: bool, version: int = LIST_OFFSETS_VERSION
 ) -> Any:
     """``places``: partition -> -2 (earliest), -1 (latest) or a timestamp in ms; ``committed`` asks for the last stable
-    offset, and for no record behind it."""
+    offset, and for no record beyond it."""
     by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for (topic, partition), at in places.items():
         by_topic[topic].append((partition, at))
@@ -108,8 +108,8 @@ class ClusterLink(BrokerLink):
         """ListOffsets for many partitions, one request per leader: (found, faults with a sentence each).
 
         ``places``: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
-        Retriable errors are tried again until ``timeout_seconds`` are over. ``request_ms`` is how long one of them may
-        be without an answer, None the link's own limit.
+        Requests with retriable errors are repeated until ``timeout_seconds`` are over. ``request_ms`` is how long one
+        of them may go unanswered; None means the link's own limit.
         """
         offsets: dict[TopicPartition, LogOffset] = {}
         faults: dict[TopicPartition, str] = {}

@@ -1,8 +1,8 @@
-"""librdkafka's admin client, as far as it is used here, by kafka-python.
+"""The part of librdkafka's admin client that is used here, over kafka-python.
 
 It reads every cluster (docs/adr/0002), and changes those with Kerberos, which librdkafka is distributed without
 (docs/adr/0020). The methods, their arguments and what they return are those of ``confluent_kafka.admin.AdminClient``,
-but for offsets; futures are done when they are returned. Tests hold one against the other on a broker.
+except for offsets; futures are done when they are returned. Tests compare both clients on a broker.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.client.links.link_groups import LinkGroups, answered, done, error_of
 
 _NOT_CONTROLLER = 41
-#: The newest of both requests about bindings that brokers of 2.8 know (KIP-482), and the names of the fields of each.
+#: The newest version of both requests about bindings that brokers of 2.8 know (KIP-482), and the fields of each.
 _ACLS_VERSION = 2
 _CREATION = (
     *("resource_type", "resource_name", "resource_pattern_type"),
@@ -80,7 +80,7 @@ class LinkAdmin(LinkGroups):
         return self.ask(lambda link: _metadata(link, None if topic is None else [topic]), timeout)
 
     def describe_cluster(self, *, request_timeout: float = -1) -> Future[Any]:
-        """``cluster_id`` of the answer is what counts."""
+        """Only ``cluster_id`` of the answer is used."""
         return done(self.ask(lambda link: _metadata(link, []), request_timeout))
 
     def describe_topics(self, topics: TopicCollection, *, request_timeout: float = -1) -> dict[str, Future[Any]]:
@@ -121,7 +121,7 @@ class LinkAdmin(LinkGroups):
     def create_partitions(
         self, new_partitions: Sequence[NewPartitions], *, operation_timeout: float = 60.0, request_timeout: float = -1
     ) -> dict[str, Future[None]]:
-        """By topic; ``new_total_count`` partitions it shall have."""
+        """By topic, which then has ``new_total_count`` partitions."""
         kind = CreatePartitionsRequest
 
         def request() -> Any:
@@ -240,7 +240,7 @@ class LinkAdmin(LinkGroups):
             return DeleteAclsRequest(version=_ACLS_VERSION, filters=filters)
 
         def results(answer: Any) -> Sequence[Any]:
-            # A filter may be taken, and one of its bindings not be deleted.
+            # A filter may be accepted although one of its bindings is not deleted.
             return [
                 next((binding for binding in result.matching_acls if binding.error_code), result)
                 for result in answer.filter_results
@@ -296,7 +296,7 @@ async def _metadata(link: ClusterLink, topics: list[str] | None) -> _Metadata:
 def _description(answer: Any) -> Any:
     return SimpleNamespace(
         name=answer.name,
-        # As librdkafka writes it, with + and / where Kafka has - and _: ids are kept, and compared.
+        # As librdkafka writes it, with + and / where Kafka has - and _: ids are stored and compared.
         topic_id=base64.b64encode(answer.topic_id.bytes).rstrip(b"=").decode(),
         partitions=[
             SimpleNamespace(
@@ -318,12 +318,12 @@ def _entry(answer: Any) -> ConfigEntry:
 
 
 def _fields(names: Sequence[str], one: AclBinding | AclBindingFilter) -> dict[str, Any]:
-    """A binding, or what is to be among the bindings, as the fields of a request."""
+    """A binding, or a filter of bindings, as the fields of a request."""
     resource = (_number(one.restype), one.name, _number(one.resource_pattern_type))
     access = (one.principal, one.host, _number(one.operation), _number(one.permission_type))
     return dict(zip(names, resource + access, strict=True))
 
 
 def _number(one: Any) -> int:
-    """Of a member of one of confluent-kafka's enumerations, which it declares as numbers and words, too."""
+    """The number of a member of one of confluent-kafka's enumerations; some of its types say strings."""
     return int(one.value)

@@ -37,14 +37,14 @@ _REACH_SECONDS = 20.0
 #: For how long offsets are asked for again while leaders move.
 _SETTLING_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
-#: The newest that name topics, as all brokers here do; version 10 has their ids instead.
+#: The newest OffsetCommit that has the names of topics (version 10 has their ids), and OffsetFetch for a single group.
 _OFFSET_COMMIT_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 7
 _LIST_GROUPS_VERSION = 4
-#: Connect's workers, share groups and the like are no consumer groups.
+#: Connect's workers, share groups and the like are not consumer groups.
 _PROTOCOL_TYPES = ("consumer", "")
 
 
-#: Kafka's words for the states of groups that librdkafka has others for.
+#: States of groups for which librdkafka has other words than Kafka.
 _STATES = {"PreparingRebalance": "preparing_rebalancing", "CompletingRebalance": "completing_rebalancing"}
 
 
@@ -71,15 +71,15 @@ class LinkGroups:
         """
 
         async def work(link: ClusterLink) -> dict[TopicPartition, int | KafkaError]:
-            errors: dict[TopicPartition, int | KafkaError] = {}
+            offsets: dict[TopicPartition, int | KafkaError] = {}
             deadline = time.monotonic() + min(_SETTLING_SECONDS, _seconds(request_timeout))
             left = dict(places)
             while True:
                 answers = await _list_offsets(link, left, committed)
-                errors.update({one: answer.result for one, answer in answers.items()})
+                offsets.update({one: answer.result for one, answer in answers.items()})
                 left = {one: places[one] for one, answer in answers.items() if answer.passing}
                 if not left or time.monotonic() > deadline:
-                    return errors
+                    return offsets
                 await link.loop.sleep(_PAUSE_SECONDS)
 
         return self.ask(work, request_timeout) if places else {}
@@ -117,7 +117,7 @@ class LinkGroups:
     def alter_consumer_group_offsets(
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
-        """By group: its partitions, each with what was wrong with it."""
+        """By group: its partitions, each with its error where there is one."""
         wanted = {request.group_id: request for request in requests}
         return self._of_groups(wanted, self._commit, lambda _: 1, request_timeout)
 
@@ -183,10 +183,10 @@ class LinkGroups:
             return {group: _failed(code, None) if code else done(value) for group, (code, value) in found.items()}
 
         async def work(link: ClusterLink) -> dict[str, Future[Any]]:
-            refused = await self._coordinators.find(link, wanted)
+            by_node, refused = await self._coordinators.find(link, wanted)
             asked = [
                 link.loop.call_soon_with_future(of_part, link, node, part)
-                for node, groups in self._coordinators.by_node(wanted).items()
+                for node, groups in by_node.items()
                 for part in in_parts(groups, per_request(link))
             ]
             answers = {group: _failed(code, None) for group, code in refused.items()}
@@ -204,7 +204,7 @@ class LinkGroups:
     # ---- inside
 
     def ask(self, work: Callable[[ClusterLink], Awaitable[T]], seconds: float) -> T:
-        """Each request of ``work`` may take ``seconds``; not above 0: the default."""
+        """Each request of ``work`` may take ``seconds``; 0 or less means the default."""
         wait = _seconds(seconds)
 
         async def opened() -> T:
@@ -227,12 +227,12 @@ class LinkGroups:
 
 
 def _seconds(limit: float) -> float:
-    """Of a request, as callers say it of librdkafka's: not above 0 means the default."""
+    """How long a request may take; 0 or less means the default, as with librdkafka."""
     return REQUEST_TIMEOUT_MS / 1000 if limit <= 0 else limit
 
 
 class _Offset(NamedTuple):
-    """``passing``: the same question may be answered a moment later."""
+    """``passing``: the same request may succeed a moment later."""
 
     result: int | KafkaError
     passing: bool = False

@@ -12,7 +12,7 @@ from srm_common.kafka.client.links.link_admin import LinkAdmin
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.logins.current_login import with_current_login
 
-#: What a request ends with when no connection is made, and what the callback says when the login or TLS is why.
+#: Errors of requests while no connection is made, and what the callback reports when the login or TLS is the reason.
 _SILENCE = frozenset(
     {KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN}
 )
@@ -20,19 +20,19 @@ _NOT_LET_IN = frozenset(
     {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED,
      KafkaError.UNSUPPORTED_SASL_MECHANISM}
 )  # fmt: skip
-#: So long a fault of a connection explains silence: each attempt repeats it.
+#: How long a fault of a connection explains silence; each attempt repeats it.
 _REMEMBERED_SECONDS = 60.0
 
 
 class SharedAdmin:
     """``links`` reads a cluster, ``client`` changes it: topics, settings and bindings. Threads may share both.
 
-    What loops of a task ask goes over links, since librdkafka can end the process when brokers restart meanwhile
+    Requests that a task repeats go over links, since librdkafka can end the process when brokers restart meanwhile
     (docs/adr/0002). librdkafka's client is made by the first change; for a cluster with a login that it does not
     support, changes go over links, too.
 
-    A refused login, or a failed TLS handshake, shows as silence in an answer of librdkafka; :meth:`explained` knows
-    better.
+    A refused login or a failed TLS handshake looks like silence in the errors of librdkafka; :meth:`explained` tells
+    them apart.
     """
 
     def __init__(self, cluster: ClusterSettings, *, pool: LinkPool | None = None) -> None:
@@ -54,7 +54,7 @@ class SharedAdmin:
         return None if fault is None or time.monotonic() - fault[1] > _REMEMBERED_SECONDS else fault[0]
 
     def explained(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
-        """Why no connection was made, where the error of a change says no more than that nobody answered."""
+        """Why no connection was made, where the error of a change only says that no broker answered."""
         kafka_error = error if isinstance(error, KafkaError) else next(iter(error.args), None)
         silent = not isinstance(kafka_error, KafkaError) or kafka_error.code() in _SILENCE
         fault = self.last_fault if silent else None
@@ -73,7 +73,7 @@ class SharedAdmin:
             return self._client
 
     def _remember(self, error: KafkaError) -> None:
-        # One broker that is away says nothing about a login; the refusal is what has to be told.
+        # One broker that is down says nothing about the login; the refusal is what users have to see.
         known = self._last_fault
         if known is None or error.code() in _NOT_LET_IN or known[0].code() not in _NOT_LET_IN:
             self._last_fault = error, time.monotonic()

@@ -24,13 +24,13 @@ _REQUEST_SECONDS = 10.0
 _BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS, _PATIENCE_SECONDS = 0.1, 10.0, 10.0
 #: A token is renewed when this share of its life is over (Java's sasl.login.refresh.window.factor).
 _RENEW_AT = 0.8
-#: So long a login waits for a new token while the old one still counts: the broker ends the session soon.
+#: How long a login waits for a new token while the old one is still valid: the broker will end the session soon.
 _BRIEFLY_SECONDS = 1.0
-#: A renewal that takes longer is given up for another one: an endpoint may send its answer byte by byte.
+#: A renewal that takes longer is replaced by another one: an endpoint may send its answer byte by byte.
 _LOST_SECONDS = 60.0
 #: What a waiting login allows the renewal beyond its own time, so that the reason comes before the end of the wait.
 _GRACE_SECONDS = 0.5
-#: How long a token counts whose answer does not say so.
+#: How long a token is valid whose answer does not say so.
 _USUAL_SECONDS = 300.0
 #: Tokens are a few kilobytes.
 _LARGEST_ANSWER = 1 << 20
@@ -41,8 +41,8 @@ _REFUSED = (400, 401, 403)
 class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
     """Tokens of the client-credentials grant (RFC 6749, 4.4), kept until most of their life is over. Thread-safe.
 
-    A token is renewed in a thread of its own, as Java does (``ExpiringCredentialRefreshingLogin``), while the one at
-    hand still counts: an endpoint that is silent holds up no login before it must.
+    A token is renewed in a thread of its own, as Java does (``ExpiringCredentialRefreshingLogin``), while the current
+    one is still valid, so that a silent endpoint delays logins as late as possible.
     """
 
     def __init__(self, client: OauthClient) -> None:
@@ -56,12 +56,11 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
         self._fault: SrmError | None = None
 
     def token(self, patience_seconds: float = _PATIENCE_SECONDS) -> str:
-        """A token that counts now. Blocks while there is none, and asks again when the endpoint fails; to be called in
-        a thread.
+        """A valid token. Blocks while there is none, and asks again when the endpoint fails; to be called in a thread.
 
         Raises:
             AccessDenied: the endpoint refuses this client.
-            UnreachableCluster: it gave no token in time.
+            UnreachableCluster: it returned no token in time.
             ConfigError: the certificates for it cannot be read.
         """
         deadline = time.monotonic() + patience_seconds
@@ -111,7 +110,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
             self._changed.notify_all()
 
     def _fetched(self, deadline: float) -> tuple[str, float, float]:
-        """(token, when it was asked for in monotonic seconds, how many seconds it counts)."""
+        """(token, when it was requested in monotonic seconds, for how many seconds it is valid)."""
         pause = _BACKOFF_SECONDS
         while True:
             began = time.monotonic()
@@ -119,7 +118,7 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
                 token, lifetime = self._ask(max(deadline - began, 0.1))
             except UnreachableCluster:
                 now = time.monotonic()
-                # One that takes as long would not be over in time, and its reason would only be that.
+                # Another attempt that takes as long would not end in time, and its error would only say so.
                 if now + pause + (now - began) >= deadline:
                     raise
                 time.sleep(pause * random.uniform(0.8, 1.2))
@@ -191,7 +190,7 @@ def token_in(answer: bytes) -> tuple[str, float]:
 
 
 class FetchedToken(AbstractTokenProvider):  # type: ignore[misc]
-    """One token for one login: what the library asks for inside the event loop is there already."""
+    """One token for one login, fetched before the library asks for it inside the event loop."""
 
     def __init__(self, token: str, extensions: dict[str, str]) -> None:
         super().__init__()

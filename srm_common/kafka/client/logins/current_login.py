@@ -13,10 +13,10 @@ from srm_common.domain.cluster import ClusterSettings, LoginSettings, LoginSourc
 from srm_common.errors import ConfigError
 from srm_common.kafka.client.logins.client_credentials import ClientCredentials
 
-#: A login that was refused is tried again after so long, where its source has no other: each attempt of a wrong
-#: password may count against the user at the broker.
+#: The pause before a refused login is tried again where its source has no other: a broker may count wrong passwords
+#: against the user.
 _AGAIN_SECONDS = 5.0
-#: How long a login that was taken before may be refused. Whoever changes it tells the brokers first, or the file.
+#: How long a login that was accepted before may be refused: a change reaches the brokers first, or the file.
 PATIENCE_SECONDS = 120.0
 
 
@@ -33,7 +33,7 @@ class CurrentLogin:
         self._lock = threading.Lock()
         self._login = given
         self._arguments: dict[str, Any] | None = None
-        #: Whether a broker took this one or one before it, and since when none has.
+        #: Whether a broker accepted this one or one before it, and since when none has.
         self._taken = False
         self._refused_since: float | None = None
         self._refused_at = 0.0
@@ -45,7 +45,7 @@ class CurrentLogin:
         return self._login
 
     def arguments(self) -> tuple[LoginSettings, dict[str, Any]]:
-        """It, and the arguments by which kafka-python's connections log in."""
+        """The login, and the arguments by which kafka-python's connections log in."""
         with self._lock:
             if self._arguments is None:
                 found = dict(self._login.kafka_python)
@@ -57,7 +57,7 @@ class CurrentLogin:
 
     @property
     def place(self) -> str:
-        """Where it comes from, for sentences."""
+        """Where it comes from, for messages."""
         return self._source.place
 
     @property
@@ -67,25 +67,25 @@ class CurrentLogin:
 
     @property
     def _may_change(self) -> bool:
-        """Whether a login that is refused now was good a short while ago."""
+        """Whether a login that is refused now was accepted a short while ago."""
         since = self._refused_since
         return self._taken and since is not None and self._clock() - since < PATIENCE_SECONDS
 
     def look_again(self) -> bool:
-        """Read the source of a login that was refused. Blocks. Whether an attempt may be made now: one that was good
-        before waits in between, any other is made to be refused."""
+        """Read the source of a refused login again; blocks. Returns whether to try now: a login that was accepted
+        before pauses between attempts; any other is tried at once, so that the refusal shows."""
         changed = self._changed()
         return changed or not self._may_change or self._clock() - self._refused_at >= _AGAIN_SECONDS
 
     def taken(self, login: LoginSettings) -> None:
-        """A broker took ``login``."""
+        """A broker accepted ``login``."""
         with self._lock:
             if login == self._login:
                 self._taken, self._refused_since = True, None
 
     def refused(self, login: LoginSettings) -> bool:
-        """A broker refused ``login``. Whether another attempt may succeed soon; the source is read only where nothing
-        else says so, in a moment: the broker closes the connection 0.1 s after its answer."""
+        """A broker refused ``login``; returns whether another attempt may succeed soon. The source is read only where
+        nothing else says so, and quickly: the broker closes the connection 0.1 s after its answer."""
         with self._lock:
             if login != self._login:
                 return True  # another connection knows a newer one already
@@ -96,7 +96,7 @@ class CurrentLogin:
 
     @property
     def unreadable(self) -> str:
-        """Why its source could not be read when it was refused last, as a sentence; empty where it could."""
+        """Why its source could not be read after the last refusal, as a sentence; empty where it could."""
         return self._unreadable
 
     def _changed(self) -> bool:
@@ -104,7 +104,7 @@ class CurrentLogin:
         try:
             settings = self._source.read()
         except ConfigError as error:
-            self._unreadable = f"a new one counts from the next task on, as it cannot be read again here: {error}"
+            self._unreadable = f"a new one takes effect with the next task, as it cannot be read again here: {error}"
             return False
         with self._lock:
             self._unreadable = ""
@@ -119,7 +119,7 @@ _known_lock = threading.Lock()
 
 
 def current_login(cluster: ClusterSettings) -> CurrentLogin | None:
-    """That of the cluster's connections in this process; None where it cannot be read again."""
+    """The login of the cluster's connections in this process; None where its source cannot be read again."""
     source = cluster.login_source
     if source is None:
         return None
@@ -129,7 +129,7 @@ def current_login(cluster: ClusterSettings) -> CurrentLogin | None:
 
 
 def with_current_login(cluster: ClusterSettings) -> ClusterSettings:
-    """The same with the login that counts now, for clients that cannot read it themselves."""
+    """The same settings with the current login, for clients that cannot read it themselves."""
     current = current_login(cluster)
     login = cluster.login if current is None else current.login
     return replace(
@@ -141,7 +141,7 @@ def with_current_login(cluster: ClusterSettings) -> ClusterSettings:
 
 
 def taken_elsewhere(cluster: ClusterSettings) -> None:
-    """Another process has logged in by these settings: a refusal is a change, and not a mistake."""
+    """Another process has logged in with these settings: from now on a refusal means a change, not a mistake."""
     current = current_login(cluster)
     if current is not None and not current.doubtful:
         current.taken(current.login)

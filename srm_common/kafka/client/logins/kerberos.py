@@ -1,8 +1,8 @@
 """Logins by Kerberos (GSSAPI, RFC 4752) for kafka-python, with tickets from a keytab or a ticket cache.
 
-kafka-python takes the process's default credentials, one principal for all clusters, and waits for the KDC in its event
-loop. Here each cluster has its own credentials, and all that may wait for a KDC is done in a thread, before the login
-begins: a :class:`Ticket` has the first token for the broker in it, and the rest of the exchange needs no KDC.
+kafka-python uses the process's default credentials, one principal for all clusters, and waits for the KDC in its event
+loop. Here each cluster has its own credentials, and everything that may wait for a KDC is done in a thread, before the
+login begins: a :class:`Ticket` holds the first token for the broker, and the rest of the exchange needs no KDC.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _EXPIRED = -1765328352 % (1 << 32)
 #: KRB5KDC_ERR_S_PRINCIPAL_UNKNOWN.
 _UNKNOWN_SERVER = -1765328377 % (1 << 32)
 
-#: How often the tickets that were taken by a keytab have been given up in this process, by their place in its memory.
+#: How often tickets that came from a keytab were discarded in this process, by their cache in its memory.
 _given_up: Counter[str] = Counter()
 _lock = threading.Lock()
 
@@ -43,7 +43,7 @@ def require_gssapi(alias: str) -> None:
 
 
 class Ticket:
-    """What one login to one broker needs: the security context, with its first token made."""
+    """What one login to one broker needs: the security context and its first token."""
 
     def __init__(self, target: str, context: gssapi.SecurityContext, token: bytes) -> None:
         self.target = target
@@ -54,10 +54,9 @@ class Ticket:
 class KerberosTickets:
     """Makes tickets for the brokers of one cluster. Thread-safe.
 
-    Keys of a keytab become a ticket in the memory of this process, which is replaced before it ends (the client keytab
-    of MIT Kerberos). A ticket cache is read each time: whoever renews it (``kinit -R``, ``k5start``, sssd) need not
-    tell us. So each login, also the one by which a broker has a connection prove itself again (KIP-368), has what is
-    there at that time.
+    A keytab yields a ticket in the memory of this process, which is replaced before it expires (the client keytab of
+    MIT Kerberos). A ticket cache is read each time, so that whoever renews it (``kinit -R``, ``k5start``, sssd) need
+    not notify this process. So each login, re-authentication (KIP-368) included, uses the ticket of that moment.
     """
 
     def __init__(self, login: KerberosLogin, alias: str) -> None:
@@ -70,7 +69,7 @@ class KerberosTickets:
         """Blocks while the KDC is asked. ``host`` is the broker's, as the client knows it.
 
         Raises:
-            AccessDenied: the KDC, the keytab or the ticket cache does not serve for this login.
+            AccessDenied: the KDC refuses this login, or the keytab or the ticket cache does not fit it.
             UnreachableCluster: no KDC responded.
         """
         import gssapi  # takes a while, and needs the system's library
@@ -83,8 +82,8 @@ class KerberosTickets:
             except gssapi.raw.GSSError as error:
                 if error.min_code != _EXPIRED or self._login.keytab is None:
                     raise
-                # A keytab gives a new ticket before the old one ends. Where that fails, GSSAPI goes on with the old one
-                # and does not say why, which is what matters now: the KDC may be away, or the principal be gone.
+                # A keytab yields a new ticket before the old one expires. Where that fails, GSSAPI continues with the
+                # old one and does not say why. An attempt without it does: the KDC is down, or the principal is gone.
                 with _lock:
                     _given_up[self._memory] = max(_given_up[self._memory], given_up + 1)
                 return self._ask(target, given_up + 1)
@@ -141,7 +140,7 @@ class KerberosTickets:
 
 
 class _Gssapi(SaslMechanismGSSAPI):  # type: ignore[misc]
-    """The library's exchange, begun with a ticket that is there already."""
+    """The library's exchange, begun with a ticket that exists already."""
 
     def __init__(self, **config: Any) -> None:
         ticket: Ticket = config["sasl_oauth_token_provider"]
@@ -152,8 +151,8 @@ class _Gssapi(SaslMechanismGSSAPI):  # type: ignore[misc]
         self._next_token = ticket.token
 
     def receive(self, auth_bytes: bytes) -> None:
-        """Raises the library's KafkaConnectionError where the ticket ends on the way, or the broker's token is none:
-        the next connection has another ticket, or the reason why it has none."""
+        """Raises the library's KafkaConnectionError where the ticket expires meanwhile, or the broker's token is not
+        valid: the next connection gets another ticket, or the reason why there is none."""
         import gssapi
 
         try:
@@ -162,7 +161,7 @@ class _Gssapi(SaslMechanismGSSAPI):  # type: ignore[misc]
             raise Errors.KafkaConnectionError(f"the exchange with {self.auth_id} by GSSAPI ended: {error}") from error
 
     def auth_details(self) -> str:
-        # The library asks the context, which no longer tells once its ticket has ended.
+        # The library asks the context, which no longer answers once its ticket has expired.
         return f"logged into {self.auth_id} by SASL/GSSAPI"
 
 

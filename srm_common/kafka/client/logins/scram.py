@@ -1,7 +1,7 @@
 """Logins by SCRAM (RFC 5802) for kafka-python, also by a delegation token (KIP-48).
 
-kafka-python sends names as they are, although a comma and an equal sign are part of the message there, takes any number
-of iterations, and does not know that a name may be the id of a token.
+kafka-python sends names as they are, although commas and equal signs have a meaning in these messages, accepts any
+number of iterations, and does not know that a name may be the id of a token.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 from srm_common.domain.cluster import DelegationToken
 from srm_common.kafka.client.library import Errors, ScramClient, register_sasl_mechanism
 
-#: Kafka's own least (``ScramMechanism.minIterations``): with fewer, whoever plays a broker guesses the password soon.
+#: Kafka's own minimum (``ScramMechanism.minIterations``): with fewer, a false broker could soon guess the password.
 _LEAST_ITERATIONS = 4096
 _BY_TOKEN = b",tokenauth=true"
 _UNUSABLE = "the server's message of SCRAM cannot be used"
 
 
 class Scram:
-    """One login, as kafka-python has its mechanisms. The ``sasl_oauth_token_provider`` of a connection is a
+    """One login, in the form of kafka-python's mechanisms. The ``sasl_oauth_token_provider`` of a connection is a
     :class:`DelegationToken` where name and password are a token's id and HMAC."""
 
     def __init__(self, **config: Any) -> None:
@@ -39,7 +39,7 @@ class Scram:
         return message
 
     def receive(self, auth_bytes: bytes) -> bool:
-        """Take the broker's message; whether it was the last one.
+        """Take the broker's message; returns whether it was the last one.
 
         Raises:
             SaslAuthenticationFailedError: it cannot be used.

@@ -1,4 +1,4 @@
-"""The last step of security settings for kafka-python: objects that must be live, from values that can be pickled."""
+"""Security settings for the clients: live objects, made from values that can be pickled."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ OLDEST_BROKER = "2.8"
 
 
 class ApiKey:
-    """The numbers of request types, by which brokers say what versions they offer (Kafka's ``ApiKeys``)."""
+    """The numbers of request types, by which brokers list the versions that they offer (Kafka's ``ApiKeys``)."""
 
     PRODUCE = 0
     FETCH = 1
@@ -39,7 +39,7 @@ _NEEDED_APIS = {
 
 
 def refuse_old_brokers(alias: str, offered: Mapping[int, tuple[int, int]]) -> None:
-    """``offered``: api key -> (oldest, newest) version, as a broker tells them. Raises :class:`UnsupportedBroker`."""
+    """``offered``: api key -> (oldest, newest) version, as a broker lists them. Raises :class:`UnsupportedBroker`."""
     for api, needed in _NEEDED_APIS.items():
         oldest, newest = offered.get(api, (0, -1))
         if newest < needed:

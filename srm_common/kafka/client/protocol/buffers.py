@@ -15,7 +15,7 @@ _LEASES_PER_NODE = 2
 
 
 def _memory(size: int) -> mmap.mmap:
-    """Zeros that cost nothing until they are written over: a page comes with its first byte."""
+    """Zeros that take no memory until they are written over: each page is allocated with its first byte."""
     return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
@@ -69,10 +69,10 @@ class Lease:
 
 
 class Leases:
-    """The leases of one reader: two for each node that it asks, together of twice ``total_bytes`` at most.
+    """The leases of one reader: two for each node that it asks, together at most twice ``total_bytes``.
 
-    Nodes come and go as leaders move. What a node that is asked no more has left in use counts until it is given back,
-    and a node's share is that of the nodes of today; below 1 MiB it does not fall.
+    Nodes come and go as leaders move. Leases of a node that is no longer asked count until they are released. The
+    share of a node depends on how many are asked now, and is never below 1 MiB.
     """
 
     def __init__(self, total_bytes: int) -> None:
@@ -85,7 +85,7 @@ class Leases:
 
     @property
     def held_bytes(self) -> int:
-        """The sum of all buffers that are kept, answers that did not fit apart."""
+        """The sum of all buffers that are kept, without what answers that did not fit added."""
         return sum(size for _, size, _ in self._leases)
 
     def free(self, node: int, nodes: Collection[int]) -> Lease | None:

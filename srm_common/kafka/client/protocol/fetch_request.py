@@ -13,8 +13,8 @@ from srm_common.wire.protocol import fetch
 class FetchFrom(NamedTuple):
     """One partition, from ``offset`` on. Epochs are -1 where they are not known, or not to be checked.
 
-    ``leader_epoch``: a leader of another one refuses (KIP-320). ``last_epoch``: that of the offset before; a log that
-    does not have it there says where its own ended (KIP-595).
+    ``leader_epoch``: a leader with another one refuses (KIP-320). ``last_epoch``: that of the offset before; a leader
+    whose log has another one there says where its own ended (KIP-595).
     """
 
     topic: str
@@ -37,7 +37,7 @@ def fetch_request(
 
     Args:
         committed: up to the last stable offset only, with a list of aborted transactions.
-        rack: that of the reader, to have a nearer replica named (KIP-392).
+        rack: the reader's, so that the leader may name a nearer replica (KIP-392).
     """
     kind = FetchRequest.FetchTopic
     topics: dict[str, list[Any]] = {}

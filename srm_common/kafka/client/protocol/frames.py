@@ -17,7 +17,7 @@ _CORRELATION = struct.Struct(">i")
 #: Response header version 1: correlation id and an empty set of tags.
 _HEADER_BYTES = 5
 
-#: Of what is not records: brokers accept no larger request (socket.request.max.bytes), and no answer comes near it.
+#: For answers without records: brokers accept no larger request (socket.request.max.bytes), and no answer comes near.
 _LARGEST_ANSWER = 100 << 20
 #: A Fetch answer holds at least one batch, however large its topic allows it to be (KIP-74).
 _LARGEST_FRAME = (1 << 31) - 1
@@ -25,7 +25,7 @@ _LARGEST_FRAME = (1 << 31) - 1
 _STEP_BYTES = 1 << 20
 
 
-#: What decoders, the library's too, raise for bytes that are no answer.
+#: What decoders, the library's too, raise for bytes that are not an answer.
 _UNREADABLE = (ValueError, IndexError, struct.error, OverflowError, TypeError, AssertionError, MemoryError)
 
 

@@ -1,7 +1,7 @@
 """Requests to bytes and answers to objects by the library's compiled functions, without its objects for headers.
 
-For the header of each request and answer it makes an object, which it encodes or decodes field by field: that takes
-half of the CPU of a small request.
+The library makes an object for each header, and encodes or decodes it field by field, which takes half of the CPU of a
+small request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEAD, _LENGTH, _SIZE = struct.Struct(">ihhi"), struct.Struct(">h"), struct.Stru
 _CORRELATION_BYTES = 4
 #: An empty set of tags (KIP-482), which ends the headers of flexible versions.
 _NO_TAGS = b"\0"
-#: Answers to ApiVersions that are remembered: the brokers of a few clusters, each in up to two versions.
+#: How many answers to ApiVersions are remembered: those of the brokers of a few clusters, in up to two versions each.
 _MOST_VERSIONS = 16
 
 #: The library makes encoders, decoders and classes of versions when they are first used, and two threads that do so at
@@ -56,12 +56,12 @@ def encoded(request: Any, correlation_id: int, client_id: str) -> bytes | bytear
 
 
 def request_part(kind: Any, **fields: Any) -> Any:
-    """A part of a request. The library's constructor goes through the schema, which takes most of the time that a
-    request for many partitions takes.
+    """A part of a request. The library's constructor goes through the schema, which takes most of the time of a request
+    for many partitions.
 
     Args:
         kind: the part's class in the library.
-        fields: all that the version has which is sent; those with tags not.
+        fields: all fields of the version that is sent, except tagged ones.
 
     Raises:
         AttributeError: names a field that the part does not have.
@@ -74,14 +74,14 @@ def request_part(kind: Any, **fields: Any) -> Any:
 
 
 def answer_decoder(request: Any) -> Decoder:
-    """What makes an object of the answer to a request of the library; raises ValueError, IndexError, TypeError,
-    struct.error, OverflowError, AssertionError or MemoryError for bytes that are none."""
+    """What decodes the answer to a request of the library; raises ValueError, IndexError, TypeError, struct.error,
+    OverflowError, AssertionError or MemoryError for other bytes."""
     key = type(request), request.API_VERSION
     return _DECODERS.get(key) or _decoder(request, key)
 
 
 def body_decoder(kind: Any, version: int) -> _Decode:
-    """What makes an object of a message of one of the library's classes, of bytes from an index on: (object, end)."""
+    """What decodes a message of one of the library's classes from an index of some bytes on: (object, end)."""
     found = _BODIES.get((kind, version))
     if found is None:
         with _LIBRARY:
@@ -91,7 +91,7 @@ def body_decoder(kind: Any, version: int) -> _Decode:
     return found
 
 
-#: (key, version and end of the header, what encodes the fields), None where the class has a way of its own.
+#: (key, version and end of the header, what encodes the fields), None where the class encodes in its own way.
 _ENCODERS: dict[tuple[type, int], tuple[tuple[int, int, bytes], _Encode | None]] = {}
 _DECODERS: dict[tuple[type, int], Decoder] = {}
 _BODIES: dict[tuple[Any, int], _Decode] = {}
@@ -125,7 +125,7 @@ def _decoder(request: Any, key: tuple[type, int]) -> Decoder:
         return by_library
     version = key[1]
     if isinstance(request, ApiVersionsRequest):
-        # Every connection asks for it, and the answer has sixty parts.
+        # Every connection sends it, and the answer has sixty parts.
 
         @lru_cache(maxsize=_MOST_VERSIONS)
         def versions(body: bytes) -> Any:

@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_read_here() -> None:
     current = CurrentLogin(Source(None), login("first"))
     assert not current.refused(login("first"))
     assert current.unreadable == (
-        "a new one counts from the next task on, as it cannot be read again here: /secret: there is no such file"
+        "a new one takes effect with the next task, as it cannot be read again here: /secret: there is no such file"
     )
     assert current.login == login("first")
 
