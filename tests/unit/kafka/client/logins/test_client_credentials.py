@@ -136,6 +136,6 @@ def test_the_token_endpoint_is_trusted_by_an_authority_of_its_own(certificate: P
         ):
             assert ClientCredentials(trusted).token(300)
         with pytest.raises(UnreachableCluster, match="CERTIFICATE_VERIFY_FAILED"):
-            ClientCredentials(OauthClient(endpoint.url, "me", "hush")).token(0.5)
+            ClientCredentials(OauthClient(endpoint.url, "me", "hush")).token(2)
     with pytest.raises(ConfigError, match=r"the certificates for .* cannot be used"):
         ClientCredentials(OauthClient(endpoint.url, "me", "hush", certificate_authority="nonsense")).token()
