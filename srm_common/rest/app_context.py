@@ -1,5 +1,5 @@
 """What the routes of the web app share: the context, the caller with their permissions, and the figures of the history,
-with the current lag, where it is known, in place of the last report's."""
+with the current lag, where known, instead of the last report's."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class CurrentFigures:
         partition: int | None = None,
         points: int = 200,
     ) -> Sequence[Stats]:
-        """As :meth:`MetricsStore.series`; the newest bucket, or one more, has the lag of now."""
+        """As :meth:`MetricsStore.series`; the newest bucket, or one more, has the current lag."""
         stats = self._store.series(flow, metric, span, topic=topic, partition=partition, points=points)
         lag = self._lags([flow]).get(flow)
         value = _value(metric, lag, topic, partition)
@@ -123,7 +123,7 @@ def _within(span: TimeRange, lag: FlowLag) -> bool:
 
 
 def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partition: int | None = None) -> float | None:
-    """Of one of the metrics of lag; None of any other, and where it is not known."""
+    """The value of one of the metrics of lag; None for any other metric, and where it is unknown."""
     if lag is None or metric not in _LAGS:
         return None
     known: LagSum | None = lag.whole if topic is None else lag.topics.get(topic)
@@ -134,7 +134,7 @@ def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partit
         return None
     if metric is Metric.UNKNOWN_LAGS:
         return float(known.records.unknown)
-    # What is known of a sum is not the sum.
+    # The known part of a sum is not the sum.
     return known.records.most if metric is Metric.RECORDS_LAG else known.behind_ms(lag.taken_ms)
 
 
@@ -156,7 +156,7 @@ def _with_newest(found: Stats | None, metric: Metric, span: TimeRange, value: fl
 
 
 def _topic_now(row: TopicRow, lag: FlowLag | None, span: TimeRange, metrics: Iterable[Metric] = _LAGS) -> TopicRow:
-    """``metrics``: those of lag that statistics are wanted of."""
+    """``metrics``: the metrics of lag whose statistics are wanted."""
     now = None if lag is None or lag.taken_ms <= row.reported_ms else lag.topics.get(row.topic)
     if now is None or lag is None:
         return row
@@ -174,7 +174,7 @@ def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
         return row
     now = lag.partitions.get(place)
     if lag.taken_ms <= row.reported_ms:
-        # Reports tell no age of records; what waited then still does where nothing was copied since.
+        # Reports have no age of records; a record that waited then still does if nothing was copied since.
         if now is None or now.oldest_ms is None or now.position != row.position or not row.lag:
             return row
         return replace(row, behind_ms=float(max(0, row.reported_ms - now.oldest_ms)))
@@ -208,11 +208,11 @@ def app_context(request: Request) -> AppContext:
 AppContextDep = Annotated[AppContext, Depends(app_context)]
 
 
-#: Names of clusters: what properties can say, and no longer than a topic's name.
+#: Names of clusters: not empty, and no longer than a topic's name.
 Alias = Annotated[str, Path(min_length=1, max_length=249, examples=["east"])]
 TargetAlias = Annotated[str, Path(min_length=1, max_length=249, examples=["west"])]
 
-#: Of the state of a request.
+#: The attribute of a request's state that holds the caller.
 _CALLER = "srm_caller"
 
 

@@ -1,6 +1,6 @@
 """Errors of the API: one shape for all, ``{"errors": [{"code", "message", ...}]}``, with stable codes.
 
-``code`` is for programs, ``message`` for people. docs/rest.md lists the codes; a test holds that list to this module.
+``code`` is for programs, ``message`` for people. docs/rest.md lists the codes; a test compares it with this module.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
         # ("query", "limit"), ("body", "lists", "topics"); for JSON that cannot be read, where reading stopped
         place = [str(part) for part in one["loc"]]
         if one["type"] == "json_invalid":
-            sentence = f"the body is no JSON: {one['ctx']['error']}, at character {place[-1]}"
+            sentence = f"the body is not JSON: {one['ctx']['error']}, at character {place[-1]}"
             faults.append(Fault(code=OF_STATUS[422], message=sentence))
             continue
         field = ".".join(place[1:] or place)
@@ -149,12 +149,12 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
     if message == HTTPStatus(status).phrase:
         message = {
             404: f"there is nothing at {request.url.path}",
-            405: f"{request.method} is not possible here; the API's description is at docs",
+            405: f"{request.method} is not supported here; see the API's description at docs",
         }.get(status, message)
     return refusal(status, [Fault(code=OF_STATUS.get(status, "http_error"), message=message)], error.headers)
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    sentence = f"something unexpected failed ({type(error).__name__}); the server's log has it"
+    sentence = f"an unexpected error occurred ({type(error).__name__}); see the server's log"
     return refusal(500, [Fault(code=OF_STATUS[500], message=sentence)])

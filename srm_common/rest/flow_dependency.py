@@ -73,7 +73,7 @@ def _known(context: AppContext, flow: FlowName) -> tuple[bool, list[Fault]]:
 
 
 def _listed_as_own(context: AppContext, flow: FlowName) -> bool:
-    """By the rule of :func:`srm_common.rest.overview.load_overview`, the cheapest question first."""
+    """By the rule of :func:`srm_common.rest.overview.load_overview`, the cheapest check first."""
     with suppress(ConfigError):
         configuration = context.configuration()
         settings = configuration.flows.get(flow)

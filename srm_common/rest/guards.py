@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from srm_common.rest.faults import OF_STATUS, refusal
 from srm_common.rest.schemas import Fault
 
-#: Two lists of 10,000 topics with the longest names, and as much again.
+#: Twice as much as two lists of 10,000 topics with the longest names.
 MOST_BYTES = 10 << 20
 _SENTENCE = f"the request is longer than {MOST_BYTES >> 20} MB"
 #: For the whole body of a request: 10 MB over a line of 1.4 Mbit/s.
@@ -41,7 +41,7 @@ class BodyLimit:
 
         async def counted() -> Message:
             nonlocal read, complete
-            if complete:  # what comes then is the end of the connection, however late
+            if complete:  # only the end of the connection follows, however late
                 return await receive()
             try:
                 async with asyncio.timeout_at(until):
@@ -124,7 +124,7 @@ def _refusal(headers: Headers) -> JSONResponse | None:
 
 
 def from_here(headers: Headers) -> bool:
-    """Whether no page of another site sent the request, as far as a browser tells."""
+    """Whether no page of another site sent the request, as far as the browser says."""
     site = headers.get("sec-fetch-site")
     if site is not None:
         return site.lower() in _OURS

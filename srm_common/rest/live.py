@@ -17,9 +17,9 @@ from srm_common.usecases.filters.edited_filters import FilterPlace, RecordedFilt
 
 T = TypeVar("T")
 
-#: Of one request. A person who waits longer has given up.
+#: How long one request may take. Whoever has waited longer has given up.
 LIMIT_SECONDS = 20.0
-#: At once, of all callers; each holds connections and the memory of a cluster's metadata.
+#: Calls at a time, of all callers; each holds connections and the memory of a cluster's metadata.
 MOST = 8
 #: OpenAPI tag of the routes whose answers wait for clusters.
 TAG = "live"
@@ -38,7 +38,7 @@ class LiveCalls:
 
         Args:
             what: what is requested, for messages, such as ``the plan of a->b``.
-            seconds: to wait at most, where that is less than usual.
+            seconds: the longest wait, if it is shorter than usual.
 
         Raises:
             ApiError: 503 when too many are active, 504 when there is no answer in time.
@@ -81,7 +81,7 @@ def hurried(flow: FlowSettings, seconds: float = LIMIT_SECONDS) -> FlowSettings:
 
 _HINT = (
     "name that Airflow to this service (SRM_AIRFLOW_URL), or edit them with srm-control topics --store kafka, which "
-    "Airflow goes by only without a variable"
+    "Airflow uses only if it has no variable"
 )
 
 

@@ -77,13 +77,13 @@ _EXAMPLES: dict[str, Any] = {
 
 
 def operation_id(route: APIRoute) -> str:
-    """``get_flow``, ``post_run``, ``v1_get_replications``: for those who generate clients."""
+    """``get_flow``, ``post_run``, ``v1_get_replications``: for generated clients."""
     version = "v1_" if route.path.startswith("/api/v1/") else ""
     return f"{version}{min(route.methods).lower()}_{route.name}"
 
 
 def describe(app: FastAPI) -> None:
-    """Have ``app`` answer ``openapi.json`` with the whole description."""
+    """Make ``app`` return the whole description as ``openapi.json``."""
     known: dict[str, Any] = {}
 
     def openapi() -> dict[str, Any]:

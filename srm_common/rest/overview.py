@@ -16,7 +16,7 @@ from srm_common.rest.ports import Caller
 from srm_common.rest.schemas import Fault
 from srm_common.store.rows import FlowRow
 
-#: Where the file or Airflow cannot be queried, flows are known by their reports of so long.
+#: While the file or Airflow cannot be queried, how long a flow is known by its last report.
 _KNOWN_BY_REPORTS_MS = 86_400_000
 
 
@@ -114,7 +114,8 @@ def known_by_reports(row: FlowRow, now_ms: int, *, unsure: bool = True) -> bool:
     it. A removed flow disappears before it would count as stalled.
 
     Args:
-        unsure: the file or Airflow cannot be queried, so that it may well be in there; a day of silence counts then.
+        unsure: the file or Airflow cannot be queried, and may have the flow; then it is shown until a day after its
+            last report.
     """
     if now_ms - row.reported_ms >= _KNOWN_BY_REPORTS_MS:
         return False

@@ -14,7 +14,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.rest import schemas, topic_schemas
 from srm_common.store.rows import GroupRow, PartitionRow, RunRow, TopicRow
 
-#: A run takes its time, so reports come later than the schedule says.
+#: Reports come later than scheduled, since runs take time.
 _LATE = 1.5
 
 
@@ -33,8 +33,9 @@ def point(found: Stats) -> schemas.Point:
 def sparkline(
     found: Sequence[Stats], span: TimeRange, points: int, interval_seconds: float | None
 ) -> schemas.Sparkline:
-    """At most ``points`` buckets of equal length over ``span``, each long enough for a report, as one is due every
-    ``interval_seconds``: else every other bucket would be empty. A bucket of the store counts where its middle lies."""
+    """At most ``points`` buckets of equal length over ``span``, each long enough for a report, which is due every
+    ``interval_seconds``; otherwise every other bucket would be empty. A bucket of the store counts where its middle is.
+    """
     step = max(1, -(-span.milliseconds // points), int((interval_seconds or 0) * _LATE * 1000))
     count = max(1, -(-span.milliseconds // step))
     sums, counts = [0.0] * count, [0] * count

@@ -65,7 +65,7 @@ def shown(span: TimeRange) -> Range:
     return Range(start_ms=span.start_ms, end_ms=span.end_ms)
 
 
-#: Maximum number of rows in a response; neither a browser nor the store takes noticeable time for so many.
+#: Maximum number of rows in a response; neither a browser nor the store takes noticeable time for that many.
 MOST_ROWS = 1000
 
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="rows to leave out at the beginning")]
@@ -91,7 +91,7 @@ def topic_row(context: AppContext, flow: FlowName, topic: str, span: TimeRange) 
 def upstream_of(
     context: AppContext, caller: Caller, target: str | None, remote_topic: str, span: TimeRange, field: str
 ) -> tuple[FlowName, str]:
-    """The flow and topic that ``remote_topic`` on ``target`` (None: on any) is a copy of, as was reported.
+    """The flow and topic of which ``remote_topic`` on ``target`` (None: on any) is a copy, according to reports.
 
     Args:
         field: the parameter that names the topic, for errors.

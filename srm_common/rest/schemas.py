@@ -1,6 +1,6 @@
 """JSON of the API, version 2: the contract with the page. Times are epoch milliseconds, durations milliseconds.
 
-Every figure carries the time it was taken at (``at_ms``, ``latest_ms`` or the object's ``reported_ms``), so that
+Every figure has the time at which it was measured (``at_ms``, ``latest_ms`` or the object's ``reported_ms``), so that
 nothing stale is shown as fresh.
 """
 
@@ -44,8 +44,8 @@ class Range(BaseModel):
 
 class Stat(BaseModel):
     """Statistics of one metric over a range; all but ``count`` are null without samples. ``p50``, ``p95`` and ``p99``:
-    what so many of 100 records did not exceed, within an eighth; of replication-latency-ms only, null where no run has
-    told."""
+    what 50, 95 and 99 of 100 records did not exceed, to within an eighth; for replication-latency-ms only, null where
+    no run has reported them."""
 
     min: float | None = None
     max: float | None = None
@@ -174,10 +174,10 @@ class Totals(BaseModel):
 class FlowSummary(Totals):
     """A row of the list. ``metrics`` by name (docs/metrics.md); ``sparklines`` of byte-rate and
     replication-records-lag. ``service``: the peer that reported it, null for this one. ``reported_ms``: when figures
-    were taken, null before the first report. ``lag`` is in offsets of the source, ``behind_ms`` how old the oldest
-    record is that is not copied (0 when all are, null where no log tells); both were taken at ``lag_ms``, which is
-    later than the report while the figures are in use. ``lag_fault``: why nothing newer is known. Where a partition
-    cannot be asked, ``lag`` and ``behind_ms`` are null, and ``lag_bounds`` says what is known."""
+    were measured, null before the first report. ``lag`` is in offsets of the source, ``behind_ms`` the age of the
+    oldest record that is not copied (0 when all are, null where it is unknown); both were measured at ``lag_ms``, which
+    is later than the report while the figures are in use. ``lag_fault``: why nothing newer is known. Where a partition
+    cannot be queried, ``lag`` and ``behind_ms`` are null, and ``lag_bounds`` says what is known."""
 
     flow: str
     source: str
@@ -323,7 +323,7 @@ class Series(Answer):
 
 
 class Service(BaseModel):
-    """A service that advertises itself. ``reachable`` null: not asked in this request."""
+    """A service that advertises itself. ``reachable`` null: not queried in this request."""
 
     name: str
     targets: list[str]

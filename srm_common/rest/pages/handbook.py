@@ -1,6 +1,6 @@
-"""GET /help: the pages of docs/, for those who have the page in front of them and not the repository.
+"""GET /help: the pages of docs/, for users of the page who do not have the repository.
 
-They hold no data, so they need no login. The wheel brings them (hatch_build.py); a checkout has them in docs/.
+They hold no data, so they need no login. The wheel contains them (hatch_build.py); a checkout has them in docs/.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 
 _COMMENT = re.compile(r"^<!--.*?-->\n", re.DOTALL | re.MULTILINE)
 
-#: Gives the address of what the text links to; None: there is no such thing here.
+#: Returns the address of what the text links to, None if it is not here.
 Resolve = Callable[[str], str | None]
 
 
@@ -43,7 +43,7 @@ class MarkdownPage:
 
 
 def markdown_page(text: str, resolve: Resolve) -> MarkdownPage:
-    """Links that ``resolve`` knows nothing of stay as their text; pictures and comments are left out."""
+    """Links that ``resolve`` does not know become plain text; pictures and comments are left out."""
     tokens = _MARKDOWN.parse(_COMMENT.sub("", text))
     anchors: list[str] = []
     titles: list[str] = []
@@ -129,7 +129,7 @@ def _address(target: str) -> str | None:
 
 @cache
 def _files() -> dict[str, Path]:
-    """What the pages offer to take along: Prometheus' rules, Grafana's dashboard."""
+    """What the pages offer for download: Prometheus' rules, Grafana's dashboard."""
     return {f"monitoring/{file.name}": file for file in (folder() / "monitoring").glob("*.*")}
 
 

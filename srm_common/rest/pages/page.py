@@ -1,8 +1,8 @@
 """The Replications page: its shell, and the files that it loads.
 
 The shell is the same for all users and has no data, so it needs no login; all that it shows comes from the API, with
-the user's permissions. Files lie under a path with the version of their content and may be kept by browsers forever;
-the shell itself is asked for every time.
+the user's permissions. Files are under a path with the version of their content and may be cached by browsers forever;
+the shell itself is requested every time.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def page_files() -> PageFiles:
             files[name] = _file(body, path.suffix)
     files[_ALL_SHEETS] = _file(b"\n".join(files[name].body for name in _SHEETS), ".css")
     version = digest.hexdigest()[:12]
-    # Modules import each other; naming all of them saves the browser from finding out one after the other.
+    # Modules import each other; naming all of them saves the browser from discovering them one by one.
     modules = [name for name in files if name.endswith(".js") and "/" not in name]
     preload = "\n  ".join(f'<link rel="modulepreload" href="page/{version}/{name}">' for name in modules)
     shell = (_FOLDER / _SHELL).read_text(encoding="utf-8")

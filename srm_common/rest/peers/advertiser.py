@@ -25,7 +25,7 @@ _THREADS = 32
 
 
 class Advertiser:
-    """Renews the record on every target periodically, in the background, and reads the file anew each time.
+    """Renews the record on every target periodically, in the background, by the file as it is then.
 
     A target that does not respond is logged once, and tried again at the next renewal; it does not delay the others.
     """

@@ -20,7 +20,7 @@ from srm_common.settings_files.service_settings import Login, ServiceSettings
 
 #: More than a page of 1,000 flows with all figures.
 _MOST_BYTES = 32 << 20
-#: Statuses whose bodies are not looked at: the status says enough.
+#: Statuses whose bodies are not read: the status says enough.
 _STATUS_ALONE = frozenset({401, 403, *range(300, 400)})
 _LONGEST_SENTENCE = 2000
 
@@ -28,7 +28,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class PeerRefusal(PeerError):
-    """It responds, but not with data; ``faults`` has its own reasons."""
+    """It responds with errors instead of data, which are in ``faults``."""
 
     def __init__(self, status: int, faults: Sequence[Fault], message: str) -> None:
         super().__init__(message)

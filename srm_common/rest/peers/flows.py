@@ -64,8 +64,8 @@ def flows_of_peers(
 
 
 def serving_peer(peers: Peers, flow: FlowName) -> tuple[Advertisement | None, list[Fault]]:
-    """The service whose flow the list shows, None where none of those that answer has it; the faults are of the others.
-    Asked once, and remembered as long as the service advertises itself."""
+    """The service whose flow the list shows, None if no service that responds has it; the faults are those of the
+    others. It is remembered as long as it advertises itself."""
     known = peers.reporter(str(flow))
     if known is not None:
         return known, []
@@ -105,13 +105,13 @@ def health_of_peers(peers: Peers) -> tuple[dict[FlowName, HealthModel], Answers[
     models: dict[FlowName, HealthModel] = {}
     for _, answer in asked.answers:
         for flow, health in answer.flows.items():
-            with suppress(ConfigError):  # no name of a flow
+            with suppress(ConfigError):  # not the name of a flow
                 models[FlowName.parse(flow)] = _without_button(health)
     return models, asked
 
 
 def foreign(flow: FlowSummary, service: str) -> FlowSummary:
-    """What leads into the other service's Airflow, or steers, would do so with a flow of that name here."""
+    """Without links and actions, which here would lead to, or change, a flow of that name in this service's Airflow."""
     return flow.model_copy(
         update={
             "service": service,
@@ -142,15 +142,15 @@ AnswerType = TypeVar("AnswerType", bound=Answer)
 
 
 def pass_on(request: Request, error: Exception) -> Response:
-    """Answers a request in whose course :class:`ServedByPeer` was raised, by a GET of the same path and query at the
-    service that reports the flow; its response must have the model of the route here."""
+    """Answer a request that raised :class:`ServedByPeer` by a GET of the same path and query at the service that
+    reports the flow; its response must have the model of the route here."""
     assert isinstance(error, ServedByPeer)
     route = request.scope["route"]
     assert isinstance(route, APIRoute)
     assert isinstance(route.response_model, type)
     assert issubclass(route.response_model, Answer)
     path = route.path_format.format(**{name: quote(str(one), safe="") for name, one in request.path_params.items()})
-    # Clusters take their time, which says nothing of the service.
+    # A live request waits for clusters, which says nothing about the service.
     patient = TAG in route.tags
     others = peers(request)
     try:
@@ -171,7 +171,7 @@ def pass_on(request: Request, error: Exception) -> Response:
 
 
 def _as_shown_here(answer: AnswerType, flow: FlowName, service: str) -> AnswerType:
-    """With the service's name, and without what leads into its Airflow or would steer a flow of that name here.
+    """With the service's name, and without links and actions, as in :func:`foreign`.
 
     Raises:
         PeerError: it is about another flow.

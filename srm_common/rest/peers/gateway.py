@@ -192,7 +192,7 @@ class Peers:
             if future.done():
                 return future.result()
             if future.cancel():
-                # It had not begun, which says nothing of the service.
+                # It had not begun, which says nothing about the service.
                 raise PeerError(f"{_called(peer)} was not queried: too many other requests to services are in progress")
             raise PeerSilent(f"{_called(peer)} did not respond within {settings.peers_timeout_seconds:g} s")
         except PeerSilent:

@@ -19,8 +19,8 @@ _EDGES_MS = tuple(1 << power for power in range(3, 31))
 @dataclass(frozen=True, slots=True)
 class Series(Generic[T]):
     """One gauge, or a counter, which only grows: its name, its meaning in one sentence, and where its value comes from;
-    None has no sample. A counter whose name does not end in ``_total`` is ``untyped``, as readers of the format would
-    rename it."""
+    None means no sample. A counter whose name does not end in ``_total`` is ``untyped``, since readers of the format
+    would rename it."""
 
     name: str
     help: str
@@ -30,7 +30,7 @@ class Series(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class LatencySeries(Generic[T]):
-    """A histogram of latencies in seconds; its name, its meaning, and where it comes from. None has no sample."""
+    """A histogram of latencies in seconds: its name, its meaning, and where it comes from; None means no sample."""
 
     name: str
     help: str

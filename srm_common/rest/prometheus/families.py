@@ -1,7 +1,7 @@
-"""The series that Prometheus scrapes: those of our own, and those of MirrorMaker 2 under the names they have there.
+"""The series that Prometheus scrapes: our own, and those of MirrorMaker 2 under its names.
 
-Nothing here is measured: these are the figures of each flow's last report, its lag as it was asked last, and how its
-health is judged now. How old they are is a series, too.
+Nothing is measured here: these are the figures of each flow's last report, its lag as queried last, and its present
+health. How old they are is a series, too.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from srm_common.store.rows import GroupRow, PartitionRow, TopicRow
 
 
 class Detail(StrEnum):
-    """How fine the series are; each one includes what is coarser."""
+    """How detailed the series are; each level includes the coarser ones."""
 
     FLOW = "flow"
     TOPIC = "topic"
@@ -62,7 +62,7 @@ class Detail(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceFigures:
-    """Of the service itself; ``scheduler_up`` is None where there is no scheduler to ask."""
+    """Figures of the service itself; ``scheduler_up`` is None where there is no scheduler."""
 
     version: str
     store_up: bool
@@ -143,7 +143,7 @@ def _heartbeats(named: Iterable[tuple[str, FlowFigures]]) -> list[str]:
 
 
 def _mirror_maker(table: MirrorMakerSeries, named: Sequence[tuple[str, FlowFigures]], detail: Detail) -> list[str]:
-    """Of groups, and of topics where there are no series of partitions."""
+    """Series of groups, and of topics where there are none of partitions."""
     groups = [
         (f'{table.checkpoint_labels}{prefix},group="{escaped(row.sample.group)}"', row)
         for prefix, flow in named
@@ -234,7 +234,7 @@ class MirrorMakerSeries:
 
 
 #: By the values of metric.names.formats (KIP-1280; ``MirrorSourceMetrics``, ``MirrorCheckpointMetrics`` of Kafka 4.3).
-#: A dedicated MirrorMaker 2 calls connectors like their classes.
+#: A dedicated MirrorMaker 2 names connectors after their classes.
 MIRROR_MAKER: dict[str, MirrorMakerSeries] = {
     "legacy": MirrorMakerSeries.of(
         "kafka_connect_mirror_mirrorsourceconnector", "kafka_connect_mirror_mirrorcheckpointconnector"

@@ -32,7 +32,7 @@ from srm_common.settings_files.service_settings import ServiceSettings, service_
 
 #: Rates are averages over this time: a few runs of most flows.
 _RATES_MS = 300_000
-#: Rows of one flow that are asked for; more than Kafka clusters have.
+#: Rows requested for one flow; more than Kafka clusters have.
 _ALL = 10_000_000
 
 router = APIRouter(tags=["service"])
@@ -64,8 +64,8 @@ def metrics(
     detail: Annotated[Detail, Query(description="the finest level; each includes the coarser ones")] = Detail.PARTITION,
     mirror_maker: Annotated[bool, Query(description="with MirrorMaker 2's series (kafka_connect_*)")] = True,
 ) -> Response:
-    """All flows in Prometheus' text format, as of each one's last report; lag is asked of the clusters between scrapes.
-    docs/monitoring.md explains the series."""
+    """All flows in Prometheus' text format, as of each one's last report; the clusters are queried for lag between
+    scrapes. docs/monitoring.md explains the series."""
     caller = _caller(request, context)
     overview = load_overview(context, caller, now_ms())
     figures, store_up = _figures(context, overview, detail)
@@ -75,7 +75,7 @@ def metrics(
     ).encode()
     headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
-        # Here, as the app's own compression takes seconds where this takes hundredths: the text repeats itself.
+        # The app's own compression takes seconds, this one hundredths of a second: the text is repetitive.
         text = gzip.compress(text, 1)
         headers["Content-Encoding"] = "gzip"
     return Response(text, media_type=CONTENT_TYPE, headers=headers)

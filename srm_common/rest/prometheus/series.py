@@ -1,6 +1,6 @@
-"""The series that Prometheus can have of a flow and its groups.
+"""Prometheus' series of a flow and its groups.
 
-Times and durations are in seconds, as Prometheus wants them; those named as MirrorMaker 2 names them in milliseconds.
+Times and durations are in seconds, as Prometheus recommends; those with MirrorMaker 2's names are in milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, TopicRow
 
 @dataclass(frozen=True, slots=True)
 class FlowFigures:
-    """All that is exported of one flow. ``row`` is None before its first report."""
+    """Everything that is exported about one flow. ``row`` is None before its first report."""
 
     name: FlowName
     health: Health
@@ -70,7 +70,7 @@ SCHEDULER_UP: Series[bool] = Series("srm_scheduler_up", "1 if Airflow can be que
 FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
         "srm_flow_health_since_timestamp_seconds",
-        "Since when the flow is in its state of health.",
+        "Since when the flow has been in its state of health.",
         lambda flow: seconds(flow.health.since_ms),
     ),
     Series(
@@ -85,7 +85,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_failing_since_timestamp_seconds",
-        "When the first of the failed runs since the last good one was; absent while runs are good.",
+        "When the first failed run since the last good one was; absent while runs are good.",
         _history(lambda known: seconds(known.failing_since_ms)),
     ),
     Series(
@@ -100,7 +100,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_lag_seconds",
-        "How old the oldest record is that is not copied; 0 when all are, absent while that is unknown.",
+        "Age of the oldest record that is not copied; 0 when all are, absent while that is unknown.",
         _row(lambda row: seconds(row.behind_ms)),
     ),
     Series(
@@ -125,7 +125,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_copied_records_total",
-        "Records copied by all runs, of topics that are not copied any more, too.",
+        "Records copied by all runs, including those of topics that are no longer copied.",
         _row(lambda row: row.records_total),
         kind="counter",
     ),
@@ -163,7 +163,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
                 "Groups that cannot resume on the target.",
                 lambda known: known.untranslated_groups,
             ),
-            ("lost_records", "Records that the newest loss has cost at the source.", lambda known: known.lost_records),
+            ("lost_records", "Records that the newest loss at the source has cost.", lambda known: known.lost_records),
             (
                 "skipped_records",
                 "Records that transforms could not handle, of all runs without a day between them that left out any.",
@@ -222,8 +222,8 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
 )
 
-#: A histogram, as only one can be added up over flows and taken over any time with rate(); for each flow one, as each
-#: costs as many lines as it has bounds.
+#: A histogram, since only histograms can be added up over flows and used with rate() over any time; one per flow, since
+#: each costs a line for every bound.
 FLOW_LATENCY: LatencySeries[FlowFigures] = LatencySeries(
     "srm_flow_replication_latency_seconds",
     "From a record at the source to its commit on the target, of all runs that were reported; the sum is an estimate.",
@@ -239,7 +239,7 @@ HEARTBEAT_WRITTEN: Series[Mapping[str, float | None]] = Series(
 )
 HEARTBEAT_LATENCY: Series[Mapping[str, float | None]] = Series(
     "srm_flow_heartbeat_latency_seconds",
-    "How long that heartbeat was on its way.",
+    "How long that heartbeat took to arrive.",
     lambda beat: seconds(beat["latency_ms"]),
 )
 
@@ -251,7 +251,7 @@ GROUP_SERIES: tuple[Series[GroupRow], ...] = (
     ),
     Series(
         "srm_group_translated_positions",
-        "Those of them with a place on the target.",
+        "Those of them that have an offset on the target.",
         lambda row: row.sample.translated,
     ),
     Series(

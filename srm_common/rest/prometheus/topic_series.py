@@ -1,4 +1,4 @@
-"""The series that Prometheus can have of topics and partitions; see :mod:`srm_common.rest.prometheus.series`."""
+"""Prometheus' series of topics and partitions; see :mod:`srm_common.rest.prometheus.series`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _percentile(share: float) -> Callable[[TopicRow], float | None]:
     return value
 
 
-#: What TOPIC_SERIES, and MirrorMaker 2's series of topics, need the statistics of.
+#: The statistics that TOPIC_SERIES and MirrorMaker 2's series of topics need.
 TOPIC_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY)
 TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     Series(
@@ -40,7 +40,7 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     ),
     Series(
         "srm_topic_lag_seconds",
-        "How old the oldest record of the topic is that is not copied; 0 when all are.",
+        "Age of the oldest record of the topic that is not copied; 0 when all are.",
         lambda topic: seconds(topic.behind_ms),
     ),
     Series("srm_topic_partitions", "Partitions of the topic.", lambda topic: topic.partitions),
@@ -96,14 +96,14 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     *(
         Series(
             f"srm_topic_replication_latency_{name}_seconds",
-            f"What {share:.0%} of the topic's records did not exceed on their way, in the last minutes.",
+            f"Latency that {share:.0%} of the topic's records did not exceed, in the last minutes.",
             _percentile(share),
         )
         for name, share in PERCENTILES.items()
     ),
 )
 
-# One function for each figure, as its text is made once for all the series that have it.
+# One function for each figure, since its text is made once for all the series that have it.
 LAG, RECORDS, BYTES = (attrgetter(name) for name in ("lag", "records_total", "bytes_total"))
 LATENCY_MIN, LATENCY_AVG, LATENCY_MAX = (attrgetter(f"latency_ms_{name}") for name in ("min", "avg", "max"))
 
@@ -111,7 +111,7 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
     Series("srm_partition_lag_records", "Source offsets that are not copied yet.", LAG),
     Series(
         "srm_partition_lag_seconds",
-        "How old the oldest record is that is not copied; 0 when all are.",
+        "Age of the oldest record that is not copied; 0 when all are.",
         lambda row: seconds(row.behind_ms),
     ),
     Series(

@@ -1,6 +1,6 @@
-"""How many connections ``srm-control serve`` holds: in all, and of one address.
+"""How many connections ``srm-control serve`` holds: in total, and from one address.
 
-Connections are counted where they are accepted, since a server of asyncio hears of one only after its TLS handshake.
+Connections are counted where they are accepted, since asyncio's servers learn of one only after its TLS handshake.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, ClassVar
 
 _LOG = logging.getLogger(__name__)
 
-#: In all, where the process may open at least twice as many files; otherwise half of those: clusters, the history and
+#: In total, if the process may open at least twice as many files; otherwise half of those: clusters, the history and
 #: Airflow need some, too.
 MOST = 500
-#: Of one address. A browser has six, a proxy in front one for each request that it passes on, and 40 threads answer.
+#: From one address. A browser has six; a proxy has one for each request that it passes on, which 40 threads answer.
 MOST_OF_ONE = 100
 #: The log has a sentence about refused connections at most this often.
 _TOLD_SECONDS = 60.0
 
 
 def network_of(address: str) -> str:
-    """Whom an address stands for: of IPv6 a network of 64 bits, which one host may have all addresses of (RFC 4291)."""
+    """What counts as one address: for IPv6 its network of 64 bits, all of which one host may have (RFC 4291)."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -40,7 +40,7 @@ def network_of(address: str) -> str:
 
 
 def most_connections() -> int:
-    """In all, for this process."""
+    """The limit of this process in total."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST if files == resource.RLIM_INFINITY else max(1, min(MOST, files // 2))
 
@@ -69,11 +69,11 @@ class LimitedSocket(socket.socket):
         self._told_at: float | None = None
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Raises ConnectionAbortedError instead of returning a connection that is too many; it is closed."""
+        """Raises ConnectionAbortedError instead of returning a connection beyond the limits, which is closed."""
         connection, address = super().accept()
         host = str(address[0])
         network = network_of(host)
-        # Whoever drops a connection without closing it has closed it, too.
+        # A connection that was dropped without being closed is closed, too.
         self._accepted = [one for one in self._accepted if (held := one[1]()) is not None and held.fileno() >= 0]
         of_one = sum(other == network for other, _ in self._accepted)
         if len(self._accepted) < self._most and of_one < self._most_of_one:
@@ -81,9 +81,9 @@ class LimitedSocket(socket.socket):
             return connection, address
         connection.close()
         if of_one >= self._most_of_one:
-            self._tell(host, f"it has {of_one} open, the most of one address")
+            self._tell(host, f"it has {of_one} open, the most that one address may have")
         else:
-            self._tell(host, f"{len(self._accepted)} are open, the most in all")
+            self._tell(host, f"{len(self._accepted)} are open, the most that there may be")
         raise ConnectionAbortedError("there are too many connections")
 
     def _tell(self, host: str, why: str) -> None:
@@ -103,7 +103,7 @@ class ServiceLoop(asyncio.SelectorEventLoop):
     :class:`LimitedSocket`.
     """
 
-    #: Of a connection, from its beginning.
+    #: From the beginning of a connection.
     handshake_seconds: ClassVar[float] = 10.0
 
     async def create_server(self, *arguments: Any, ssl: Any = None, **options: Any) -> asyncio.Server:

@@ -1,7 +1,7 @@
 """Users of ``srm-control serve``: names, passwords and roles, from the environment or a file.
 
-A line of the file is ``NAME:ROLE:PASSWORD``, with a role of viewer, user and op as Airflow has them. The password is
-plain text, or hashed by ``srm-control serve --hash-password``. Empty lines and lines that begin with # do not count.
+A line of the file is ``NAME:ROLE:PASSWORD``, where the role is viewer, user or op, as in Airflow. The password is plain
+text, or hashed by ``srm-control serve --hash-password``. Empty lines and lines that begin with # are ignored.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _SCHEME = "{scrypt}"
 # RFC 7914; 16 MB and some 50 ms for each guess.
 _COST, _BLOCK, _PARALLEL = 1 << 14, 8, 1
 _SALT_BYTES, _KEY_BYTES = 16, 32
-#: Logins that were right lately; more only cost memory.
+#: How many correct logins are remembered; more would only cost memory.
 _REMEMBERED = 1000
-#: Wrong logins of one address within so many seconds; each costs a guesser, and this process, 50 ms at least.
+#: How many wrong logins an address may try in this many seconds; each costs it, and this process, at least 50 ms.
 MOST_WRONG, _WRONG_SECONDS = 10, 60.0
-#: Addresses that are remembered for it; the oldest go first.
+#: How many addresses are remembered for it; the oldest are forgotten first.
 _WRONG_ADDRESSES = 10_000
 
 
@@ -64,7 +64,7 @@ class Logins:
     def __init__(self, logins: Collection[Login]) -> None:
         self._logins = {login.name: login for login in logins}
         self._nobody = hashed(secrets.token_hex(8))
-        # What was right is known again by a digest that means nothing outside this process.
+        # Correct logins are recognised by a digest that is useless outside this process.
         self._key = secrets.token_bytes(32)
         self._right: dict[bytes, Login] = {}
         self._lock = threading.Lock()
@@ -73,7 +73,7 @@ class Logins:
         return bool(self._logins)
 
     def known(self, name: str, password: str) -> Login | None:
-        """The login, when the password was right lately."""
+        """The login, if the password was correct before."""
         with self._lock:
             return self._right.get(self._digest(name, password))
 
@@ -81,7 +81,7 @@ class Logins:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
 
     def find(self, name: str, password: str) -> Login | None:
-        """The login, when the password is right."""
+        """The login, if the password is correct."""
         known = self.known(name, password)
         if known is not None:
             return known
@@ -89,7 +89,7 @@ class Logins:
         login = self._logins.get(name)
         if login is None or not matches(password, login.secret):
             if login is None or not login.secret.startswith(_SCHEME):
-                matches(password, self._nobody)  # for its time only: a plain secret is compared in none
+                matches(password, self._nobody)  # only for its time: to compare a plain secret takes none
             return None
         with self._lock:
             if len(self._right) >= _REMEMBERED:
@@ -99,13 +99,13 @@ class Logins:
 
 
 def hashed(password: str) -> str:
-    """The password as it may lie in a file."""
+    """The password in a form that a file may contain."""
     salt = secrets.token_bytes(_SALT_BYTES)
     return f"{_SCHEME}{_COST}:{_text(salt)}:{_text(_key(password, salt, _COST))}"
 
 
 def matches(password: str, secret: str) -> bool:
-    """Whether ``secret``, plain or hashed, is of ``password``."""
+    """Whether ``secret``, plain or hashed, is that of ``password``."""
     if not secret.startswith(_SCHEME):
         return hmac.compare_digest(password.encode(), secret.encode())
     cost, salt, key = _parts(secret)
@@ -113,7 +113,7 @@ def matches(password: str, secret: str) -> bool:
 
 
 def read_logins(path: Path) -> list[Login]:
-    """Raises :class:`ConfigError` with the line; never with what is in it."""
+    """Raises :class:`ConfigError` with the number of the line, never with its content."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -126,7 +126,7 @@ def read_logins(path: Path) -> list[Login]:
         role, colon, secret = rest.partition(":")
         fault = _fault(name, role, secret) if colon else "it is not NAME:ROLE:PASSWORD"
         if fault is None and name in logins:
-            fault = "the name is there twice"
+            fault = "another line has the same name"
         if fault is not None:
             raise ConfigError(fault, file=str(path), line=number)
         logins[name] = Login(name, role, secret)
@@ -167,7 +167,7 @@ def _parts(secret: str) -> tuple[int, bytes, bytes]:
     """Cost, salt and key. Raises ValueError."""
     cost, salt, key = secret.removeprefix(_SCHEME).split(":")
     if not 2 <= int(cost) <= _COST or int(cost) & (int(cost) - 1):
-        raise ValueError("no cost that can be used")
+        raise ValueError("the cost cannot be used")
     return int(cost), base64.b64decode(salt, validate=True), base64.b64decode(key, validate=True)
 
 
@@ -186,9 +186,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class WatchedLogins:
-    """Those of ``path`` as it is now, and ``others``.
+    """The logins of ``path`` as it is now, and ``others``.
 
-    A file that cannot be used any more changes nothing: a typo must not lock everyone out. The log says so.
+    A file that can no longer be used changes nothing: a typo must not lock everyone out. The log says so.
 
     Raises:
         ConfigError: it cannot be used at the start.
@@ -202,11 +202,11 @@ class WatchedLogins:
         self._logins = self._read()
 
     def known(self, name: str, password: str) -> Login | None:
-        """The login, when the password was right lately."""
+        """The login, if the password was correct before."""
         return self._now().known(name, password)
 
     def find(self, name: str, password: str) -> Login | None:
-        """The login, when the password is right."""
+        """The login, if the password is correct."""
         return self._now().find(name, password)
 
     def _now(self) -> Logins:
@@ -243,7 +243,7 @@ class Person:
 
     @classmethod
     def of(cls, login: Login) -> Person:
-        """Whom a login stands for."""
+        """The caller with this login."""
         return cls(login.name, ROLES[login.role])
 
     def may(self, right: Right, flow: FlowName | None = None) -> bool:
@@ -324,8 +324,8 @@ class OpenAccess:
     """Every caller may do everything.
 
     Args:
-        this_machine: the service listens on loopback. Requests to it must call it by a name of this machine, as a page
-            of the Internet can make its own name lead here, and ask as if it were from here.
+        this_machine: the service listens on loopback. Requests must address it by a name of this machine, since a page
+            on the Internet can make its own name resolve to it (DNS rebinding).
     """
 
     def __init__(self, *, this_machine: bool) -> None:

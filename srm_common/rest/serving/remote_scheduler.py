@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     # Ports are those of a web app, which is not installed where only the command line is.
     from srm_common.rest.ports import Caller
 
-#: A list of flows, or the reason why there is none, is as good as new for this long; every request of the page asks for
-#: it, and one after the other would wait for an Airflow that does not respond.
+#: How long a list of flows, or the reason why there is none, is used again: every request of the page needs it, and one
+#: after the other would wait for an Airflow that does not respond.
 _FRESH_SECONDS = 2.0
 
 

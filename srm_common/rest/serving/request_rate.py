@@ -16,7 +16,7 @@ from srm_common.rest.serving.connection_limits import network_of
 
 #: Requests a second in the long run, and at once. A page asks for a few a second, a gateway or a scraper for fewer.
 STEADY, BURST = 50.0, 200
-#: Callers that are remembered; who was forgotten begins with a full bucket.
+#: How many callers are remembered; one that was forgotten begins with a full bucket.
 _MOST_CALLERS = 10_000
 
 
@@ -24,7 +24,7 @@ class RequestRate:
     """Middleware in front of everything else, logins included: it holds for requests that are refused, too.
 
     A caller is an address (:func:`network_of`) with what it sends as its login: behind a proxy all have the same
-    address. Who invents logins to get more is stopped by the limit of wrong ones.
+    address. Whoever invents logins to get more is stopped by the limit of wrong ones.
 
     Args:
         clock: seconds that never go back.
@@ -52,7 +52,7 @@ class RequestRate:
         await self._app(scope, receive, send)
 
     def _wait_seconds(self, caller: bytes) -> float:
-        """Takes a token; without one, how long it takes until there is one."""
+        """Take a token and return 0; if there is none, return how long it takes until there is."""
         now = self._clock()
         left, then = self._left.pop(caller, (self._burst, now))
         left = min(self._burst, left + (now - then) * self._steady)

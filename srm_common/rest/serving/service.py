@@ -60,9 +60,9 @@ class MetricsFollower:
 
 
 KEY_PASSWORD = "SRM_SERVE_TLS_KEY_PASSWORD"
-#: Of one request to Airflow: a page must not wait for one that hangs.
+#: How long one request to Airflow may take: a page must not wait for one that hangs.
 _AIRFLOW_SECONDS = 5.0
-#: Active requests when the service is ended have this long.
+#: How long active requests may take once the service ends.
 _GRACE_SECONDS = 5
 
 
@@ -136,9 +136,9 @@ class Listener:
         return made
 
     def tls(self, certificate: Path) -> ssl.SSLContext:
-        """What the files of the certificate hold now. Raises OSError, and ``ssl.SSLError``, which is one."""
+        """The TLS context by the certificate's files as they are now. Raises OSError (``ssl.SSLError`` is one)."""
         made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        # Asked for a password that is not there, OpenSSL would ask the terminal.
+        # Without a password, OpenSSL would ask for it on the terminal.
         made.load_cert_chain(certificate, self.key, lambda: self.key_password or "")
         return made
 
@@ -148,13 +148,13 @@ class Listener:
         except OSError as error:
             which = certificate if self.key is None else f"{certificate} with the key {self.key}"
             raise ConfigError(
-                f"the certificate {which} cannot be used: {error.strerror or error}; is the key the one of the "
-                f"certificate, and its password in {KEY_PASSWORD}?"
+                f"the certificate {which} cannot be used: {error.strerror or error}; check that the key belongs to the "
+                f"certificate, and that its password is in {KEY_PASSWORD}"
             ) from error
 
 
 def access_of(listener: Listener, password_file: Path | None, environment: Mapping[str, str]) -> Access:
-    """Who may ask; checks that the listener is fit for it. Raises :class:`ConfigError`."""
+    """How callers log in; checks that this suits the listener. Raises :class:`ConfigError`."""
     mine = environment_login(environment)
     own = [] if mine is None else [mine]
     watched = None if password_file is None else WatchedLogins(password_file, own)
@@ -165,7 +165,7 @@ def access_of(listener: Listener, password_file: Path | None, environment: Mappi
 
 
 def service_context(path: Path, access: Access, environment: Mapping[str, str]) -> AppContext:
-    """What the service lives in: a properties file, the history, and an Airflow where the environment names one.
+    """The context of the service: a properties file, the history, and an Airflow if the environment names one.
 
     Raises:
         ConfigError: the file or the environment cannot be used.
@@ -218,7 +218,7 @@ def serve(context: AppContext, listener: Listener) -> None:
         for companion in companions(context):
             stack.enter_context(companion)
         print(f"srm-control: serving on {listener.url}; its API is described at {listener.url}/docs", file=sys.stderr)
-        # uvicorn ends well first, and then sends itself the signal once more, for handlers that were there before.
+        # uvicorn shuts down first, and then sends itself the signal again, for handlers that were there before.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: None)
         uvicorn.Server(config).run(sockets=[opened])

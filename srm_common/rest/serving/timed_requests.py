@@ -30,11 +30,11 @@ class TimedRequests(H11Protocol):
 
     #: Until the headers are complete, from the first byte on, or from the beginning of the connection.
     headers_seconds: ClassVar[float] = 10.0
-    #: Until the body is complete, which nobody may read any more: who still reads it has said so before
+    #: Until the body is complete, for bodies that nobody reads any more; a reader has its own limit, which is shorter
     #: (:class:`srm_common.rest.guards.BodyLimit`).
     body_seconds: ClassVar[float] = MOST_SECONDS + 5.0
-    #: Until the client has taken all that was written at once, or a connection that is closed here is over; it is
-    #: looked at once within this time, so that twice as much may pass. As for a request: 10 MB by a line of 1.4 Mbit/s.
+    #: Until the client has read what was written, or a connection that was closed here has ended. It is checked once
+    #: within this time, so that up to twice as much may pass. As for a request: 10 MB over a line of 1.4 Mbit/s.
     response_seconds: ClassVar[float] = MOST_SECONDS
 
     _limit: asyncio.TimerHandle | None = None
@@ -42,13 +42,13 @@ class TimedRequests(H11Protocol):
     _limited: tuple[bool, object] | None = None
 
     _look: asyncio.TimerHandle | None = None
-    #: Whether the connection has waited for its client at the last look, and ever since.
+    #: Whether the connection was waiting for its client at the last check, and has been ever since.
     _waiting = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        # Any byte that waits is one that the client does not take. A transport with TLS compares otherwise: it would
-        # always be full with 0.
+        # Any byte that waits is one that the client does not take. A transport with TLS compares differently: with 0 it
+        # would always be full.
         transport.set_write_buffer_limits(high=1 if self.scheme == "https" else 0, low=0)
         self._set_limit((False, None))
         self._look = self.loop.call_later(self.response_seconds, self._look_again)
@@ -100,7 +100,7 @@ class TimedRequests(H11Protocol):
         self.transport.close()
 
     def _look_again(self) -> None:
-        """Ends a connection that waits for its client since the look before this one."""
+        """Ends a connection that has been waiting for its client since the previous check."""
         waits = self.flow.write_paused or self.transport.is_closing()
         if waits and self._waiting:
             # A transport that is closing keeps what the client does not read until it is read.

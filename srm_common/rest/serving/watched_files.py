@@ -18,7 +18,7 @@ Stamp = tuple[int, int, int]
 
 
 def stamp(path: Path) -> Stamp | None:
-    """None where there is no file, or it may not be looked at; reading it says why."""
+    """None where there is no file, or no access to it; reading it says why."""
     try:
         about = path.stat()
     except OSError:
@@ -30,11 +30,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class WatchedCertificate:
-    """``current`` is the TLS context of the certificate as it is in its files now; open connections keep the one that
+    """``current`` is the TLS context by the certificate's files as they are now; open connections keep the one that
     they began with. ``load`` makes a context, or raises OSError (``ssl.SSLError`` is one).
 
     Files that cannot be used, such as a certificate whose key is not written yet, change nothing, and are tried again
-    when they have changed again. The log says so.
+    after their next change. The log says so.
     """
 
     def __init__(self, files: tuple[Path, ...], load: Callable[[], ssl.SSLContext]) -> None:
@@ -74,7 +74,7 @@ class WatchedCertificate:
         return tuple(stamp(file) for file in self._files)
 
 
-#: What a file names besides itself, such as Airflow connections and files with passwords, may change without it.
+#: What a file refers to, such as Airflow connections and files with passwords, may change without it.
 _OLDEST_SECONDS = 30.0
 
 #: Path, time of change (ns) and size of each file.
@@ -82,7 +82,7 @@ _Stamps = tuple[tuple[str, int, int], ...]
 
 
 class WatchedConfiguration:
-    """Called, it gives the configuration of ``path``, which is asked for each time, as the file may be missing yet."""
+    """Called, it returns the configuration of ``path``, which is called each time, since the file may not exist yet."""
 
     def __init__(self, path: Callable[[], Path], load: Callable[[Path], Configuration] = load_configuration) -> None:
         self._path = path

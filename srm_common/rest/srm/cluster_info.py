@@ -22,7 +22,7 @@ from srm_common.usecases.flows.open_cluster import OpenCluster
 
 router = APIRouter(prefix="/api/v2", tags=["clusters", TAG])
 
-#: A cluster that is up tells its id within a second.
+#: A cluster that is up returns its id within a second.
 _SECONDS = 5.0
 _ClusterId = Annotated[
     str,
@@ -70,7 +70,7 @@ def cluster_info(context: AppContextDep, caller: ReaderDep, cluster_id: _Cluster
 
 
 def _ids(clusters: Collection[ClusterSettings]) -> tuple[dict[str, str], list[str]]:
-    """Aliases by id, and why others are not known."""
+    """Aliases by id, and why others are unknown."""
 
     def ask(cluster: ClusterSettings) -> tuple[str, str] | str:
         try:

@@ -1,6 +1,6 @@
 """The API of Streams Replication Manager, version 1: the same paths, parameters and fields; it reads only.
 
-It had one target for each service. Here a service may have several: ``target`` then says which one is meant.
+There, each service had one target. Here a service may have several: ``target`` then says which one is meant.
 """
 
 from __future__ import annotations

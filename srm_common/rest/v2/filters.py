@@ -25,9 +25,9 @@ router = APIRouter(prefix="/api/v2", tags=["filters", TAG], route_class=AfterLog
 #: The newest edits in an answer; srm-control topics --history has all.
 _EDITS = 100
 _GROUPS = ("groups", "groups.exclude")
-#: Sentences of the answer to an edit.
+#: The most notes in the response to an edit.
 _SAID = 5
-#: Lists are shown as the file has them if no more is known in time.
+#: How long to wait for the edits; after that, the lists of the file are shown.
 _SHOWING_SECONDS = 5.0
 
 

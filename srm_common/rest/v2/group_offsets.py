@@ -22,7 +22,7 @@ from srm_common.usecases.groups.explain_offsets import export_offsets, group_pos
 router = APIRouter(prefix="/api/v2", tags=["groups", TAG], route_class=AfterLogin)
 
 Group = Annotated[str, Query(min_length=1, max_length=1000, examples=["billing"])]
-#: Problems in an answer.
+#: The most problems in a response.
 _TOLD = 100
 
 

@@ -53,9 +53,9 @@ class WhoAmI(Answer):
 @router.get("/health", responses=responses())
 def health(context: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
     """Health of the service and its flows; for a gateway also of the other services and their flows. ``status`` is
-    ``down`` when every flow has a problem or nothing is known, ``degraded`` when some are or something does not
-    answer, else ``up``, as with flows that have not run yet or copy heartbeats only; it is about this service's own
-    flows."""
+    ``down`` when every flow has a problem or nothing is known, ``degraded`` when some have one or something does not
+    respond, otherwise ``up``, also with flows that have not run yet or copy heartbeats only; it covers this service's
+    own flows."""
     seen = load_overview(context, caller, now_ms())
     states = {flow: seen.verdict(flow).health for flow in seen.names}
     others, asked = ({}, Answers()) if local else health_of_peers(peers)
@@ -91,7 +91,7 @@ def clusters(context: AppContextDep, caller: ReaderDep) -> ClusterGraph:
 
 
 def _node(seen: Overview, alias: str) -> ClusterNode:
-    """By the newest run that says something of the cluster: it was good, or its error names the cluster."""
+    """By the newest run that says something about the cluster: it was good, or its error names the cluster."""
     if alias in seen.cluster_faults:
         return ClusterNode(alias=alias, fault=seen.cluster_faults[alias])
     flows = [str(flow) for flow in seen.names if alias in (flow.source, flow.target)]

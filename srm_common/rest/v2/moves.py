@@ -31,7 +31,7 @@ _WAITS_FOR_A_PERSON = frozenset({"awaiting_input", "deferred"})
 
 
 class Kind(StrEnum):
-    """As paths and bodies have it."""
+    """The kind of a move in paths and bodies."""
 
     FAILOVER = "failover"
     FAILBACK = "failback"
@@ -102,7 +102,9 @@ def _kind(text: str) -> Kind:
         return Kind(text)
     except ValueError:
         known = ", ".join(Kind)
-        raise ApiError(422, "invalid_parameter", f"kind: it is one of {known}, not '{text}'", field="kind") from None
+        raise ApiError(
+            422, "invalid_parameter", f"kind: it must be one of {known}, not '{text}'", field="kind"
+        ) from None
 
 
 def _mode(request: MoveRequest) -> MoveMode:

@@ -75,12 +75,12 @@ def run(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContex
     known(context, flow)
     scheduler = scheduler_of(context, f'run it with srm-control run --flow "{flow}"')
     started = scheduler.trigger(flow.dag_id, {}, note.note or f"started by {caller.name}", caller)
-    at_hand = next((scheduled_flow for scheduled_flow in scheduler.flows() if scheduled_flow.flow == flow), None)
+    scheduled = next((scheduled_flow for scheduled_flow in scheduler.flows() if scheduled_flow.flow == flow), None)
     waits = ""
-    if at_hand is not None and at_hand.paused:
-        waits = "; the flow is paused, so it waits until it is resumed"
-    elif at_hand is not None and at_hand.running_run_id is not None:
-        waits = f"; it waits until run {at_hand.running_run_id} has ended"
+    if scheduled is not None and scheduled.paused:
+        waits = "; the flow is paused, so the run waits until it is resumed"
+    elif scheduled is not None and scheduled.running_run_id is not None:
+        waits = f"; it waits until run {scheduled.running_run_id} has ended"
     return Done(
         done=f"started run {started.run_id} of {flow}{waits}", run_id=started.run_id, url=started.url, now_ms=now_ms()
     )

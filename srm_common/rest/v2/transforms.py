@@ -106,7 +106,7 @@ router = APIRouter(prefix="/api/v2/flows/{source}/{target}/transforms", tags=["t
 
 #: Half of what a live request may take: the rest is for connecting, and for the request that is under way then.
 _LIMITS = ReadLimits(seconds=10.0, read_bytes=32 << 20)
-#: Of a key, value or header.
+#: The most bytes shown of a key, value or header.
 _SHOWN_BYTES = 2048
 
 
@@ -173,10 +173,10 @@ def transform_preview(
 
 
 def _elsewhere(flows: Iterable[FlowSettings]) -> str | None:
-    """Why they are not tried here; None where they are."""
+    """Why they cannot be previewed here; None if they can."""
     for flow in flows:
         if flow.transforms_python:
-            return "transforms.python is code of yours, which this server does not run"
+            return "transforms.python is your own code, which this server does not run"
         if flow.needs_spark_sql:
             return "transforms.sql is evaluated by Spark, which this server does not start"
     return None
@@ -192,7 +192,7 @@ def _counts(fates: Iterable[str]) -> dict[str, int]:
 
 
 def _examples(records: Sequence[Previewed], compared: bool, most: int) -> list[Previewed]:
-    """Some of every kind: those that differ first, or without a comparison those to which something happens."""
+    """Some of every kind: those that differ first, or, without a comparison, those that are altered."""
     seen: Counter[str] = Counter()
     ranked = []
     for record in records:

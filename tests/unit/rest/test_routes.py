@@ -144,5 +144,5 @@ def test_a_body_that_is_no_json_is_one_sentence(same_stage: Stage) -> None:
     assert answer.status_code == 422
     (fault,) = answer.json()["errors"]
     assert fault["code"] == "invalid_parameter"
-    assert re.fullmatch(r"the body is no JSON: .+, at character \d+", fault["message"])
+    assert re.fullmatch(r"the body is not JSON: .+, at character \d+", fault["message"])
     assert "field" not in fault

@@ -1,4 +1,4 @@
-// Swagger UI over this server's own description; nothing is asked of any other server.
+// Swagger UI over this server's own description; no other server is contacted.
 "use strict";
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -1,11 +1,11 @@
-// The REST API, relative to where the page lies; so the page works under any prefix.
+// The REST API, relative to the page's own address, so that the page works under any prefix.
 
 import { setClock } from "./format.js";
 
 const ROOT = new URL("api/v2/", document.baseURI);
 const PATIENCE_MS = 30000;
 
-/** An answer that is no success: one sentence, and the API's stable code. */
+/** A response that is not a success: one sentence, and the API's stable code. */
 export class ApiFault extends Error {
   constructor(status, errors) {
     super(errors.map((one) => one.message).join(" "));

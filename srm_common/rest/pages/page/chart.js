@@ -64,7 +64,7 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
         state.uplot.setData(state.data, false);
         state.uplot.setScale("x", { min: start_ms / 1000, max: end_ms / 1000 });
       });
-      // Not among them: it sets the x axis to where it is before they count, and newer points would be drawn cut off.
+      // Not in the batch: it would use the x axis as it was before, and cut off newer points.
       state.uplot.redraw(true, true);
     }
   };
@@ -141,12 +141,12 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
     ).observe(plot);
   }
 
-  // After it stands on the page, where it has a width.
+  // Once it is on the page, where it has a width.
   queueMicrotask(() => figure.isConnected && figure.take({}));
   return figure;
 }
 
-/** Times of day, or days where the distance is so long. */
+/** Times of day, or days if the steps are that long. */
 function times(_, splits, __, ___, step) {
   return splits.map((at) =>
     step >= 86400 ? time(at * 1000).slice(5, 10) : time(at * 1000).slice(11, step < 60 ? 19 : 16),

@@ -4,8 +4,8 @@ import { h, patch } from "./dom.js";
 import { button, faults } from "./widgets.js";
 
 /**
- * Open a dialog. `draw(dialog)` gives its content and is called again by `dialog.redraw()`. Returns the dialog, with
- * `closed`, a promise that is kept when it is gone.
+ * Open a dialog. `draw(dialog)` returns its content and is called again by `dialog.redraw()`. Returns the dialog, with
+ * `closed`, a promise that resolves when it is closed.
  */
 export function openDialog({ title, testid, wide = false, draw }) {
   const before = document.activeElement;
@@ -37,7 +37,7 @@ export function openDialog({ title, testid, wide = false, draw }) {
 
 /**
  * Ask before something is done. `act` does it; what it throws is shown, and the dialog stays. `sentences` say what will
- * happen. Kept with what `act` gave, or null when it was cancelled.
+ * happen. Resolves to what `act` returned, or null if it was cancelled.
  */
 export async function confirm({ title, sentences, label, act, testid = "confirm", kind = "primary" }) {
   const state = { busy: false, errors: [], result: null };

@@ -88,7 +88,7 @@ function morph(old, node) {
   }
   for (const { name, value } of node.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   for (const { name } of [...old.attributes]) {
-    // Whether something is open is up to whoever looks at it.
+    // Whether something is open is up to the reader.
     if (!node.hasAttribute(name) && name !== "open") old.removeAttribute(name);
   }
   for (const name of HANDLERS) old[name] = node[name];

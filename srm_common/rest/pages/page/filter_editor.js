@@ -1,4 +1,4 @@
-// Editing what a flow copies: the lists as they count now, a preview of what an edit would start and stop, and only then
+// Editing what a flow copies: the lists in effect, a preview of what an edit would start and stop, and only then
 // the edit itself.
 
 import { flowPath, get, post, put } from "./api.js";
@@ -21,7 +21,7 @@ const LISTS = {
 };
 const SHOWN = 200;
 
-/** Open the editor; `done` is called after an edit was kept. */
+/** Open the editor; `done` is called after an edit was saved. */
 export function editFilters(flow, done) {
   const path = `${flowPath(flow.source, flow.target)}/filters`;
   const state = {
@@ -70,7 +70,7 @@ export function editFilters(flow, done) {
       .filter(Boolean);
   const same = (one, other) => one.length === other.length && one.every((entry, index) => entry === other[index]);
 
-  /** Only the lists that differ; those that are the file's again are given back to it. */
+  /** Only the lists that differ; those that equal the file's again are reset to it. */
   function edit() {
     const { lists, in_file: file, edited } = state.filters;
     const changed = Object.keys(lists).filter((key) => !same(entries(key), lists[key]));
@@ -93,7 +93,7 @@ export function editFilters(flow, done) {
   const preview = () =>
     attempt("querying the source", async () => {
       const asked = changes();
-      // What an earlier edit would have done must not stand for this one, should it be refused.
+      // The preview of an earlier edit must not stay if this one is refused.
       state.preview = null;
       state.preview = await post(`${path}/preview`, edit());
       state.previewed = asked;

@@ -1,4 +1,4 @@
-// One flow: how it does and what helps, its figures, and everything about it in tabs.
+// One flow: its health and what helps, its figures, and everything about it in tabs.
 
 import { filtersButton, moveButton, steerButton } from "./actions.js";
 import { flowPath, get } from "./api.js";
@@ -199,7 +199,7 @@ function health(flow, reload) {
   const { tone } = stateOf(state.state);
   // Where all is well there is nothing to help with.
   const help = ["running", "idle"].includes(state.state) ? null : state.help;
-  // What helps against the state helps first; an alarm's button only where the state needs none.
+  // Help for the state comes first; an alarm's button only where the state needs none.
   const first = help ? help.action : alarms.find((alarm) => alarm.help?.action)?.help.action;
   return h(
     "section",
@@ -249,7 +249,7 @@ function alarmText(alarm, { health: state, last_run: run }) {
   return error && state.cause.includes(error) ? alarm.text.replace(`: ${error}`, "") : alarm.text;
 }
 
-/** The figures of now, each with its age. */
+/** The current figures, each with its age. */
 function tiles(flow) {
   const { metrics, heartbeats, last_run: run } = flow;
   const stat = statistic();
@@ -310,14 +310,14 @@ function tiles(flow) {
     tile(
       "Last run",
       run ? (run.ok ? "done" : run.state) : "–",
-      run ? `${count(run.records)} records${took(run)}` : "none yet",
+      run ? `${plural(run.records, "record")}${took(run)}` : "none yet",
       run?.finished_ms ?? run?.started_ms ?? run?.reported_ms,
     ),
     tile("Next run", nextRun(flow), flow.paused ? "resume the flow" : "as scheduled", null),
   );
 }
 
-/** In words what the tile's large figure does not say. */
+/** What the tile's large figure does not say. */
 function lagTold(flow) {
   if (flow.lag_fault) return h("span", { class: "fault-text", title: flow.lag_fault }, "a cluster does not respond");
   const bounds = flow.lag_bounds;

@@ -46,13 +46,13 @@ export function lagCount(row) {
   return row.lag_bounds.least ? `≥${count(row.lag_bounds.least)}` : "unknown";
 }
 
-/** What is certain of a lag, to sort and to add up; null where nothing is. */
+/** The known part of a lag, to sort and to add up; null where nothing is known. */
 export const leastLag = (row) => row.lag ?? row.lag_bounds?.least ?? null;
 
-/** How old the oldest record is that waits; nothing where none does. */
+/** The age of the oldest record that waits; null where none does. */
 export const behind = (row) => (row.lag && known(row.behind_ms) ? span(row.behind_ms) : null);
 
-/** The same in a table; where that is unknown although something waits, why. `flow`: whose `row` it is. */
+/** The same in a table, or why it is unknown although something waits. `flow`: whose `row` it is. */
 export function behindFigure(row, flow) {
   if (behind(row) || !leastLag(row)) return behind(row) ?? NOTHING;
   const [word, why] = behindUnknown(row, flow);
@@ -68,8 +68,8 @@ function behindUnknown(row, flow) {
 }
 
 /**
- * What verifications of a flow's copies came to: a word, its tone ("" for none) and what it means. It is good only where
- * all that was copied is proved; `verified_ms` is when the first of the copies was compared.
+ * The result of verifying a flow's copies: a word, its tone ("" for none) and what it means. It is good only where
+ * everything that was copied is proved; `verified_ms` is when the first of the copies was compared.
  */
 export function verifiedFigure(flow) {
   const { proved_partitions: proved = 0, unproved_partitions: unproved = 0, different_partitions: different = 0 } = flow;
@@ -132,7 +132,7 @@ export function time(ms) {
   return `${day} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
-/** "3 min ago", which keeps counting; `word` instead of "ago" puts it in front: "since", "for". */
+/** "3 min ago", which keeps counting; with another `prefix` and `suffix`, "for 3 min". */
 export function age(ms, { prefix = "", suffix = " ago", ...props } = {}) {
   if (!known(ms)) return h("span", props, NOTHING);
   const attributes = { "data-at": ms, "data-prefix": prefix, "data-suffix": suffix, title: time(ms), ...props };
@@ -151,7 +151,7 @@ export function lagFigure(flow) {
   );
 }
 
-/** When the lag was taken, where no report says so. */
+/** When the lag was measured, if not for the last report. */
 function lagAge(flow) {
   if (!known(flow.lag_ms) || flow.lag_ms === flow.reported_ms) return null;
   const fault = flow.lag_fault;
@@ -166,7 +166,7 @@ export function tick() {
   }
 }
 
-/** A sentence as one begins; `name`, where it begins with that, stays as it is written. */
+/** Begins with a capital letter, unless it begins with `name`, which stays as it is written. */
 export const sentence = (text, name) => (text.startsWith(name) ? text : text.charAt(0).toUpperCase() + text.slice(1));
 
 /** "1 topic", "2 topics"; the figure is short, in full where it matters. */

@@ -1,5 +1,5 @@
-// The graph of clusters and flows. Clusters stand on an ellipse, the one that most flows touch in its middle when it
-// is a hub; every flow is an arrow in the colour of its health, with its lag beside it.
+// The graph of clusters and flows. Clusters are on an ellipse, with a hub, which most flows touch, in its middle; every
+// flow is an arrow in the colour of its health, with its lag beside it.
 
 import { svg } from "./dom.js";
 import { byteRate, lagCount, leastLag } from "./format.js";
@@ -8,7 +8,7 @@ import { stateOf } from "./states.js";
 
 const WIDTH = 560;
 const NODE = { height: 38, widest: 128 };
-/** Above this the picture would be a ball of wool. */
+/** With more the picture would be a tangle. */
 export const MOST_CLUSTERS = 16;
 
 /** `clusters` and `flows` as the API has them. */
@@ -136,7 +136,7 @@ function label(flow, at, tone) {
   );
 }
 
-/** Where the way from a node's centre to a point leaves its box. */
+/** Where the line from a node's centre to a point leaves its box. */
 function rim(box, point) {
   const [dx, dy] = [point.x - box.x, point.y - box.y];
   const scale = Math.min(

@@ -1,4 +1,4 @@
-// Keys, for those who do not like mice.
+// Keyboard shortcuts.
 
 import { openDialog } from "./dialog.js";
 import { h } from "./dom.js";

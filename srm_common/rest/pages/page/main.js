@@ -58,7 +58,7 @@ function show() {
   if (name !== page.name) {
     const first = page.name === null;
     Object.assign(page, { name, view: viewOf(path), errors: [], loadedMs: null });
-    // Links of the view before are gone: readers of screens begin at the top.
+    // The links of the previous view are gone: screen readers start at the top.
     if (!first) root.focus();
     scrollTo(0, 0);
   }
@@ -77,7 +77,7 @@ function viewOf(path) {
   return { load: async () => {}, draw: () => empty("Page not found", "There is nothing at this address.", back) };
 }
 
-/** A tab of Airflow's knows the DAG only; it is shown on DAGs that are no flows, too. */
+/** A tab in Airflow knows the DAG only, and also appears on DAGs of something else. */
 function flowOfDag(dag) {
   let looked = false;
   const load = async (signal) => {
@@ -104,7 +104,7 @@ async function reload() {
   page.busy = true;
   redraw();
   try {
-    // Without an answer everything is shown, and nothing offered.
+    // Without the caller's permissions everything is shown, and no action is offered.
     await Promise.all([view.load(signal), startSession().catch(() => {})]);
     Object.assign(page, { errors: [], loadedMs: serverNow() });
   } catch (error) {
@@ -138,7 +138,7 @@ function redraw() {
   root.setAttribute("aria-busy", String(page.busy));
 }
 
-/** Whether the API answered that the address leads to no flow, which is an answer, too. */
+/** Whether the API answered that there is no such flow, which is an answer, too. */
 const nowhere = () => page.errors[0]?.code === "unknown_flow";
 
 const noSuchFlow = () =>
@@ -148,7 +148,7 @@ const noSuchFlow = () =>
     h("a", { href: link([]) }, "All flows"),
   );
 
-/** Range, statistic and how old what is shown is; every view has them at the top right. */
+/** Range, statistic and the age of the data; every view has them at the top right. */
 export function controls() {
   return h(
     "div",
@@ -202,14 +202,14 @@ function toggleAuto() {
   redraw();
 }
 
-/** When the newest try failed, what stands below is old, and says so. */
+/** When the latest request failed: what failed, and that the data below is old. */
 function stale() {
   if (!page.errors.length || nowhere()) return null;
   const outdated = page.loadedMs ? { message: "The data below is from before that." } : null;
   return faults([...page.errors, ...(outdated ? [outdated] : [])], "page-faults");
 }
 
-/** Keys go to Airflow's window at first: whoever came by its menu wants them here, unless they are typing there. */
+/** Keys go to Airflow's window at first; take them, unless the reader is typing there. */
 function takeKeys() {
   const there = airflowWindow()?.document.activeElement;
   if (there && !there.matches("input, textarea, select")) root.focus({ preventScroll: true });

@@ -1,5 +1,5 @@
-// Moving consumer groups to the other cluster. First what and whom, then a dry run that says where each would go on, and
-// only after the target's name was typed the move itself, followed step by step.
+// Moving consumer groups to the other cluster: first which groups and how, then a dry run that shows where each would
+// resume, and, only after the target's name was typed, the move itself, followed step by step.
 
 import { flowPath, get, post } from "./api.js";
 import { footer, openDialog } from "./dialog.js";
@@ -252,7 +252,7 @@ export function moveGroups(flow, done) {
         ? [
             "warn",
             "warning",
-            `Done, but ${plural(none, "position")} have no offset on ${to()}: auto.offset.reset applies there.`,
+            `Done, but ${plural(none, "position")} ${none === 1 ? "has" : "have"} no offset on ${to()}: auto.offset.reset applies there.`,
           ]
         : ["good", "check", `Done: the groups resume at ${to()}. Start their consumers there.`],
       failed: [
@@ -301,7 +301,7 @@ export function moveGroups(flow, done) {
   return dialog;
 }
 
-/** Steps that the mode, or a dry run, does without have nothing to say. */
+/** Steps that are skipped in this mode, or in a dry run, have nothing to say. */
 const saysSomething = (step) => step.state !== "skipped" || step.sentences.length > 0;
 
 function stepLine(step) {
@@ -320,7 +320,7 @@ function stepLine(step) {
   );
 }
 
-/** Where each group would go on, or goes on, partition by partition; nothing without any. */
+/** Where each group resumes or would resume, by partition; null where there are no positions. */
 export function positions(progress) {
   const rows = progress.positions;
   if (!rows.length) return null;

@@ -10,7 +10,7 @@ export const RANGES = [
   ["30d", "30 d", { days: 30 }],
 ];
 export const STATISTICS = ["avg", "min", "max"];
-/** Go along from view to view. */
+/** Kept from view to view. */
 const LASTING = ["range", "stat"];
 
 /** { path: decoded segments, query: URLSearchParams } */
@@ -27,7 +27,7 @@ function decoded(segment) {
   }
 }
 
-/** The hash of a view: lasting parameters are taken along. */
+/** The hash of a view, with the parameters that are kept. */
 export function link(path, parameters = {}) {
   const query = new URLSearchParams();
   const now = route().query;
@@ -41,7 +41,7 @@ export const go = (path, parameters) => {
   location.hash = link(path, parameters);
 };
 
-/** Change parameters of this view; lists become repeated ones, empty values go. */
+/** Change parameters of this view; lists become repeated ones, empty values are removed. */
 export function setQuery(changes) {
   const { path, query } = route();
   for (const [name, value] of Object.entries(changes)) {

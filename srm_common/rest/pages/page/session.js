@@ -1,4 +1,4 @@
-// Who looks, and what they may do. The server decides; the page only says beforehand what it would refuse.
+// What the reader may do. The server decides; the page only says beforehand what it would refuse.
 
 import { get } from "./api.js";
 

@@ -32,7 +32,7 @@ export const ALARMS = {
   copies_differ: "Copies differ",
 };
 
-/** What is known of a state; one that this page is too old for is shown by its name. */
+/** How a state is shown; one that this page does not know is shown by its name. */
 export const stateOf = (name) => STATES[name] ?? { word: name, tone: "warn", picture: "question", act: true };
 
 /** The alarms that say more than the state does. */
@@ -63,7 +63,7 @@ export function badge(health, props = {}) {
   return h("span", { class: `badge ${tone}`, title, "data-state": health.state, ...props }, icon(picture), word);
 }
 
-/** Of a flow that could look at its source: only then no topic and no group are what is there. */
+/** Whether the flow could list its source: only then do zero topics and groups mean that there are none. */
 export const listed = (flow) => Boolean(flow.reported_ms) && (flow.topics > 0 || flow.lag !== null);
 
 /** "for 41 min" */

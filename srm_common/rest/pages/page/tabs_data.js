@@ -26,7 +26,7 @@ export const listPager = (answer, rows = ROWS) =>
 /** One bar above a list. */
 export const listBar = (...parts) => h("div", { class: "filters", key: "bar" }, parts);
 
-/** A list that is searched by name: its bar, its table or what to say of an empty one, and its pages.
+/** A list that is searched by name: its bar, its table or a text in its place, and its pages.
  * @param noun of a row: "topic"
  * @param none what to say when nothing matches the search, and when there is nothing at all
  * @param how the table, see table.js
@@ -171,7 +171,7 @@ export function partitionTable(rows, flow) {
   });
 }
 
-/** What the newest verification of a partition came to, and when. */
+/** The result of the newest verification of a partition, and its time. */
 function verified(row) {
   const { word, tone, title } = partitionVerified(row);
   return [

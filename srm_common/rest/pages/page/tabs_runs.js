@@ -77,7 +77,7 @@ function skipped(row) {
   return row.skipped_records ? h("b", { class: "fault-text", title: letters }, count(row.skipped_records)) : "0";
 }
 
-/** Why it failed, and what else it has to say. */
+/** Why it failed, and its notes. */
 function told(row) {
   const lines = [row.error, ...row.partition_errors].filter(Boolean);
   const more =
@@ -193,7 +193,7 @@ export const settingsTab = {
       h(
         "p",
         { class: "muted note" },
-        `${plural(rows.length, "setting")} that differ from their defaults. They are changed in the properties file.`,
+        `${plural(rows.length, "setting")} not at the default. They are changed in the properties file.`,
       ),
       detail.ignored?.length
         ? h(

@@ -1,4 +1,4 @@
-// What a flow does to records, and what an edit of it would do to the newest ones. Nothing is kept here: transforms are
+// What a flow does to records, and what an edit of it would do to the newest ones. Nothing is saved here: transforms are
 // settings of the properties file.
 
 import { flowPath, get, post } from "./api.js";
@@ -16,7 +16,7 @@ const RESULTS = {
   failed: ["bad", "cross"],
 };
 const TONES = { "newly failed": "bad", "newly dropped": "warn", "written differently": "info" };
-/** Of a key, value or list of headers; the API cuts, too. */
+/** How much is shown of a key, value or list of headers; the API cuts, too. */
 const SHOWN = 300;
 const SHOWN_BYTES = 2048;
 
@@ -63,7 +63,7 @@ export function transformsTab(redraw) {
       Object.assign(state, { answer, asked, errors: answer.errors });
     } catch (error) {
       if (!error.errors) throw error;
-      // What an earlier edit would have done must not stand for this one.
+      // The preview of an earlier edit must not stay.
       Object.assign(state, { answer: null, asked: null, errors: error.errors });
     }
     state.busy = false;
@@ -194,7 +194,7 @@ export function transformsTab(redraw) {
 
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** How many records fare how, by the flow and by the edit, and examples. */
+/** The number of records by result, for the flow and for the edit, and examples. */
 function outcome(answer, asked, fresh, flow) {
   const { compared, counts, other_counts: others, differences } = answer;
   const alike = others && !Object.keys(differences).length;
@@ -285,7 +285,7 @@ function examples(answer) {
   );
 }
 
-/** What becomes of a record: only what is no longer as it was is repeated. */
+/** The result for a record; of a changed one, only the changed parts. */
 function result(one, before) {
   return h(
     "div",
@@ -322,7 +322,7 @@ function headersText(record) {
   return text.length <= SHOWN ? text : `${text.slice(0, SHOWN)}… (${plural(record.headers_count, "header")})`;
 }
 
-/** What the file has to say for the edit to count. */
+/** The lines of the file by which the edit would take effect. */
 function lines(settings, flow) {
   const text = Object.entries(settings)
     .map(([key, value]) => `${flow.flow}.${key} = ${escaped(value)}`)

@@ -84,7 +84,7 @@ export function faults(errors, testid = "faults") {
   );
 }
 
-/** What stands where there is nothing to show. */
+/** Shown in place of an empty list. */
 export function empty(title, sentence, ...more) {
   return h(
     "div",
@@ -115,12 +115,12 @@ export function command(text) {
   return h("span", { class: "command" }, h("code", { class: "break" }, text), copy);
 }
 
-/** What helps, in a sentence, with the way to what the handbook says of it. */
+/** What helps, in a sentence, with a link to the handbook. */
 export function helpText(help) {
   return help ? h("p", { class: "muted break" }, help.text, " ", moreHelp(help)) : null;
 }
 
-/** The way to the handbook's entry about a state or an alarm. */
+/** A link to the handbook's entry about a state or an alarm. */
 export function moreHelp(help) {
   if (!help?.anchor) return null;
   const props = { href: `help/operations#${help.anchor}`, class: "more-help", "data-testid": "more-help" };
@@ -144,7 +144,7 @@ export function taken(ms, late = false, props = {}) {
 export const partTaken = (row, flow) =>
   taken(row.reported_ms, Boolean(flow.reported_ms) && row.reported_ms < flow.reported_ms - 60000);
 
-/** A short message that goes by itself. */
+/** A short message that disappears by itself. */
 export function toast(text, { tone = "good", more = null } = {}) {
   const note = h("div", { class: `toast ${tone}`, "data-testid": "toast" }, h("span", { class: "break" }, text), more);
   const close = button("", {

@@ -100,7 +100,7 @@ def test_an_address_that_opens_many_and_says_nothing_keeps_no_other_out(
             connection.close()
         wait_until(lambda: answer(address, "127.0.0.5", trusting) == b"HTTP/1.1 404", 120, "there is room again")
     said = [record.getMessage() for record in caplog.records if record.name == connection_limits.__name__]
-    assert said == ["refused a connection from 127.0.0.1: it has 20 open, the most of one address"]
+    assert said == ["refused a connection from 127.0.0.1: it has 20 open, the most that one address may have"]
 
 
 def test_a_handshake_that_does_not_begin_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,8 +141,8 @@ def test_the_log_has_a_sentence_a_minute(
         now[0] += 60
         assert limited(listening) is None
         assert [record.getMessage() for record in caplog.records] == [
-            "refused a connection from 127.0.0.1: 2 are open, the most in all",
-            "refused a connection from 127.0.0.1, and 4 others before it: 2 are open, the most in all",
+            "refused a connection from 127.0.0.1: 2 are open, the most that there may be",
+            "refused a connection from 127.0.0.1, and 4 others before it: 2 are open, the most that there may be",
         ]
         first.close()
         assert limited(listening) is not None

@@ -93,7 +93,7 @@ def test_a_password_file(tmp_path: Path) -> None:
         ("ann:op:hush\nbob:root:hush", 2, "viewer, user, op"),
         (":op:hush", 1, "the name is missing"),
         ("ann:op:", 1, "the password is missing"),
-        ("ann:op:hush\nann:op:hush", 2, "twice"),
+        ("ann:op:hush\nann:op:hush", 2, "another line has the same name"),
         ("ann:op:{scrypt}hush", 1, "--hash-password"),
         ("ann:op:{scrypt}1073741824:aGk=:aGk=", 1, "--hash-password"),
         ("# nobody\n", None, "no users"),

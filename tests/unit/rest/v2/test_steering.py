@@ -42,7 +42,7 @@ def test_a_run_is_started_and_waits_where_it_has_to(stage: Stage) -> None:
     stage.scheduler.known[FLOW] = replace(stage.scheduler.known[FLOW], running_run_id="r7")
     assert client.post(f"{PATH}/runs", json={}).json()["done"].endswith("; it waits until run r7 has ended")
     stage.scheduler.known[FLOW] = replace(stage.scheduler.known[FLOW], paused=True)
-    assert "paused, so it waits until it is resumed" in client.post(f"{PATH}/runs", json={}).json()["done"]
+    assert "paused, so the run waits until it is resumed" in client.post(f"{PATH}/runs", json={}).json()["done"]
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_every_kind_of_move_has_its_dag(stage: Stage, kind: str, mode: str | Non
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"kind": "sideways"}, "kind: it is one of failover, failback, switch-direction, not 'sideways'"),
+        ({"kind": "sideways"}, "kind: it must be one of failover, failback, switch-direction, not 'sideways'"),
         ({"kind": "failback", "mode": "disaster"}, "mode: a failback has mode controlled, continuous, not 'disaster'"),
         ({"mode": "hopeful"}, "mode: a failover has mode disaster, controlled, continuous, not 'hopeful'"),
     ],

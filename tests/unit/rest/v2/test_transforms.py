@@ -158,7 +158,7 @@ SPARK_SQL = {"transforms.sql": "SELECT upper(key) AS key FROM records"}
 @pytest.mark.parametrize(
     ("settings", "code", "said"),
     [
-        ({"transforms.python": "os:getcwd"}, 409, "transforms.python is code of yours, which this server does not run"),
+        ({"transforms.python": "os:getcwd"}, 409, "transforms.python is your own code, which this server does not run"),
         (SPARK_SQL, 409, "transforms.sql is evaluated by Spark, which this server"),
         ({"topics": ".*"}, 422, "topics is not a key of transforms; known keys are transforms, predicates, "),
         ({"transforms": "a"}, 422, "transforms.a.type is missing: the class of the transform"),
