@@ -1,5 +1,5 @@
-"""Real Kafka and the real MirrorMaker 2 on this machine, and in the process a fake cluster and a schema registry; also
-for users' tests."""
+"""Real Kafka and the real MirrorMaker 2 on this machine, and a fake cluster and a schema registry in the test's
+process. Users can test their pipelines with them, too."""
 
 from srm_common.testing.fake_cluster import FakeCluster
 from srm_common.testing.local_kafka import LocalKafka

@@ -1,6 +1,6 @@
 """``python -m srm_common.testing fetch [kafka] [mirror-maker] [tools] [tiered]``: Kafka's jars into the cache;
-``archive [VERSION ...]``: class-data archives beside them, with which brokers start quicker;
-``check-spark``: is the installed PySpark whole? Errors go to standard error, with exit code 1.
+``archive [VERSION ...]``: class-data archives beside them, with which brokers start faster;
+``check-spark``: checks that the installed PySpark is complete. Errors go to standard error, with exit code 1.
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ BUSY_SECONDS = 120.0
 
 
 class AirflowClient:
-    """Talks to one API server with a token that it asks for when needed. Raises LocalAirflowError with the answer's
-    text for an HTTP error, and after :data:`BUSY_SECONDS` without an answer.
+    """Talks to one API server; logs in with the first request. Raises LocalAirflowError with the answer's text for an
+    HTTP error, and after :data:`BUSY_SECONDS` without an answer.
 
-    Shares its requests with :class:`srm_common.airflow_rest.AirflowRest`, and no more: that one gives up within
+    Shares only the sending of requests with :class:`srm_common.airflow_rest.AirflowRest`: that one gives up within
     seconds, since a person or a page waits, and its errors tell an operator what to do. This one waits for a machine
-    that is busy with tests, and its errors have the status that a test asks about.
+    that is busy with tests, and its errors have the HTTP status, which tests check.
     """
 
     def __init__(self, url: str, user: str, password: str, *, timeout_seconds: float = 60.0) -> None:
@@ -56,8 +56,8 @@ class AirflowClient:
         return self._persistently(method, path, body, query)
 
     def _persistently(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
-        """Errors of the server are tried again: on a busy SQLite they come and go, and nothing is changed by them. So
-        is a server that does not listen, and a question that got no answer."""
+        """Repeats a request after an error of the server: on a busy SQLite these come and go, and change nothing.
+        Also while the server does not listen, and a GET that got no answer."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -83,13 +83,13 @@ class AirflowClient:
             raise LocalAirflowError(f"{method} {path}: HTTP {failure.code} {said}", status=failure.code) from None
 
     def create_pool(self, name: str, slots: int, description: str = "") -> None:
-        """Does nothing when there is one of that name."""
+        """Does nothing if there is one of that name."""
         self._create(
             "/api/v2/pools", {"name": name, "slots": slots, "description": description, "include_deferred": False}
         )
 
     def _create(self, path: str, body: Any) -> None:
-        """Does nothing when it is there, as after a request whose answer did not come."""
+        """Does nothing if it exists, as after a request whose answer was lost."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -165,7 +165,7 @@ class AirflowClient:
         return state
 
     def _follow(self, path: str, deadline: float) -> None:
-        """Until the run has ended, the deadline, or the end of the answer; whoever calls this asks for the state again.
+        """Waits until the run or the answer has ended, or for the deadline; the caller then asks for the state again.
 
         One streamed answer with a state every half second takes the API server a quarter of the CPU that as many
         requests do; each state takes it 20 ms. Airflow calls it experimental.
@@ -191,7 +191,7 @@ class AirflowClient:
         return {task_id: task["state"] for task_id, task in self.tasks(dag_id, run_id).items()}
 
     def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
-        """The log of one try, a line an event."""
+        """The log of one try, one line per event."""
         answer = self.get(f"{_run_path(dag_id, run_id)}/taskInstances/{task_id}/logs/{try_number}")
         return "\n".join(_log_line(event) for event in answer["content"])
 

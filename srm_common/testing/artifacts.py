@@ -67,7 +67,7 @@ def cache_folder() -> Path:
 
 
 def logging_binding(kafka_version: str) -> tuple[Artifact, ...]:
-    """What makes Kafka log at all: its own binding is no runtime dependency of the published artifacts.
+    """What makes Kafka log at all: its own binding is not a runtime dependency of the published artifacts.
 
     Kafka 4 logs through log4j 2, Kafka 3 through reload4j (KIP-653).
     """
@@ -78,7 +78,7 @@ def logging_binding(kafka_version: str) -> tuple[Artifact, ...]:
 
 
 def major(kafka_version: str) -> int:
-    """``"4.3.1"`` -> 4. Raises LocalKafkaError when it is no version."""
+    """``"4.3.1"`` -> 4. Raises LocalKafkaError if it is not a version."""
     head = kafka_version.split(".", 1)[0]
     if not head.isdigit():
         raise LocalKafkaError(f"'{kafka_version}' is not a Kafka version; write it like {DEFAULT_KAFKA_VERSION}")
@@ -127,7 +127,7 @@ def tiered_storage_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
 def fetch(artifacts: Sequence[Artifact], folder: Path) -> Path:
     """The artifacts and their runtime dependencies as jars in ``folder``; a complete folder is returned at once.
 
-    Raises LocalKafkaError with Ivy's own words when the artifacts do not exist or cannot be downloaded.
+    Raises LocalKafkaError with Ivy's message when the artifacts do not exist or cannot be downloaded.
     """
     if is_complete(folder, artifacts):
         return folder
@@ -187,7 +187,7 @@ def _fetch_once(artifacts: Sequence[Artifact], folder: Path) -> str:
             "-confs", "default", "-types", "jar", "bundle",
             "-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]",
         ]  # fmt: skip
-        if settings := os.environ.get("SRM_IVY_SETTINGS"):  # for a mirror of one's own
+        if settings := os.environ.get("SRM_IVY_SETTINGS"):  # for example for a private mirror
             command += ["-settings", settings]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)

@@ -2,7 +2,7 @@
 
 ``apache-airflow-providers-apache-spark`` requires ``pyspark-client``, which installs its files into pyspark's own
 folder. With different versions the later one wins silently: SQL works, Python functions die inside the JVM, and
-``pip check`` is content. Removing either takes files of the other along.
+``pip check`` finds nothing. Removing either also removes files of the other.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class LocalProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; negative = ended by that signal."""
+        """None while it runs; negative if a signal ended it."""
         with self._reaping:
             if self._process.returncode is None:
                 self._reap(os.WNOHANG)
@@ -177,7 +177,7 @@ def _stopped(pid: int) -> bool:
 
 
 def temporary_folder(output: Path) -> Path:
-    """Of a process whose output goes there."""
+    """The temporary folder of a process with this output file."""
     return output.absolute().parent / "tmp"
 
 

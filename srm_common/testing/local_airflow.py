@@ -42,10 +42,10 @@ START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 5.0
 END_TIMEOUT_SECONDS = 60.0
 _DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
-#: How long a writer waits for its turn: as a slow machine needs, not sqlite3's 5 seconds.
+#: How long a writer waits for SQLite's lock: as long as a slow machine needs; sqlite3's default is 5 seconds.
 _WRITER_SECONDS = 60
-#: The API server writes its log of actions on its event loop (``action_logging``), and whoever has the turn may need
-#: that loop to give it back: then nothing moves until this is over, and the request can be repeated.
+#: The API server writes its log of actions on its event loop (``action_logging``), and a request that has the lock may
+#: need that loop to release it: then both wait until this time is over, and the request can be repeated.
 _API_SERVER_SECONDS = 10
 #: Sections of Airflow's settings on which the content of an empty database depends.
 _IN_DATABASE = ("AIRFLOW__CORE__", "AIRFLOW__DATABASE__", "AIRFLOW__LOGGING__")
@@ -61,8 +61,9 @@ class LocalAirflow(AirflowClient, LocalServer):
     before anything runs: id to the fields of the REST API (``conn_type``, ``password``, ...). ``refresh_seconds`` is
     the time between two parses of a DAG file, each of which takes about 0.2 CPU-seconds; ``reparse`` asks for one at
     once.
-    ``idle_seconds`` is the scheduler's pause between two looks, of 20 ms of CPU each: small makes tests quick, and less
-    than the default makes them slow where several Airflows share two cores. ``directory`` is kept when it is given.
+    ``idle_seconds`` is the scheduler's pause between two passes, each of which takes 20 ms of CPU: a short one makes
+    tests faster, but one below the default slows them down where several Airflows share two cores. ``directory`` is
+    kept when it is given.
     ``python`` is the interpreter of another environment that has Airflow, which then finds this package only if it is
     installed there.
     """
@@ -120,7 +121,7 @@ class LocalAirflow(AirflowClient, LocalServer):
         self.prepare()
         for component in COMPONENTS:
             self.start_component(component)
-            # Tasks that find no API server fail without a word, so nothing runs before it answers.
+            # Tasks that find no API server fail without a message, so nothing runs before it answers.
             self._wait_for_health(lambda status: True)
             if component == "api-server":
                 for connection_id, fields in self._connections.items():
@@ -259,7 +260,7 @@ class LocalAirflow(AirflowClient, LocalServer):
             "_CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{n}:{role}" for n, (role, _) in self._users.items()),
             "_CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.directory / "passwords.json"),
             "_CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "1",
-            # A task that cannot be parsed in time fails, and leaves no word in its log.
+            # A task whose file cannot be parsed in time fails, and logs nothing.
             "_CORE__DAGBAG_IMPORT_TIMEOUT": "300",
             _DATABASE.removeprefix("AIRFLOW_"): self._database(_WRITER_SECONDS),
             "_DAG_PROCESSOR__REFRESH_INTERVAL": str(refresh),

@@ -45,12 +45,12 @@ class LocalKafka(LocalServer):
     ``features`` are feature levels to format with (``{"transaction.version": "1"}``), else the version's own.
     ``client_protocol`` is the security protocol of the listener that clients use (``bootstrap_servers``); unless it is
     PLAINTEXT, brokers talk to each other over another, open listener (``internal_servers``), and its keys
-    (``ssl.keystore.location``, ``listener.name.client....``) come by ``settings``.
+    (``ssl.keystore.location``, ``listener.name.client....``) are given in ``settings``.
     ``logins`` (passwords by user name) turn on SASL PLAIN for clients and Kafka's authorizer, see
     :mod:`srm_common.testing.logins`; ``admin()`` may do everything.
-    ``java_options`` come behind the JVM's own.
+    ``java_options`` are added after the default ones.
     ``racks`` names the rack of each node in turn, and lets consumers read from replicas in their own rack (KIP-392).
-    ``tiered`` keeps closed segments of topics that ask for it in a folder, see :mod:`.tiered_storage`.
+    ``tiered`` keeps closed segments of topics that enable it in a folder, see :mod:`.tiered_storage`.
     ``directory`` is kept after the end when it is given; else a temporary one is removed, unless something failed.
     """
 
@@ -139,7 +139,7 @@ class LocalKafka(LocalServer):
         return self
 
     def stop(self, node: int | None = None, timeout_seconds: float = 60.0) -> None:
-        """Orderly shutdown (SIGTERM) of one node, or of all; data stay for ``start``."""
+        """Orderly shutdown (SIGTERM) of one node, or of all; data stays for ``start``."""
         running = [found for found in self._chosen(node) if found.process and found.running]
         if running:
             with ThreadPoolExecutor(len(running)) as together:
@@ -262,8 +262,8 @@ class LocalKafka(LocalServer):
         create_topic(self.admin(), self.name, name, partitions, replication_factor, config, timeout_seconds)
 
     def made_on_demand(self) -> set[str]:
-        """Topics that nodes made because a client asked about them (``auto.create.topics.enable``); without Kafka's
-        own. Taken from the nodes' logs; nodes with ZooKeeper do not log it."""
+        """Topics that nodes created because a client requested their metadata (``auto.create.topics.enable``); without
+        Kafka's own. Taken from the nodes' logs; nodes with ZooKeeper do not log it."""
         logs = (self.log_path(number) for number in self.nodes)
         made = made_on_demand(log.read_text(errors="replace") for log in logs if log.exists())
         return {topic for topic in made if not topic.startswith("__")}

@@ -41,10 +41,10 @@ class LocalKarapace(LocalServer):
     """One registry, ready when it may write. A context manager.
 
     Args:
-        python: of an environment with Karapace.
-        bootstrap_servers: of the cluster with its topic, without a login.
-        topic: in which it keeps its schemas; registries that share one have the same schemas.
-        logins: passwords by user, each of whom may do everything; without any, everybody may.
+        python: the interpreter of an environment with Karapace.
+        bootstrap_servers: the cluster with its topic, reached without a login.
+        topic: where it keeps its schemas; registries that share one have the same schemas.
+        logins: passwords by user, each of whom may do everything; without logins, everybody may.
         settings: Karapace's own, such as ``compatibility``.
     """
 
@@ -87,7 +87,7 @@ class LocalKarapace(LocalServer):
         named = os.environ.get(_VARIABLE)
         if not named:
             return None
-        # Isolated, as Karapace is started: what lies in the current folder does not count.
+        # Isolated, as Karapace is started: modules in the current folder do not count.
         command = [named, "-I", "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('karapace') is None)"]
         try:
             process = subprocess.run(command, capture_output=True, text=True, timeout=_START_TIMEOUT_SECONDS)

@@ -35,7 +35,7 @@ class LocalMirrorMaker(LocalServer):
     ``properties`` is the content of an ``mm2.properties``, or a path to one. It runs in a temporary directory that is
     removed at the end unless something failed; ``directory`` is kept. ``clusters`` are the aliases to run for, as
     ``--clusters`` does. ``tuned_for`` is ``"tests"`` (quick start) or ``"throughput"`` (the JVM options of Connect's
-    own start script); ``heap`` is the most that it takes, as ``-Xmx`` has it.
+    own start script); ``heap`` is the JVM's largest heap, as for ``-Xmx``.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from srm_common.errors import SrmError
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _TIMEOUT_SECONDS = 120.0
-#: Only who owns the folder can reach the socket; nothing of the data has to survive a power cut.
+#: Only the owner of the folder can reach the socket; the data does not have to survive a power cut.
 _SETTINGS = ("listen_addresses=", "fsync=off", "full_page_writes=off", "synchronous_commit=off", "jit=off")
 
 
@@ -65,7 +65,7 @@ class LocalPostgres:
         self._run("pg_ctl", "start", "-w", "-D", self._data, "-l", log, "-o", f"{options} -k {self.folder}")
 
     def stop(self) -> None:
-        """At once; connections are broken off."""
+        """At once; connections are closed."""
         self._run("pg_ctl", "stop", "-w", "-D", self._data, "-m", "fast")
 
     def create(self, database: str) -> str:

@@ -1,9 +1,9 @@
 """A schema registry in this process that answers Confluent's REST API over HTTP.
 
-It follows Confluent's ``KafkaSchemaRegistry`` in what copying schemas depends on: ids that are unique in a context,
-contexts, references, soft deletes, modes, levels, error codes, pages. Schemas are not parsed, and every new version is
-compatible. ``imports=False, contexts=False`` gives what Karapace has: neither modes that can be set nor contexts, and
-ids and versions in requests are ignored. A contract suite runs against it and against a real Karapace.
+It follows Confluent's ``KafkaSchemaRegistry`` in everything that copying schemas depends on: ids that are unique in a
+context, contexts, references, soft deletes, modes, levels, error codes, pages. Schemas are not parsed, and every new
+version is compatible. With ``imports=False, contexts=False`` it is like Karapace: modes cannot be set, there are no
+contexts, and ids and versions in requests are ignored. A contract suite runs against it and against a real Karapace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class _Refused(Exception):
-    """``code`` None: the server of the registry answers, not the registry."""
+    """``code`` is None for an answer of the HTTP server rather than the registry."""
 
     def __init__(self, status: int, code: int | None, message: str) -> None:
         super().__init__(message)
@@ -138,7 +138,7 @@ class LocalRegistry(LocalServer):
         return dict(self._modes)
 
     def changes(self) -> list[tuple[str, str]]:
-        """The requests that were to change something."""
+        """The requests other than GET."""
         return [request for request in self.requests if request[0] != "GET"]
 
     # ---- the API

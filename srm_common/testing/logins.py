@@ -12,8 +12,8 @@ _ZOOKEEPER_AUTHORIZER = "kafka.security.authorizer.AclAuthorizer"
 def broker_settings(logins: Mapping[str, str], *, kraft: bool = True) -> dict[str, str]:
     """Broker settings: SASL PLAIN for clients, and what no ACL allows is refused.
 
-    ``logins`` are passwords by user name; with ZooKeeper, which is not ``kraft``, brokers have another authorizer. Who
-    comes by the open listener, the brokers among them, may do everything.
+    ``logins`` are passwords by user name; with ZooKeeper, which is not ``kraft``, brokers have another authorizer.
+    Clients of the open listener, among them the brokers, may do everything.
     """
     users = " ".join(f'user_{name}="{password}"' for name, password in logins.items())
     return {

@@ -38,7 +38,7 @@ def plant(kafka: LocalKafka, topic: str, fault: Fault, *, partition: int = 0, no
     """Change the newest segment of a partition on a node that is stopped; the node recovers its logs when it starts.
 
     Args:
-        fault: one of :data:`FAULTS`, or a function of yours.
+        fault: one of :data:`FAULTS`, or your own function.
         batch: which batch with records, counted from 0.
 
     Raises:
@@ -59,8 +59,8 @@ def plant(kafka: LocalKafka, topic: str, fault: Fault, *, partition: int = 0, no
 
 
 def flip_bit(kafka: LocalKafka, topic: str, *, partition: int = 0, node: int = 1, batch: int = 2) -> Planted:
-    """Flip the last bit of a batch where it lies, so that its checksum is wrong. The node may run: it serves what is in
-    the file, as it does from a disk that rots. One that is started later, after an unclean stop, cuts its log there.
+    """Flip the last bit of a batch in its file, so that its checksum is wrong. The node may run: it serves what is in
+    the file, as it does from a failing disk. One that is started later, after an unclean stop, cuts its log there.
 
     Raises:
         LocalKafkaError: there are too few batches.
@@ -85,7 +85,7 @@ def rewritten(change: Callable[[Record], Record]) -> Fault:
 
 
 def changed_byte(found: Batches, at: int) -> tuple[int, int]:
-    """The last byte of one value is another, and the checksum is right: no broker notices it."""
+    """The last byte of one value is changed, and the checksum fits: no broker notices it."""
     records = _records(found[at])
     for number, one in enumerate(records):
         if one.value:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from srm_common.testing.artifacts import major
 
-# Chatty at INFO, never a cause: the request loggers, and one line a partition from the controller's state machines.
+# Chatty at INFO, never a cause: the request loggers, and one line per partition from the controller's state machines.
 QUIET: Mapping[str, str] = {
     "kafka.request.logger": "WARN",
     "kafka.network.RequestChannel$": "WARN",

@@ -16,12 +16,12 @@ from srm_common.testing.ports import ReservedPort
 TunedFor = Literal["tests", "throughput"]
 
 QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
-    # Dozens of idle nodes are alive while tests run, so what an idle one does is what counts. Two thirds of it were
-    # heartbeats to its controller (default 2 s) and the cleaner, which looks through all compacted logs each time, and
-    # those are thousands after some dozen flows; the controller, too, writes a record twice a second only to have
-    # written one. A node that was killed may register again, and its leaders move, only after its session has ended
-    # (default 9 s). The cleaner's buffer (default 128 MB) does not fill the small heap. Threads that wait for requests
-    # wake up three times a second each: of three and eight for each listener, a test needs one and two.
+    # Dozens of idle nodes run during the tests, so the CPU time of an idle node matters. Two thirds of it went to
+    # heartbeats to its controller (default 2 s) and to the cleaner, which checks all compacted logs each time, and
+    # there are thousands of them after some dozen flows; the controller also writes an empty record twice a second.
+    # A node that was killed may register again, and its leaders move, only after its session has ended (default 9 s).
+    # The cleaner's default buffer (128 MB) would fill the small heap. Threads that wait for requests wake up three
+    # times a second each: of three and eight for each listener, a test needs one and two.
     "tests": {
         "broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "1300",
         "log.cleaner.backoff.ms": "4000", "log.cleaner.dedupe.buffer.size": "4194304",
@@ -79,7 +79,7 @@ class ClusterLayout:
     """What the settings of all nodes depend on.
 
     ``zookeeper`` is its address, None for KRaft. ``racks`` are those of the nodes, in order, or none. Closed segments
-    of topics that ask for it go to the folder ``remote_store``, where there is one.
+    of topics with ``remote.storage.enable`` go to the folder ``remote_store``, where there is one.
     """
 
     nodes: Sequence[Node]
@@ -90,7 +90,7 @@ class ClusterLayout:
 
 
 def node_settings(layout: ClusterLayout, node: Node, folder: Path, version: str) -> dict[str, str]:
-    """The node's ``server.properties``; its data are in ``folder``."""
+    """The node's ``server.properties``; its data is in ``folder``."""
     listeners = {"CLIENT": (node.client, layout.client_protocol)}
     if node.internal:
         listeners["INTERNAL"] = (node.internal, "PLAINTEXT")
@@ -103,8 +103,8 @@ def node_settings(layout: ClusterLayout, node: Node, folder: Path, version: str)
         "advertised.listeners": advertised,
         "inter.broker.listener.name": "INTERNAL" if node.internal else "CLIENT",
         "log.dirs": str(folder / "data"),
-        # As Kafka ships brokers, they create what they are asked about; see made_on_demand(). Not with its one
-        # partition, so that nothing comes to depend on that.
+        # As Kafka ships brokers, they create topics that clients ask for; see made_on_demand(). Not with Kafka's
+        # default of one partition, so that no test comes to depend on that.
         "num.partitions": "3",
         "offsets.topic.replication.factor": copies,
         "offsets.topic.num.partitions": "5",

@@ -49,7 +49,7 @@ def create_topic(
             error = failure.args[0]
             if asked_before and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 break
-            # Young nodes come and go in each other's metadata; the library drops what it asked of one that goes.
+            # New nodes come and go in each other's metadata; the library fails its requests to one that disappears.
             if error.code() != BROKER_LEFT or time.monotonic() > deadline:
                 raise LocalKafkaError(f"topic {name} was not created on {cluster}: {error.str()}") from failure
             asked_before = True
@@ -72,7 +72,8 @@ def made_on_demand(logs: Iterable[str]) -> set[str]:
     """Topics that nodes auto-created because a client requested their metadata, according to the nodes' logs; Kafka's
     own included.
 
-    A broker that has just started asks for topics that it has not heard of yet, too; the controller refuses that.
+    A broker that has just started also asks the controller to create topics that it does not know yet; the controller
+    refuses that.
     """
     asked: dict[str, str] = {}
     created: dict[str, str] = {}

@@ -12,7 +12,7 @@ from srm_common.testing.brokers.logging_settings import logging_options
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.ports import ReservedPort
 
-#: A broker that was killed counts as gone after so long (Kafka's default: 18 s).
+#: A broker that was killed is considered gone after this long (Kafka's default: 18 s).
 SESSION_MS = 2000
 _TICK_MS = 500
 _START_SECONDS, _SESSION_END_SECONDS = 180.0, 120.0
@@ -30,7 +30,7 @@ class LocalZooKeeper:
         return self._port.address
 
     def start(self, folder: Path, version: str, jars: Path, jvm_options: Sequence[str]) -> None:
-        """Returns when it answers; nothing happens where it runs. ``version`` is Kafka's.
+        """Returns when it answers; does nothing if it runs. ``version`` is Kafka's.
 
         Raises LocalKafkaError with the end of its log when it ends, or does not respond within 180 s.
         """

@@ -6,8 +6,8 @@
         kafka.refuse("CreateTopics", 29, when="orders")
         kafka.after(2, "EndTxn").go_away()
 
-Nothing is kept on disk, and no Java is needed: it is ready in a few milliseconds. What it answers is held against real
-brokers by one suite of tests that runs on both. See docs/testing.md for what it does not do.
+Nothing is kept on disk, and no Java is needed: it is ready in a few milliseconds. One suite of tests
+runs against it and against real brokers. See docs/testing.md for what it does not do.
 """
 
 from __future__ import annotations
@@ -50,11 +50,12 @@ class FakeCluster:
         racks: the rack of each node in turn.
         settings: broker settings, as in ``server.properties``; their source is STATIC_BROKER_CONFIG.
         features: finalized levels of features that differ (``{"transaction.version": 1}``).
-        newest: newest versions of APIs that differ, to be like older brokers; -1 takes one away.
+        newest: newest versions of APIs that differ, to be like older brokers; -1 removes one.
         authorizer: whether the brokers have one. ACLs are kept then; they are never enforced.
-        service: the wire that clients come by.
-        marker_seconds: asked at each end of a transaction how long its markers take; by default they are there at once.
-        verifies: whether leaders ask for a transaction before they take a batch of it, as brokers do since 3.6.
+        service: how clients reach it.
+        marker_seconds: called at each end of a transaction; returns for how many seconds its markers are delayed.
+        verifies: whether leaders ask the coordinator about a transaction before they take a batch of it, as brokers do
+            since 3.6.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class FakeCluster:
         """Ends everything.
 
         Raises:
-            LocalKafkaError: clients asked what the fake has no answer to, or one failed in it.
+            LocalKafkaError: clients sent requests that the fake cannot answer, or one failed in it.
         """
         self._admin = None
         self._server.close()
@@ -161,7 +162,7 @@ class FakeCluster:
             self._topics.node_came(node)
 
     def go_away(self) -> None:
-        """The whole cluster is gone at once, as its clients see it: connections end, ports are closed."""
+        """For its clients the whole cluster is gone at once: connections end, ports are closed."""
         self._server.go_away()
 
     def come_back(self) -> None:
@@ -180,18 +181,18 @@ class FakeCluster:
     # ---- faults
 
     def refuse(self, api: str, code: int, *, when: When = None, times: int | None = None) -> Fault:
-        """Answer requests of an API with an error code, and do nothing of what they ask.
+        """Answer requests of an API with an error code, and do not carry them out.
 
         Args:
-            when: only for this topic, group, transactional id or resource, or those that a function takes; other parts
-                of the same request are carried out.
-            times: only so often.
+            when: only for this topic, group, transactional id or resource, or those for which this function returns
+                True; other parts of the same request are carried out.
+            times: how often; without it, until the fault ends.
         """
         return self._server.faults.add("refuse", api, code=code, when=when, times=times)
 
     def refuse_after(self, code: int, *, when: When = None, times: int | None = None) -> Fault:
         """Store what is produced, and answer with an error code all the same: NOT_ENOUGH_REPLICAS_AFTER_APPEND, or
-        REQUEST_TIMED_OUT, as where followers do not follow.
+        REQUEST_TIMED_OUT, as when followers do not replicate.
 
         Args:
             when, times: as in :meth:`refuse`.
@@ -199,7 +200,7 @@ class FakeCluster:
         return self._server.faults.add("refuse after", "Produce", code=code, when=when, times=times)
 
     def throttle(self, api: str, seconds: float, *, times: int | None = None) -> Fault:
-        """A quota is spent: answers to Produce or Fetch name a time to wait, for which the broker takes no further
+        """A quota is used up: answers to Produce or Fetch name a time to wait, during which the broker takes no further
         request of the connection (KIP-219)."""
         return self._server.faults.add("throttle", api, seconds=seconds, times=times)
 
@@ -212,7 +213,7 @@ class FakeCluster:
         return self._server.faults.add("lose", api, times=times)
 
     def delay(self, seconds: float, api: str | None = None, *, times: int | None = None) -> Fault:
-        """Delay requests by so many seconds before they are processed."""
+        """Delay requests by this many seconds before they are processed."""
         return self._server.faults.add("delay", api, seconds=seconds, times=times)
 
     def silence(self, api: str | None = None) -> Fault:
@@ -220,7 +221,7 @@ class FakeCluster:
         return self._server.faults.add("silence", api, times=None)
 
     def after(self, count: int, api: str) -> After:
-        """What is to happen once ``count`` more requests of an API have been answered."""
+        """Decide what happens once ``count`` more requests of an API have been answered."""
         return self._server.faults.after(count, api)
 
     # ---- what was asked
@@ -274,11 +275,11 @@ class FakeCluster:
             return {topic.name: len(topic.partitions) for topic in self._topics.topics.values() if not topic.internal}
 
     def topic_config(self, name: str) -> dict[str, str]:
-        """The settings that a topic has of its own; changes to it change the topic."""
+        """The topic's own settings; changes to this dictionary change the topic."""
         return self._topics.topics[name].settings
 
     def made_on_demand(self) -> set[str]:
-        """Topics that came into being because a client asked about them (``auto.create.topics.enable``)."""
+        """Topics that were created because a client requested their metadata (``auto.create.topics.enable``)."""
         return {name for name in self._topics.made_on_demand if not name.startswith("__")}
 
     # ---- logs
@@ -305,7 +306,7 @@ class FakeCluster:
             self._server.wake()
 
     def records(self, topic: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
-        """What a consumer would read, without asking for it."""
+        """What a consumer would read, without a request."""
         with self._lock:
             return self.log(topic, partition).records(committed=committed)
 
@@ -315,23 +316,23 @@ class FakeCluster:
             self.log(topic, partition).delete_before(before)
 
     def compact(self, topic: str, *, drop_tombstones: bool = False) -> None:
-        """Run the cleaner over a topic: of each key the last record stays, holes are where others were. The last batch
-        of a partition counts as its open segment and stays as it is."""
+        """Run the cleaner over a topic: only the last record of each key stays, and the offsets of the others are
+        missing. The last batch of a partition counts as its open segment and stays as it is."""
         with self._lock:
             for partition in self._topics.topics[topic].partitions:
                 partition.log.compact(drop_tombstones=drop_tombstones)
 
     def move_leader(self, topic: str, partition: int = 0, node: int | None = None, *, keep: int | None = None) -> None:
-        """A new leader under a new epoch: ``node``, or the next replica. With ``keep`` an unclean one, whose log ends
-        there."""
+        """Make ``node``, or the next replica, the leader under a new epoch. With ``keep`` the election is unclean: the
+        leader's log ends at that offset."""
         with self._lock:
             self._topics.elect(topic, partition, node, keep=keep)
 
     # ---- groups
 
     def join(self, group: str, member: str, topics: Mapping[str, list[int]] | Iterable[str] = ()) -> None:
-        """Place a member in a group, with the partitions that it is assigned, or all of these topics. It stays until
-        :meth:`leave`."""
+        """Place a member in a group. ``topics`` are the partitions that it is assigned, or topics of which it is
+        assigned all. It stays until :meth:`leave`."""
         with self._lock:
             assigned = (
                 dict(topics)

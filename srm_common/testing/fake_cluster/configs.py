@@ -21,8 +21,8 @@ _LONGEST = str((1 << 63) - 1)
 
 @dataclass(frozen=True)
 class _Setting:
-    """``synonym`` is the broker's name for the default of all topics; ``unit`` how many of the topic's are one of the
-    broker's other ones (hours, minutes)."""
+    """``synonym`` is the broker's setting with the default of all topics. ``others`` are further ones in other units
+    (hours, minutes), each with its unit in that of the topic's setting."""
 
     default: str
     kind: int = _LONG
@@ -84,7 +84,7 @@ TOPIC_SETTINGS: Mapping[str, _Setting] = {
     "unclean.leader.election.enable": _Setting("false", _BOOLEAN, "unclean.leader.election.enable"),
 }
 
-#: What brokers have beside the defaults of topics; as LocalKafka starts them.
+#: Settings of brokers besides the defaults of topics, with the values that LocalKafka gives them.
 BROKER_DEFAULTS: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
     "default.replication.factor": "1",
@@ -106,10 +106,12 @@ class Found:
 
 
 class Configs:
-    """Args:
-    static: what the brokers were started with.
-    topics: the settings of a topic, None where there is none such.
-    nodes: the ids of the brokers.
+    """The configs of a cluster.
+
+    Args:
+        static: what the brokers were started with.
+        topics: returns the settings of a topic, None if it does not exist.
+        nodes: the ids of the brokers.
     """
 
     def __init__(
@@ -117,8 +119,8 @@ class Configs:
     ) -> None:
         self._static = dict(static)
         self._topics, self._nodes = topics, frozenset(nodes)
-        #: Altered settings by broker; those of "" are of all brokers. Clusters of Kafka 4.1 and newer begin with this
-        #: one (KIP-966).
+        #: Altered settings by broker; those of "" apply to all brokers. Clusters of Kafka 4.1 and newer begin with
+        #: this one (KIP-966).
         self._dynamic = {"": {"min.insync.replicas": static.get("min.insync.replicas", "1")}}
 
     def handlers(self) -> dict[str, Any]:

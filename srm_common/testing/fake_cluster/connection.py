@@ -15,7 +15,7 @@ _SIZE = struct.Struct(">i")
 
 
 class Pause(NamedTuple):
-    """How long a request waits: so many seconds, or until something changes on the cluster, or whichever is first."""
+    """How long a request waits: for a time, until something changes on the cluster, or whichever comes first."""
 
     seconds: float | None
     until_change: bool
@@ -47,7 +47,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._arrived = bytearray()
         self._work: Generator[Pause, None, bool] | None = None
-        #: The client takes no more of what was written for now; it sends nothing more.
+        #: Whether the client's buffer is full for now; whether the client sends nothing more.
         self._full = self._ended = False
         #: Ends the pause of the request that waits.
         self.timer: Timer | None = None

@@ -202,7 +202,7 @@ def _simple(field: Any, flexible: bool) -> _Encode:
 
 
 def _counts(pack: Callable[[int], bytes], flexible: bool) -> tuple[Callable[[int], bytes], bytes]:
-    """How a length is written, and null."""
+    """What writes a length, and the encoded null."""
     if flexible:
         return lambda length: unsigned_varint(length + 1), _NO_TAGS
     return pack, pack(-1)

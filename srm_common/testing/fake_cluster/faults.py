@@ -54,7 +54,7 @@ class _Step:
 
 
 class After:
-    """What happens after so many responses of an API, before another request is processed."""
+    """What happens after a number of responses of an API, before another request is processed."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Faults:
         return 0 if fault is None else fault.code
 
     def throttle(self, api: str) -> float:
-        """Seconds that a client has to wait, for it has spent its quota."""
+        """Seconds that a client has to wait because its quota is used up."""
         fault = self._take("throttle", api)
         return 0.0 if fault is None else fault.seconds
 

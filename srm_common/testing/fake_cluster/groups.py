@@ -32,7 +32,7 @@ class Committed(NamedTuple):
 
 @dataclass
 class Group:
-    """``protocol_type`` is empty where all commits came from outside of the group."""
+    """``protocol_type`` is empty where all commits came from outside the group."""
 
     name: str
     protocol_type: str = ""

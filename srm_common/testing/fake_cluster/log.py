@@ -1,5 +1,5 @@
-"""The log of one partition, by the rules of a leader whose followers have everything: offsets, leader epochs,
-sequences of producers, transactions, holes.
+"""The log of one partition, as of a leader whose followers have replicated everything: offsets, leader epochs,
+sequences of producers, transactions, missing offsets.
 
 Rules: Kafka's ``UnifiedLog``, ``ProducerStateManager``, ``ProducerAppendInfo``, ``LeaderEpochFileCache``.
 """
@@ -27,7 +27,7 @@ from srm_common.wire.batches.batch import HEADER_SIZE, MAGIC, SourceBatch, parse
 OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE = 1, 2, 10
 OUT_OF_ORDER_SEQUENCE, INVALID_PRODUCER_EPOCH, INVALID_RECORD = 45, 47, 87
 
-#: The broker remembers so many batches of a producer and partition (KIP-98).
+#: How many batches of a producer the broker remembers for each partition (KIP-98).
 _REMEMBERED = 5
 _SEQUENCES = 1 << 31
 
@@ -46,7 +46,7 @@ class ProducerState:
 
     epoch: int
     batches: deque[_Stored] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-    #: -1 where no data were written under this epoch.
+    #: -1 where no data was written under this epoch.
     last_sequence: int = -1
     last_timestamp_ms: int = -1
     coordinator_epoch: int = 0
@@ -162,9 +162,9 @@ class PartitionLog:
     # ---- writing
 
     def append(self, data: bytes, now_ms: int, *, append_time: bool = False, compacted: bool = False) -> StoredBatch:
-        """Take a batch of a producer, as a leader does that has checked that it may.
+        """Append a producer's batch, as a leader does after it has checked that the producer may.
 
-        A batch that is there already is answered with where it lies.
+        For a batch that is there already, returns where it is.
 
         Raises:
             Refused: what the broker would answer.
@@ -277,7 +277,7 @@ class PartitionLog:
         return batch
 
     def _repeated(self, batch: StoredBatch) -> int | None:
-        """The offset of a batch that is there already; None for one that may be appended. Raises Refused."""
+        """The offset of a batch that is already there; None for one that may be appended. Raises Refused."""
         header = batch.header
         state = self.producers.get(header.producer_id)
         if state is None:

@@ -79,7 +79,7 @@ class Membership:
         self.members[member_id].heard_at = time.monotonic()
 
     def expire(self) -> bool:
-        """Whether members were dropped, or stopped being waited for."""
+        """Removes members that no longer send heartbeats or did not join in time. Returns whether there were some."""
         now = time.monotonic()
         late = self.state == JOINING and now - self._began > max(
             (member.rebalance_seconds for member in self.members.values()), default=0.0

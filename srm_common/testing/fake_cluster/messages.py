@@ -19,7 +19,7 @@ from srm_common.testing.fake_cluster.encoding import Encoder, response_encoder
 Answer = dict[str, Any]
 
 _HEAD, _LENGTH = struct.Struct(">hhi"), struct.Struct(">h")
-#: Of an answer: its length, and the correlation id.
+#: The start of an answer: its length, and the correlation id.
 _HEADER, _CORRELATION_BYTES = struct.Struct(">ii"), 4
 _API_VERSIONS, UNSUPPORTED_VERSION = "ApiVersions", 35
 
@@ -44,7 +44,7 @@ CHANGES = frozenset(
 )
 
 
-#: The message of what a test has refused.
+#: The error message for requests that a test refuses.
 REFUSED_BY_TEST = "refused by the test"
 
 
@@ -163,7 +163,7 @@ def _request_decoder(api: str, version: int) -> tuple[Callable[[memoryview, int]
 def _answer_encoder(api: str, version: int) -> tuple[Encoder, bytes]:
     """What encodes the body of an answer, and the end of its header.
 
-    The header of ApiVersions is never flexible: who asks does not know yet what the broker can (KIP-511).
+    The header of ApiVersions is never flexible: the client does not know yet what the broker supports (KIP-511).
     """
     kind = messages()[api][1]
     flexible = api != _API_VERSIONS and kind.flexible_version_q(version)

@@ -56,7 +56,7 @@ class RecordRequests:
             partition = self._topics.led_by(call.node, name, part.index)
             topic = self._topics.topics[name]
             in_sync = sum(node in self._topics.alive for node in partition.replicas)
-            # A topic with fewer replicas than that wants all of them (KIP-966).
+            # A topic with fewer replicas than that needs all of them (KIP-966).
             wanted = min(int(self._topics.setting(topic, "min.insync.replicas")), len(partition.replicas))
             if call.body.acks == -1 and in_sync < wanted:
                 raise Refused(_NOT_ENOUGH_REPLICAS)

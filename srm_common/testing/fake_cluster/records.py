@@ -25,7 +25,7 @@ from srm_common.wire.batches.batch import (
 from srm_common.wire.varints import Buffer, read_varint, write_varint
 
 _ABORT, _COMMIT = 0, 1
-#: The length of what is not there.
+#: The length of a null key or value.
 _NULL = write_varint(-1)
 
 
@@ -66,7 +66,7 @@ def stored(data: Buffer, base_offset: int, leader_epoch: int) -> StoredBatch:
 
 
 def with_append_time(data: Buffer, now_ms: int) -> bytes:
-    """A batch that says when the broker appended it, and when its records were made no more."""
+    """The batch with the time at which the broker appends it in place of the timestamps of its records."""
     header = parse_header(data)._replace(max_timestamp=now_ms)
     header = header._replace(attributes=header.attributes | LOG_APPEND_TIME)
     changed = bytearray(HEADER.pack(*header)) + bytes(data[HEADER_SIZE:])
@@ -103,8 +103,8 @@ def records_of(batch: StoredBatch) -> list[Record]:
 def batch_of(records: Sequence[Record], *, like: Header | None = None) -> bytes:
     """An uncompressed batch; the offsets of the records count from ``like``'s, or from the first record's.
 
-    ``like``: the header of the batch that they are what is left of; it keeps its producer, sequence, epoch and last
-    offset.
+    ``like``: the header of the batch of which these records are left; its producer, sequence, epoch and last offset
+    are kept.
     """
     base = like.base_offset if like is not None else records[0].offset
     first_ms = like.base_timestamp if like is not None else records[0].timestamp_ms

@@ -181,7 +181,7 @@ class Service(ABC):
         for action in self.faults.answered(call.api):
             action()
         if throttled:
-            # The channel is muted for so long, whatever the client does (KIP-219).
+            # The channel is muted for this time, whatever the client does (KIP-219).
             yield Pause(throttled, until_change=False)
         return True
 
@@ -212,7 +212,7 @@ class Service(ABC):
 
 
 def _throttled(api: str, answer: Answer, seconds: float) -> Answer:
-    """As a broker answers a client whose quota is spent: what was produced is stored, and of a Fetch nothing comes."""
+    """As a broker answers a client whose quota is used up: produced records are stored, and a Fetch returns nothing."""
     if api == "Fetch":
         answer = {"error_code": 0, "session_id": 0, "responses": []}
     return answer | {"throttle_time_ms": int(seconds * 1000)}

@@ -58,9 +58,11 @@ class Node:
 
 
 class Topics:
-    """Args:
-    static: what the brokers were started with.
-    changed: called when a topic is created, is deleted or gets another leader.
+    """The topics of a cluster.
+
+    Args:
+        static: what the brokers were started with.
+        changed: called when a topic is created, is deleted or gets another leader.
     """
 
     def __init__(
@@ -70,7 +72,7 @@ class Topics:
         self.cluster_id = cluster_id
         self.topics: dict[str, Topic] = {}
         self.configs = Configs(static, self._settings, self.nodes)
-        #: Topics that came into being because a client asked about them.
+        #: Topics that were created because a client requested their metadata.
         self.made_on_demand: set[str] = set()
         #: Called with each deleted topic.
         self.on_delete: list[Callable[[str], None]] = []
@@ -120,7 +122,7 @@ class Topics:
 
     def coordinator(self, key: str, topic: str) -> int:
         """The node that coordinates a group or a transactional id: the leader of a partition of an internal topic,
-        which comes into being with the first question. -1 while too few brokers are there for its replicas."""
+        which is created by the first request. -1 while too few brokers are there for its replicas."""
         if topic not in self.topics:
             setting = "offsets.topic" if topic == OFFSETS_TOPIC else "transaction.state.log"
             count = int(self.configs.broker(f"{setting}.num.partitions"))
@@ -184,7 +186,7 @@ class Topics:
         self._changed()
 
     def elect(self, name: str, number: int, node: int | None = None, *, keep: int | None = None) -> None:
-        """Another leader: ``node``, or the next replica that lives; ``keep``: it has the log up to there only."""
+        """Another leader: ``node``, or the next live replica. With ``keep`` its log ends at that offset."""
         partition = self.partition(name, number)
         if node is None:
             others = [
@@ -201,7 +203,7 @@ class Topics:
             callback(name, number)
 
     def led(self, name: str, number: int) -> bool:
-        """Whether a partition has a leader that lives."""
+        """Whether a partition has a live leader."""
         return self.partition(name, number).leader in self.alive
 
     def controller_left(self) -> None:

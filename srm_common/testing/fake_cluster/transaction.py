@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from srm_common.testing.fake_cluster.groups import Committed
 
 EMPTY, ONGOING, COMMITTED, ABORTED = "Empty", "Ongoing", "CompleteCommit", "CompleteAbort"
-#: An end that was decided, by what it comes to: markers are still to be written.
+#: Final state -> the state while the markers are still to be written.
 PREPARED = {COMMITTED: "PrepareCommit", ABORTED: "PrepareAbort"}
 
 Partition = tuple[str, int]

@@ -1,7 +1,7 @@
 """Transactions of a cluster: producer ids and epochs, the partitions of a transaction, its end.
 
 Rules: Kafka's ``TransactionCoordinator`` and ``TransactionMetadata`` (KIP-98, KIP-360, KIP-890). Markers are written
-before an end is answered, where brokers write them a moment later, unless the cluster was made to take its time.
+before an end is answered, unless ``marker_seconds`` delays them; brokers write them a moment later.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ _MARKER_AGAIN_SECONDS = 0.1
 
 
 class Transactions:
-    """Args:
-    later: calls something after so many seconds.
-    marker_seconds: asked at each end how long its markers take; 0 for none.
-    verifies: whether leaders ask the coordinator about batches, as brokers do since 3.6 (KIP-890).
+    """The transactions of a cluster.
+
+    Args:
+        later: calls a function after a number of seconds.
+        marker_seconds: called at each end of a transaction; returns for how many seconds its markers are delayed.
+        verifies: whether leaders ask the coordinator about batches, as brokers do since 3.6 (KIP-890).
     """
 
     def __init__(
@@ -152,7 +154,7 @@ class Transactions:
             one = Transaction(body.transactional_id, self._new_id(), -1, body.transaction_timeout_ms)
             self.known[one.name] = one
         elif body.producer_id >= 0:
-            # The asker names what it holds (KIP-360): the present epoch, or the one before, whose answer was lost.
+            # The caller names what it has (KIP-360): the present epoch, or the one before, whose answer was lost.
             held = (body.producer_id, body.producer_epoch)
             if held not in ((one.producer_id, one.epoch), (one.last_producer_id, one.last_epoch)):
                 raise Refused(PRODUCER_FENCED)
@@ -185,11 +187,11 @@ class Transactions:
         held = one.epoch
         one.epoch += 1
         self._finish(one, committed=False, epoch=one.epoch)
-        # Under version 2 the producer itself may go on: its next question names the epoch that it holds.
+        # Under version 2 the producer itself may go on: its next request names the epoch that it has.
         one.last_producer_id, one.last_epoch = (one.producer_id, held) if self.version >= _V2 else (-1, -1)
 
     def _begin(self, one: Transaction) -> None:
-        """Raises Refused while the transaction before is being ended."""
+        """Raises Refused while the previous transaction is being ended."""
         if one.ending:
             raise Refused(CONCURRENT_TRANSACTIONS)
         if one.state != ONGOING:
