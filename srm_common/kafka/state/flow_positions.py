@@ -3,6 +3,7 @@ runs."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
@@ -32,9 +33,11 @@ class Standing:
 
 @dataclass
 class _Flow:
-    """What was read about a flow so far. ``read``: topic -> partition -> end of the last read."""
+    """What was read about a flow so far. ``read``: topic -> partition -> end of the last read; ``ids``: topic -> its id
+    then, None where the cluster gives it none."""
 
     read: dict[str, dict[int, int]] = field(default_factory=dict)
+    ids: dict[str, uuid.UUID | None] = field(default_factory=dict)
     #: For each upstream partition, when the newest commit was written, and its position, None for "no position".
     committed: dict[TopicPartition, tuple[int, int | None]] = field(default_factory=dict)
     run: RunRecord | None = None
@@ -89,7 +92,9 @@ class FlowPositions:
     async def _read_on(self, topic: str, source: str, ends: Mapping[int, int], patience_seconds: float) -> None:
         flow = self._flows.setdefault(source, _Flow())
         before = flow.read.get(topic, {})
-        if any(end < before.get(number, 0) for number, end in ends.items()) or (before and not ends):
+        topic_id = self._link.manager.cluster.topic_id(topic)
+        shorter = any(end < before.get(number, 0) for number, end in ends.items()) or (before and not ends)
+        if shorter or (before and topic_id != flow.ids.get(topic)):
             # It was re-created: nothing that was read from it is valid any more.
             before = {}
             if topic == names.offsets_topic(source):
@@ -107,7 +112,7 @@ class FlowPositions:
                 patience_seconds=patience_seconds,
                 starts=before,
             )
-        flow.read[topic] = dict(ends)
+        flow.read[topic], flow.ids[topic] = dict(ends), topic_id
 
     def _take_commits(self, source: str, found: Newest, written_ms: int) -> None:
         flow = self._flows[source]
