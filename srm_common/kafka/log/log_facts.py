@@ -161,9 +161,15 @@ async def _ask_epochs(
             faults[TopicPartition(topic, partition)] = str(link.leaderless(topic, partition))
         else:
             by_leader[leader][topic].append((partition, epoch))
+    futures = []
     for leader, topics in by_leader.items():
         try:
-            answer = await link.send(leader, _epochs_request(link, topics))
+            futures.append((topics, await link.post(leader, _epochs_request(link, topics))))
+        except RetriableFault as error:
+            faults.update({TopicPartition(topic, one): str(error) for topic, ones in topics.items() for one, _ in ones})
+    for topics, future in futures:
+        try:
+            answer = await link.answer(future)
         except RetriableFault as error:
             faults.update({TopicPartition(topic, one): str(error) for topic, ones in topics.items() for one, _ in ones})
             continue

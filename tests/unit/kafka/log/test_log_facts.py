@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from srm_common.kafka.log.log_facts import MOST_QUESTIONS, TimestampSearch
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.log.log_facts import MOST_QUESTIONS, TimestampSearch, epoch_ends
+from srm_common.testing import FakeCluster
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -64,3 +69,19 @@ def test_after_a_run_one_question_tells_exactly() -> None:
 def test_a_log_that_does_not_tell() -> None:
     assert searched([], 5, NOW - HOUR)[0].oldest_ms is None
     assert searched([(0, NOW - HOUR)], 1, NOW - HOUR)[0].oldest_ms is None, "a marker waits, and no record"
+
+
+def test_leaders_that_do_not_answer_about_epochs_are_waited_for_side_by_side() -> None:
+    nodes, seconds = 6, 1.0
+    with FakeCluster(nodes) as kafka:
+        kafka.create_topic("orders", nodes)
+        places = [TopicPartition("orders", number) for number in range(nodes)]
+        cluster = ClusterSettings.plaintext("c", kafka.bootstrap_servers)
+        with ClusterLink(cluster, request_timeout_ms=int(1000 * seconds)) as link:
+            link.run(lambda: link.open(["orders"], 30))
+            with kafka.silence("OffsetForLeaderEpoch"):
+                began = time.monotonic()
+                ends, faults = link.run(lambda: epoch_ends(link, dict.fromkeys(places, 0)))
+                took = time.monotonic() - began
+        assert (ends, set(faults)) == ({}, set(places))
+        assert took < nodes * seconds / 2
