@@ -84,12 +84,18 @@ async def _open(
     found: dict[TopicPartition, int] = {}
     silent = {topic_partition for topic_partition in partitions if link.leader(*topic_partition) is None}
     kind = DescribeProducersRequest.TopicRequest
+    futures = []
     for leader, topics in by_leader.items():
         request = DescribeProducersRequest(
             version=0, topics=[kind(name=topic, partition_indexes=numbers) for topic, numbers in topics.items()]
         )
         try:
-            answer = await link.send(leader, request)
+            futures.append((topics, await link.post(leader, request)))
+        except RetriableFault:
+            silent |= {TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers}
+    for topics, future in futures:
+        try:
+            answer = await link.answer(future)
         except RetriableFault:
             silent |= {TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers}
             continue
