@@ -84,4 +84,4 @@ def test_leaders_that_do_not_answer_about_epochs_are_waited_for_side_by_side() -
                 ends, faults = link.run(lambda: epoch_ends(link, dict.fromkeys(places, 0)))
                 took = time.monotonic() - began
         assert (ends, set(faults)) == ({}, set(places))
-        assert took < nodes * seconds / 2
+        assert took < (nodes - 1) * seconds
