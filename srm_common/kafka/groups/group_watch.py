@@ -6,7 +6,7 @@ cluster is queried group by group.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
@@ -101,23 +101,13 @@ class GroupWatch(Closing):
     async def _fetch(
         self, link: ClusterLink, by_node: Mapping[int, list[str]], faults: list[str]
     ) -> tuple[list[GroupOffsets], list[str]]:
-        def failed(part: Sequence[str], error: RetriableFault) -> None:
-            faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {error}")
-            self._coordinators.forget(part)
-
-        asked: list[tuple[Sequence[str], Any]] = []
-        for node, ones in by_node.items():
-            for part in in_parts(ones):
-                try:
-                    asked.append((part, await link.post(node, offset_fetch_request(part))))
-                except RetriableFault as error:
-                    failed(part, error)
+        parts = [(node, part) for node, ones in by_node.items() for part in in_parts(ones)]
+        answers = await link.send_each((node, offset_fetch_request(part)) for node, part in parts)
         offsets: list[GroupOffsets] = []
-        for part, future in asked:
-            try:
-                answer = await link.answer(future)
-            except RetriableFault as error:
-                failed(part, error)
+        for (_, part), answer in zip(parts, answers, strict=True):
+            if isinstance(answer, RetriableFault):
+                faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {answer}")
+                self._coordinators.forget(part)
                 continue
             for one in answer.groups:
                 if one.error_code in codes.COORDINATOR_MOVES:

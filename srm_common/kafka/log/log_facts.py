@@ -161,17 +161,10 @@ async def _ask_epochs(
             faults[TopicPartition(topic, partition)] = str(link.leaderless(topic, partition))
         else:
             by_leader[leader][topic].append((partition, epoch))
-    futures = []
-    for leader, topics in by_leader.items():
-        try:
-            futures.append((topics, await link.post(leader, _epochs_request(link, topics))))
-        except RetriableFault as error:
-            faults.update({TopicPartition(topic, one): str(error) for topic, ones in topics.items() for one, _ in ones})
-    for topics, future in futures:
-        try:
-            answer = await link.answer(future)
-        except RetriableFault as error:
-            faults.update({TopicPartition(topic, one): str(error) for topic, ones in topics.items() for one, _ in ones})
+    answers = await link.send_each((leader, _epochs_request(link, topics)) for leader, topics in by_leader.items())
+    for topics, answer in zip(by_leader.values(), answers, strict=True):
+        if isinstance(answer, RetriableFault):
+            faults |= {TopicPartition(topic, one): str(answer) for topic, ones in topics.items() for one, _ in ones}
             continue
         for topic in answer.topics:
             for part in topic.partitions:

@@ -84,19 +84,17 @@ async def _open(
     found: dict[TopicPartition, int] = {}
     silent = {topic_partition for topic_partition in partitions if link.leader(*topic_partition) is None}
     kind = DescribeProducersRequest.TopicRequest
-    futures = []
-    for leader, topics in by_leader.items():
-        request = DescribeProducersRequest(
-            version=0, topics=[kind(name=topic, partition_indexes=numbers) for topic, numbers in topics.items()]
+    answers = await link.send_each(
+        (
+            leader,
+            DescribeProducersRequest(
+                version=0, topics=[kind(name=topic, partition_indexes=numbers) for topic, numbers in topics.items()]
+            ),
         )
-        try:
-            futures.append((topics, await link.post(leader, request)))
-        except RetriableFault:
-            silent |= {TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers}
-    for topics, future in futures:
-        try:
-            answer = await link.answer(future)
-        except RetriableFault:
+        for leader, topics in by_leader.items()
+    )
+    for topics, answer in zip(by_leader.values(), answers, strict=True):
+        if isinstance(answer, RetriableFault):
             silent |= {TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers}
             continue
         for topic in answer.topics:

@@ -322,16 +322,23 @@ class BrokerLink(Closing):
     async def ask_each(self, make_request: Callable[[], Any]) -> dict[int, Any]:
         """Node id -> the answer of that broker, or the RetriableFault or ClusterError that came instead; all are asked
         side by side."""
+        nodes = [int(broker.node_id) for broker in self.manager.cluster.brokers()]
+        answers = await self.send_each([(node, make_request()) for node in nodes], (RetriableFault, ClusterError))
+        return dict(zip(nodes, answers, strict=True))
 
-        async def one(node: int) -> Any:
+    async def send_each(
+        self, requests: Iterable[tuple[int, Any]], faults: tuple[type[Exception], ...] = (RetriableFault,)
+    ) -> list[Any]:
+        """Send each request to its node, side by side; returns the answers, or those of ``faults`` that came instead."""
+
+        async def one(node: int, request: Any) -> Any:
             try:
-                return await self.send(node, make_request())
-            except (RetriableFault, ClusterError) as error:
+                return await self.send(node, request)
+            except faults as error:
                 return error
 
-        nodes = [int(broker.node_id) for broker in self.manager.cluster.brokers()]
-        futures = [self.loop.call_soon_with_future(one, node) for node in nodes]
-        return {node: await future for node, future in zip(nodes, futures, strict=True)}
+        futures = [self.loop.call_soon_with_future(one, *each) for each in requests]
+        return [await future for future in futures]
 
     async def track(self, topics: Iterable[str]) -> None:
         """Keep the leaders of these topics, too."""

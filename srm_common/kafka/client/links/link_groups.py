@@ -257,20 +257,13 @@ async def _list_offsets(
             offsets[place] = _Offset(error_of(code, str(link.leaderless(*place))), electing)
         else:
             by_leader[leader].append(place)
-    asked = [
-        (
-            ones,
-            link.loop.call_soon_with_future(
-                link.send, leader, list_offsets_request({partition: places[partition] for partition in ones}, committed)
-            ),
-        )
+    answers = await link.send_each(
+        (leader, list_offsets_request({partition: places[partition] for partition in ones}, committed))
         for leader, ones in by_leader.items()
-    ]
-    for ones, future in asked:
-        try:
-            answer = await future
-        except RetriableFault as error:
-            silent = _Offset(KafkaError(KafkaError._TRANSPORT, str(error)), passing=True)
+    )
+    for ones, answer in zip(by_leader.values(), answers, strict=True):
+        if isinstance(answer, RetriableFault):
+            silent = _Offset(KafkaError(KafkaError._TRANSPORT, str(answer)), passing=True)
             offsets.update(dict.fromkeys(ones, silent))
             continue
         for topic in answer.topics:
