@@ -30,7 +30,7 @@ class TimedRequests(H11Protocol):
 
     #: Until the headers are complete, from the first byte on, or from the beginning of the connection.
     headers_seconds: ClassVar[float] = 10.0
-    #: Until the body is complete, for bodies that nobody reads any more; a reader has its own limit, which is shorter
+    #: Until the body is complete, for bodies that have no reader left; a reader has its own limit, which is shorter
     #: (:class:`srm_common.rest.guards.BodyLimit`).
     body_seconds: ClassVar[float] = MOST_SECONDS + 5.0
     #: Until the client has read what was written, or a connection that was closed here has ended. It is checked once
