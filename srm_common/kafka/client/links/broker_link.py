@@ -329,7 +329,7 @@ class BrokerLink(Closing):
     async def send_each(
         self, requests: Iterable[tuple[int, Any]], faults: tuple[type[Exception], ...] = (RetriableFault,)
     ) -> list[Any]:
-        """Send each request to its node, side by side; returns the answers, or those of ``faults`` that came instead."""
+        """Send each request to its node, side by side; returns answers, or those of ``faults`` that came instead."""
 
         async def one(node: int, request: Any) -> Any:
             try:
