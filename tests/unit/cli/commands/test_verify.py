@@ -7,26 +7,16 @@ import pytest
 
 from srm_common.cli.main import run
 from srm_common.domain.flow import names
-from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.verification.named_keys import key_digest
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.records import batch_of, records_of, stored
-from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 
 
 @pytest.fixture
-def command(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, tmp_path: Path) -> list[str]:
-    """Of a flow that has copied ten records; without options."""
-    flow = flow_between(source_kafka, target_kafka, name)
-    source_kafka.create_topic(name)
-    write(source_kafka, name, [b"x"] * 10)
-    prepare(flow)
-    replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
-    file = tmp_path / "srm.properties"
-    file.write_text("\n".join(f"{key} = {value}" for key, value in properties_of(flow).items()))
-    return ["verify", "--config", str(file), "--flow", str(flow.name)]
+def command(of_flow: list[str]) -> list[str]:
+    """Without options."""
+    return ["verify", *of_flow]
 
 
 def test_a_copy_that_is_proved_and_one_that_is_not(
