@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import pytest
@@ -86,16 +87,21 @@ def wanted(found: Iterable[AclBinding], copies: Copies, replicators: Collection[
     return wanted_acls(found, copies, replicators, source="x")
 
 
+def _permit_no_more(
+    there: Collection[AclBinding], found: Collection[AclBinding], copies: Copies, principals: Iterable[str]
+) -> None:
+    """What ``there`` permits with a copy, ``found`` permits with its topic."""
+    for (topic, copy), principal, host, operation in itertools.product(
+        copies.topics.items(), principals, ("10.0.0.1", "10.0.0.2"), READS
+    ):
+        if allowed(there, principal, host, copy, operation):
+            assert allowed(found, principal, host, topic, operation)
+
+
 @settings(max_examples=examples(300))
 @given(sources, copies_of())
 def test_nobody_may_do_more_with_a_copy_than_with_the_topic(found: list[AclBinding], copies: Copies) -> None:
-    there = wanted(found, copies).bindings
-    for topic, copy in copies.topics.items():
-        for principal in ("User:bob", "User:eve", "User:stranger"):
-            for host in ("10.0.0.1", "10.0.0.2"):
-                for operation in READS:
-                    if allowed(there, principal, host, copy, operation):
-                        assert allowed(found, principal, host, topic, operation)
+    _permit_no_more(wanted(found, copies).bindings, found, copies, ("User:bob", "User:eve", "User:stranger"))
 
 
 @settings(max_examples=examples(300))
@@ -120,12 +126,7 @@ def test_whoever_may_be_the_replicator_gets_no_deny_and_nobody_more_than_at_the_
         if acl_binding.permission is Permission.DENY:
             assert acl_binding.principal not in {EVERYONE, *suspects}
             assert EVERYONE not in suspects
-    for topic, copy in copies.topics.items():
-        for principal in (*PRINCIPALS[:3], "User:stranger"):
-            for host in ("10.0.0.1", "10.0.0.2"):
-                for operation in READS:
-                    if allowed(there, principal, host, copy, operation):
-                        assert allowed(found, principal, host, topic, operation)
+    _permit_no_more(there, found, copies, (*PRINCIPALS[:3], "User:stranger"))
 
 
 @settings(max_examples=examples(300))
