@@ -58,9 +58,11 @@ class TaskSpec:
 
 @dataclass(frozen=True, slots=True)
 class DagSpec:
-    """One DAG. ``fault`` is the sentence that stops the flow, or None."""
+    """One DAG. ``dag_id`` is the flow's own, unless that belongs to another flow; ``fault`` is the sentence that stops
+    the flow, or None."""
 
     flow: FlowName
+    dag_id: str
     schedule: timedelta
     paused_at_first: bool
     tags: tuple[str, ...]
@@ -70,12 +72,6 @@ class DagSpec:
     run_max_seconds: float = 0.0
     spark_connection: str = "spark"
     fault: str | None = None
-    #: Another DAG id than the flow's own, which belongs to another flow.
-    instead: str | None = None
-
-    @property
-    def dag_id(self) -> str:
-        return self.instead or self.flow.dag_id
 
     @property
     def display_name(self) -> str:
@@ -89,6 +85,7 @@ def flow_dag(
     ``goes_back``: the opposite flow has a DAG, too; ``warnings`` are about keys without effect."""
     return DagSpec(
         flow=settings.name,
+        dag_id=settings.name.dag_id,
         schedule=timedelta(seconds=settings.schedule_interval_seconds),
         paused_at_first=not settings.enabled,
         tags=tags_of(settings.name),
@@ -118,17 +115,17 @@ def dag_ids(configuration: Configuration) -> dict[FlowName, str]:
     return ids
 
 
-def misconfigured_dag(flow: FlowName, fault: ConfigError, dag_id: str | None = None) -> DagSpec:
+def misconfigured_dag(flow: FlowName, fault: ConfigError, dag_id: str) -> DagSpec:
     """The DAG of a flow whose keys are wrong: one task, which fails with the reason."""
     return DagSpec(
         flow=flow,
+        dag_id=dag_id,
         schedule=MISCONFIGURED_SCHEDULE,
         paused_at_first=False,
         tags=(*tags_of(flow), MISCONFIGURED_TAG),
         doc=f"## `{flow}` is disabled\n\n{fault}\n\nFix the file; the DAG then reappears. Other flows continue.\n",
         tasks=(TaskSpec(Work.MISCONFIGURED, doc=f"Fails with the reason why `{flow}` is disabled."),),
         fault=str(fault),
-        instead=dag_id,
     )
 
 

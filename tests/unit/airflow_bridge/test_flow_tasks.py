@@ -112,7 +112,7 @@ def test_credentials_are_not_in_a_dag() -> None:
 
 def test_a_misconfigured_flow_says_why_and_how_it_comes_back() -> None:
     fault = ConfigError("'tasks.max' must be a whole number, not 'many'", file="/etc/srm.properties", line=12)
-    spec = misconfigured_dag(FlowName("east", "west"), fault)
+    spec = misconfigured_dag(FlowName("east", "west"), fault, "srm.east.west")
     assert spec.dag_id == "srm.east.west"
     assert spec.display_name == "srm.east.west (misconfigured)"
     assert MISCONFIGURED_TAG in spec.tags
