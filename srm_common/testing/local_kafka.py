@@ -29,7 +29,7 @@ from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, h
 from srm_common.testing.brokers.formatting import format_storage, random_id
 from srm_common.testing.brokers.logging_settings import logging_options
 from srm_common.testing.brokers.node import JVM_OPTIONS, QUICK_SETTINGS, ClusterLayout, Node, TunedFor, node_settings
-from srm_common.testing.brokers.topics import create_topic, made_on_demand
+from srm_common.testing.brokers.topics import create_topic, made_on_demand, wait_for_nodes
 from srm_common.testing.brokers.zookeeper import LocalZooKeeper
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.local_server import ADMIN_SETTINGS, LocalServer
@@ -258,8 +258,12 @@ class LocalKafka(LocalServer):
         timeout_seconds: float = 120.0,
     ) -> None:
         """Creates a topic, by default with the brokers' own number of replicas, and returns when the leaders of its
-        partitions answer for them: brokers name leaders a moment before these have made their logs."""
+        partitions answer for them, and every node that answers knows it: brokers name leaders a moment before these
+        have made their logs, and those that hold no replica hear of a topic last."""
+        deadline = time.monotonic() + timeout_seconds
         create_topic(self.admin(), self.name, name, partitions, replication_factor, config, timeout_seconds)
+        if len(self._nodes) > 1:
+            wait_for_nodes(self.internal_servers, self.name, name, partitions, deadline)
 
     def made_on_demand(self) -> set[str]:
         """Topics that nodes created because a client requested their metadata (``auto.create.topics.enable``); without

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import LocalKafkaError
+from srm_common.kafka.client.library import MetadataRequest
 from srm_common.kafka.client.librdkafka import (
     BROKER_LEFT,
     AdminClient,
@@ -16,11 +19,14 @@ from srm_common.kafka.client.librdkafka import (
     OffsetSpec,
     TopicPartition,
 )
+from srm_common.kafka.client.links.link import ClusterLink
 
 #: ``kafka.server.DefaultAutoTopicCreationManager``; written with Scala's brackets or Java's.
 _MADE_ON_DEMAND = re.compile(r"Sent auto-creation request for \w*[(\[](.+)[)\]] to the active controller")
 #: ``[2026-01-31 23:59:59,123]``
 _TIME_LENGTH = 25
+#: A node that takes longer is stopped, paused or cut off, and is not waited for.
+_NODE_SILENT_MS = 5000
 _RESULTS = "CreateTopics result(s): "
 
 
@@ -66,6 +72,43 @@ def create_topic(
                     f"topic {name} on {cluster} has no leaders after {timeout_seconds:.0f} s: {failure.args[0].str()}"
                 ) from failure
         time.sleep(0.02)
+
+
+def wait_for_nodes(servers: str, cluster: str, name: str, partitions: int, deadline: float) -> None:
+    """Return when every node that answers knows all partitions of a topic.
+
+    Args:
+        servers: of a listener without a login.
+        cluster: its name in messages.
+        deadline: by ``time.monotonic()``.
+    """
+    settings = ClusterSettings(cluster, servers, {}, {"bootstrap_servers": servers.split(",")})
+    with ClusterLink(settings, part="topics", at_most_ms=_NODE_SILENT_MS) as link:
+
+        async def answers() -> dict[int, Any]:
+            await link.open()
+            return await link.ask_each(
+                lambda: MetadataRequest(
+                    version=10,
+                    topics=[MetadataRequest.MetadataRequestTopic(name=name)],
+                    allow_auto_topic_creation=False,
+                )
+            )
+
+        while True:
+            told = {
+                node: sum(len(topic.partitions) for topic in answer.topics)
+                for node, answer in link.run(answers).items()
+                if not isinstance(answer, Exception)
+            }
+            late = [node for node, known in told.items() if known < partitions]
+            if not late:
+                return
+            if time.monotonic() > deadline:
+                raise LocalKafkaError(
+                    f"nodes {late} of {cluster} do not know the {partitions} partitions of topic {name}"
+                )
+            time.sleep(0.02)
 
 
 def made_on_demand(logs: Iterable[str]) -> set[str]:
