@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.testing import LocalKafka
+from tests.faults.broker_clock import BrokerClock
 from tests.faults.certificates import Certificates
 from tests.faults.copier import AHEAD, BACK
 from tests.faults.leaders import shuffle_leaders
@@ -35,7 +36,8 @@ _OF_TARGET = (PRODUCE, END_TXN, INIT_PRODUCER_ID, ADD_PARTITIONS, FIND_COORDINAT
 @dataclass(frozen=True)
 class Stage:
     """Two clusters, which may be reached through proxies. ``spark``: where the slots of runs are, if not in worker
-    processes of the driver. ``certificates``, by ``source`` and ``target``: where the flow has to use TLS."""
+    processes of the driver. By ``source`` and ``target``: ``certificates``, where the flow has to use TLS, and
+    ``clocks``, where those of the brokers can be shifted."""
 
     label: str
     source: LocalKafka
@@ -44,6 +46,7 @@ class Stage:
     target_proxy: LossyProxy | None = None
     spark: StandaloneSpark | None = None
     certificates: Mapping[str, Certificates] | None = None
+    clocks: Mapping[str, BrokerClock] | None = None
 
     def cluster(self, side: str, alias: str) -> ClusterSettings:
         """How the flow reaches its source or its target."""
@@ -57,6 +60,8 @@ class Stage:
         found = KINDS | (OF_CLOCKS if self.spark is None else OF_EXECUTORS)
         if self.certificates is not None:
             found |= OF_CERTIFICATES
+        if self.clocks is not None:
+            found |= OF_BROKERS_CLOCKS
         if self.source_proxy is not None:
             found |= OF_PROXIES
         if len(self.target.nodes) > 1:
@@ -115,6 +120,23 @@ def _jump(number: int) -> Fault:
         run.signal_all(number)
 
     return fault
+
+
+def _shift(seconds: float) -> Callable[[str], Fault]:
+    """By an hour and more, brokers would refuse what others write (``message.timestamp.after.max.ms``)."""
+
+    def of_cluster(cluster: str) -> Fault:
+        def fault(stage: Stage, one: Scenario, run: Run) -> None:
+            assert stage.clocks is not None, f"{stage.label} has no clocks"
+            stage.clocks[cluster].shift(seconds)
+            try:
+                one.pause(0.5, 4.0)
+            finally:
+                stage.clocks[cluster].shift(0.0)
+
+        return fault
+
+    return of_cluster
 
 
 def _overtake_frozen(stage: Stage, one: Scenario, run: Run) -> None:
@@ -269,6 +291,12 @@ OF_CLOCKS = {
     "clocks of driver and workers an hour ahead": _jump(AHEAD),
     "clocks of driver and workers an hour back": _jump(BACK),
 }
+OF_BROKERS_CLOCKS = _of_both(
+    {
+        "clocks of the {} half an hour ahead": _shift(1800.0),
+        "clocks of the {} half an hour back": _shift(-1800.0),
+    }
+)
 OF_PROXIES = _of_both(
     {
         "answers of the {} lost": _lose_answers,
@@ -288,4 +316,4 @@ OF_EXECUTORS: dict[str, Fault] = {
 }
 OF_CERTIFICATES = _of_both({"certificates of the {} replaced": _replace_certificates})
 #: All of them, as tables name them.
-ALL_KINDS = (*KINDS, *OF_CLOCKS, *OF_PROXIES, *OF_THREE_NODES, *OF_EXECUTORS, *OF_CERTIFICATES)
+ALL_KINDS = (*KINDS, *OF_CLOCKS, *OF_BROKERS_CLOCKS, *OF_PROXIES, *OF_THREE_NODES, *OF_EXECUTORS, *OF_CERTIFICATES)

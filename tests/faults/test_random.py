@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from srm_common.testing import LocalKafka, LocalMirrorMaker
+from tests.faults.broker_clock import BrokerClock
 from tests.faults.certificates import Certificates
 from tests.faults.conftest import SOAK_ROUNDS
 from tests.faults.lossy_proxy import LossyProxy
@@ -41,27 +42,33 @@ SETTINGS = {
 _OTHERS = "others"
 
 
-def _behind(stack: ExitStack, name: str, **options: object) -> tuple[LocalKafka, LossyProxy]:
-    """A cluster of one node that clients reach through a proxy."""
-    proxy = LossyProxy(CLIENT)
+def _behind(stack: ExitStack, name: str, folder: Path, **options: object) -> tuple[LocalKafka, LossyProxy, BrokerClock]:
+    """A cluster of one node that clients reach through a proxy, and its clock."""
+    proxy, clock = LossyProxy(CLIENT), BrokerClock(folder)
     settings = SETTINGS | {"advertised.listeners": f"CLIENT://{proxy.address}"}
-    kafka = LocalKafka(name=name, settings=settings, **options)  # type: ignore[arg-type]
+    kafka = LocalKafka(name=name, settings=settings, java_options=[clock.java_option], **options)  # type: ignore[arg-type]
     stack.enter_context(proxy.before(kafka.bootstrap_servers))
     stack.enter_context(kafka)
-    return kafka, proxy
+    return kafka, proxy, clock
 
 
 @pytest.fixture(scope="module")
-def pairs() -> Iterator[list[Stage]]:
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Stage]]:
     """One source, and targets of both kinds of transactions."""
     with ExitStack() as stack:
-        source, source_proxy = _behind(stack, "source")
+        source, source_proxy, source_clock = _behind(stack, "source", tmp_path_factory.mktemp("source"))
         stages = []
         for number in ("2", "0"):
-            features = {"transaction.version": number}
-            target, target_proxy = _behind(stack, f"target-{number}", version=KEEPS_ITS_MARKERS, features=features)
+            target, target_proxy, target_clock = _behind(
+                stack,
+                f"target-{number}",
+                tmp_path_factory.mktemp(f"target-{number}"),
+                version=KEEPS_ITS_MARKERS,
+                features={"transaction.version": number},
+            )
             label = f"one node, transaction.version={number}"
-            stages.append(Stage(label, source, target, source_proxy, target_proxy))
+            clocks = {"source": source_clock, "target": target_clock}
+            stages.append(Stage(label, source, target, source_proxy, target_proxy, clocks=clocks))
         yield stages
 
 
