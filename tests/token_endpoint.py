@@ -12,16 +12,17 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class TokenEndpoint:
-    """Knows one client, "me" with a secret, and gives it the tokens t1, t2, ...
+    """Knows one client, "me" with a ``secret``, and gives it the tokens t1, t2, ...
 
     ``asked`` are the (login, form) pairs that it was asked with. The first answers have the statuses of ``failures``.
     ``lifetime`` is what it says of tokens, in seconds.
     """
 
-    def __init__(self, url: str, token: Callable[[int], str], lifetime: float = 3600) -> None:
+    def __init__(self, url: str, token: Callable[[int], str], lifetime: float, secret: str) -> None:
         self.url = url
         self.token = token
         self.lifetime = lifetime
+        self.secret = secret
         #: What to do in place of answering, and when that is over.
         self._trouble: tuple[bytes | int | None, threading.Event] | None = None
         self.asked: list[tuple[str, str]] = []
@@ -71,7 +72,7 @@ def serving(
             endpoint.asked.append((login, form))
             if endpoint.troubled(self):
                 return
-            status = 200 if login == f"me:{secret}" else 401
+            status = 200 if login == f"me:{endpoint.secret}" else 401
             self.send_response(endpoint.failures.pop(0) if endpoint.failures else status)
             self.send_header("Content-Type", "application/json")  # librdkafka takes nothing else
             self.end_headers()
@@ -85,7 +86,7 @@ def serving(
     if tls is not None:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
     origin = "http://127.0.0.1" if tls is None else "https://localhost"
-    endpoint = TokenEndpoint(f"{origin}:{server.server_port}/token", token, lifetime)
+    endpoint = TokenEndpoint(f"{origin}:{server.server_port}/token", token, lifetime, secret)
     thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01))
     thread.start()
     try:

@@ -139,3 +139,50 @@ def test_a_run_outlasts_a_token_endpoint_in_trouble(
     record = run(replace(flow, run_max_seconds=0.0))
     assert (record.state, record.error) == (RunState.DONE, None), record.notes
     assert assert_equal(source, name, target, copy) > 500
+
+
+def test_a_run_outlasts_a_new_client_secret_and_a_restart(
+    sides: tuple[Secured, Secured], endpoint: TokenEndpoint, name: str, tmp_path: Path
+) -> None:
+    """The endpoint refuses the old secret long before the file has the new one: tokens end meanwhile. A broker that is
+    restarted wants new logins in between."""
+    before, after = endpoint.secret, "hush-hush"
+    secret = tmp_path / "secret.properties"
+    secret.write_text(f"secret = {before}\n")
+    jaas = f'{_MODULE} required clientId="me" clientSecret="${{file:{secret}:secret}}";'
+    written = [replace(side, properties={**side.properties, "sasl.jaas.config": jaas}) for side in sides]
+    flow = flow_of(
+        *sides, name, run_max_seconds=TOKEN_SECONDS + 20.0, tasks_max=1, chunk_seconds=0.5,
+        retry_timeout_seconds=300.0, request_timeout_ms=5_000,
+    )  # fmt: skip
+    copy = topic_of(sides[0], flow, name, 3)
+    source, target = (
+        side.in_file(alias, tmp_path) for side, alias in zip(written, (flow.name.source, flow.name.target), strict=True)
+    )
+    flow = replace(flow, source=source, target=target)
+    asked, over = len(endpoint.asked), threading.Event()
+
+    def change() -> None:
+        over.wait(8)
+        endpoint.secret = after
+        sides[0].kafka.restart(1)
+        over.wait(TOKEN_SECONDS)
+        secret.write_text(f"secret = {after}\n")
+
+    thread = threading.Thread(target=change)
+    try:
+        with LiveWriter(sides[0].kafka.internal_servers, name, 3, 3, rate=500):
+            thread.start()
+            try:
+                record = run(flow)
+            finally:
+                over.set()
+                thread.join(180)
+        assert (record.state, record.error) == (RunState.DONE, None), record.notes
+        assert {f"me:{before}", f"me:{after}"} == {login for login, _ in endpoint.asked[asked:]}
+        # So does the next one, by the settings as they were read before the change.
+        record = run(replace(flow, run_max_seconds=0.0))
+        assert (record.state, record.error) == (RunState.DONE, None), record.notes
+    finally:
+        endpoint.secret = before
+    assert assert_equal(sides[0], name, sides[1], copy) > 500
