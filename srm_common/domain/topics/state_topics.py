@@ -267,6 +267,15 @@ def alter_command(topic: StateTopic, bootstrap_servers: str, settings: Mapping[s
     )
 
 
+def time_refused(topic: str, alias: str) -> str:
+    """What to say where the cluster refuses records of a state topic for their timestamps: brokers take none that is
+    more than an hour ahead of their clocks (``message.timestamp.after.max.ms``), unless configured otherwise."""
+    return (
+        f"state topic {topic} at cluster '{alias}' refuses records for their time: the clock of this machine and that "
+        "of the broker are too far apart; set both right and run again; nothing is lost"
+    )
+
+
 def batch_too_large(topic: str, alias: str, size: int = 0) -> str:
     """What to say where the cluster refuses a batch for a state topic as too large; ``size`` is the batch's, in bytes,
     where it is known."""

@@ -12,7 +12,7 @@ from typing import NoReturn
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.state_topics import batch_too_large
+from srm_common.domain.topics.state_topics import batch_too_large, time_refused
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
@@ -175,6 +175,9 @@ class StateWriter:
                 if code == codes.MESSAGE_TOO_LARGE:
                     too_large = batch_too_large(home.topic, self._cluster.alias, len(header) + len(body))
                     raise ClusterError(f"{self._place} could not {doing}: {too_large}")
+                if code == codes.INVALID_TIMESTAMP:
+                    why = time_refused(home.topic, self._cluster.alias)
+                    raise ClusterError(f"{self._place} could not {doing}: {why}")
                 # A log that has lost records of this producer refuses all further ones, however often they are sent.
                 if code in codes.REDO_CHUNK or not codes.retriable(code):
                     raise ClusterError(f"{self._place} could not {doing}: {home.topic}-{home.partition}: {fault}")

@@ -16,9 +16,10 @@ from typing import NamedTuple
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.state_topics import batch_too_large
+from srm_common.domain.topics.state_topics import batch_too_large, time_refused
 from srm_common.errors import (
     AccessDenied,
+    ClusterError,
     CorruptBatch,
     Fenced,
     NoSuchPartition,
@@ -297,14 +298,14 @@ class Sending:
             return
         if not codes.retriable(code):
             error: SrmError
+            of_state = partition[0] in (self._job.offsets_topic, self._job.segments_topic)
             if code in codes.DENIED:
                 missing = Right("Write", "topic", partition[0]).missing(self._target.settings)
                 error = AccessDenied(f"{place}: writing is not allowed; {missing}")
-            elif code == codes.MESSAGE_TOO_LARGE and partition[0] in (
-                self._job.offsets_topic,
-                self._job.segments_topic,
-            ):
+            elif of_state and code == codes.MESSAGE_TOO_LARGE:
                 error = RecordTooLarge(batch_too_large(partition[0], self._target.alias))
+            elif of_state and code == codes.INVALID_TIMESTAMP:
+                error = ClusterError(time_refused(partition[0], self._target.alias))
             elif code == codes.MESSAGE_TOO_LARGE:
                 error = RecordTooLarge(f"{text}; the topic's max.message.bytes was lowered during the run")
             else:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.state_topics import batch_too_large
-from srm_common.errors import AccessDenied, Fenced, StateTopicInvalid
+from srm_common.domain.topics.state_topics import batch_too_large, time_refused
+from srm_common.errors import AccessDenied, ClusterError, Fenced, StateTopicInvalid
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.frames import RawProduce
@@ -29,6 +29,7 @@ async def produce_state(
         Fenced: another run took the flow.
         AccessDenied: writing is not allowed.
         StateTopicInvalid: the topic takes no batches of that size.
+        ClusterError: the clocks of this machine and of the broker are too far apart.
         RetriableFault: they were refused, or the outcome is unknown; the transaction must not be committed.
     """
     for some in in_batches(entries, STATE_BATCH_BYTES):
@@ -67,6 +68,8 @@ async def _produce(
             raise denied(link, home[0])
         if part.error_code == codes.MESSAGE_TOO_LARGE:
             raise StateTopicInvalid(batch_too_large(home[0], link.alias, len(header) + len(body)))
+        if part.error_code == codes.INVALID_TIMESTAMP:
+            raise ClusterError(time_refused(home[0], link.alias))
         if part.error_code:
             raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")
 

@@ -141,3 +141,16 @@ def test_a_topic_that_takes_no_batches_of_that_size_is_named_with_its_setting() 
         assert "set it to 1048588 or more" in text
         assert writer.write("write", [record(b"1")]) == 1
         assert values(kafka) == [b"1"]
+
+
+def test_a_broker_whose_clock_is_far_behind_is_not_asked_again() -> None:
+    with FakeCluster() as kafka:
+        kafka.create_topic("state")
+        writer = StateWriter(settings(kafka))
+        with kafka.refuse("Produce", codes.INVALID_TIMESTAMP), pytest.raises(ClusterError) as raised:
+            writer.write("write offset syncs", [record(b"1")])
+        assert "could not write offset syncs: state topic state at cluster 'c' refuses records for their time" in str(
+            raised.value
+        )
+        assert writer.write("write", [record(b"2")]) == 1
+        assert values(kafka) == [b"2"]
