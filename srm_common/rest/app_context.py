@@ -25,6 +25,9 @@ from srm_common.store.rows import FlowRow, Page, PartitionRow, TopicRow
 from srm_common.usecases.monitoring.lag_watch import LagWatch
 
 _LAGS = (Metric.RECORDS_LAG, Metric.UNKNOWN_LAGS, Metric.LAG_AGE)
+#: A range up to now ends when its request begins. What clusters return while the request is under way belongs to it:
+#: otherwise one response would have the current lag beside statistics that end with the last report's.
+_UNDER_WAY_MS = 10_000
 
 
 class CurrentFigures:
@@ -119,7 +122,7 @@ class CurrentFigures:
 
 
 def _within(span: TimeRange, lag: FlowLag) -> bool:
-    return span.start_ms <= lag.taken_ms <= span.end_ms
+    return span.start_ms <= lag.taken_ms <= span.end_ms + _UNDER_WAY_MS
 
 
 def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partition: int | None = None) -> float | None:

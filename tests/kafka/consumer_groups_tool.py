@@ -16,6 +16,7 @@ def reset_offsets(kafka: LocalKafka, file: str, *words: str) -> set[tuple[str, s
     """Carry out a file of offsets; (group, topic, partition, new offset) as the tool prints them."""
     command = [*java_command(), "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", f"{kafka_tools_jars()}/*", _MAIN]
     command += ["--bootstrap-server", kafka.bootstrap_servers, "--reset-offsets", "--from-file", file, "--execute"]
+    command += ["--timeout", "120000"]
     done = subprocess.run([*command, *words], capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     rows = [line.split() for line in done.stdout.splitlines() if line.strip()]

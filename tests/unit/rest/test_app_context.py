@@ -153,6 +153,17 @@ def test_the_lag_of_now_is_not_a_point_too_many(same_stage: Stage) -> None:
     assert (point["latest"], point["latest_ms"]) == (lag.whole.records.most, taken)
 
 
+def test_the_lag_that_comes_while_a_request_is_on_its_way_stands_in_its_statistics(same_stage: Stage) -> None:
+    """The range ends when the request begins, and clusters are asked every second."""
+    taken = now_ms()
+    asked, lag = client(same_stage, taken)
+    query = f"?from_ms={taken - 3_600_000}&to_ms={taken - 200}"
+    flow = asked.get(f"{PATH}{query}").json()["flow"]
+    assert flow["lag"] == flow["metrics"]["replication-records-lag"]["latest"] == lag.whole.records.most
+    points = asked.get(f"{PATH}/metrics/replication-records-lag{query}").json()["points"]
+    assert points[-1]["latest"] == lag.whole.records.most
+
+
 def test_a_range_of_the_past_is_as_it_was(same_stage: Stage) -> None:
     (row,) = same_stage.context.store.flows([str(FLOW)])
     asked, _ = client(same_stage, now_ms())
