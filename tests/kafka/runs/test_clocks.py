@@ -13,7 +13,7 @@ from srm_common.testing import LocalKafka
 from tests.faults.broker_clock import BrokerClock
 from tests.kafka.access.secured import Secured, assert_equal, flow_of, topic_of
 from tests.kafka.records import plain, produce
-from tests.kafka.topic_pairs import Here, run
+from tests.kafka.topic_pairs import run
 
 pytestmark = pytest.mark.kafka
 
@@ -32,27 +32,16 @@ def target(clock: BrokerClock) -> Iterator[LocalKafka]:
         yield kafka
 
 
-class Behind(Here):
-    """The clock changes when slots are about to begin."""
-
-    def __init__(self, clock: BrokerClock) -> None:
-        super().__init__()
-        self._clock = clock
-
-    def __call__(self, *arguments: object) -> object:  # type: ignore[override]
-        _shift(self._clock, BEHIND)
-        return super().__call__(*arguments)  # type: ignore[arg-type]
-
-
 def _shift(clock: BrokerClock, seconds: float) -> None:
     clock.shift(seconds)
     time.sleep(0.5)
 
 
-@pytest.mark.parametrize("when", ["before the run", "during the run"])
 def test_a_target_whose_clock_is_two_hours_behind(
-    source_kafka: LocalKafka, target: LocalKafka, clock: BrokerClock, name: str, when: str
+    source_kafka: LocalKafka, target: LocalKafka, clock: BrokerClock, name: str
 ) -> None:
+    """Before the run. One that jumps so far in an open transaction may leave it open: a coordinator of 4.3 did for
+    minutes, by whichever of its timers."""
     flow = flow_of(Secured(source_kafka), Secured(target), name, tasks_max=1, retry_timeout_seconds=10.0)
     copy = topic_of(Secured(source_kafka), flow, name, 2)
     for partition in range(2):
@@ -63,10 +52,9 @@ def test_a_target_whose_clock_is_two_hours_behind(
     )
     began = time.monotonic()
     try:
-        if when == "before the run":
-            _shift(clock, BEHIND)
+        _shift(clock, BEHIND)
         with pytest.raises(ClusterError, match=told):
-            run(flow, Behind(clock))
+            run(flow)
     finally:
         _shift(clock, 0.0)
     assert time.monotonic() - began < 60, "it is not tried again"
