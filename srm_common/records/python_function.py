@@ -166,4 +166,10 @@ def _problem(given: pa.RecordBatch, result: Any) -> str:
     disorder = np.flatnonzero(np.diff(left) <= 0)
     if len(disorder):
         return f"returned offset {left[disorder[0] + 1]} after {left[disorder[0]]}; the order must not change"
+    stamps = result.column(1).to_numpy()
+    # As for a producer. A broker stores it, but its log cleaner fails on the partition (MemoryRecordsBuilder).
+    negative = np.flatnonzero((stamps < -1) & (stamps != given.column(1).to_numpy()[at]))
+    if len(negative):
+        first = negative[0]
+        return f"returned timestamp {stamps[first]} for offset {left[first]}; it is milliseconds since 1970, or -1 for none"
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal
 
-from srm_common.domain.schemas.schemas import SubjectNaming, qualified
+from srm_common.domain.schemas.schemas import SubjectNaming, context_of, qualified, referred_subject
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import RegistryError, TransformFailed
 from srm_common.records.connect.registry_values import Reference, SchemaText
@@ -190,13 +190,18 @@ class RegistrySchemas:
         if found is None:
             return None
         references: list[Reference] = []
-        self._referred(number, found, references, set())
+        self._referred(number, found, self._source_context, references, set())
         return SchemaText(str(found.get("schemaType") or "AVRO"), str(found.get("schema", "")), tuple(references))
 
     def _referred(
-        self, number: int, body: dict[str, object], referred: list[Reference], seen: set[tuple[str, str, int]]
+        self,
+        number: int,
+        body: dict[str, object],
+        context: str,
+        referred: list[Reference],
+        seen: set[tuple[str, str, int]],
     ) -> None:
-        for name, subject, version in _references(number, body):
+        for name, subject, version in _references(number, body, context):
             if (name, subject, version) in seen:
                 continue
             seen.add((name, subject, version))
@@ -206,15 +211,15 @@ class RegistrySchemas:
                     f"schema id {number} refers to version {version} of subject {subject}, which the registry of "
                     f"{self._source.alias} does not have"
                 )
-            self._referred(number, found, referred, seen)
+            self._referred(number, found, context_of(subject), referred, seen)
             referred.append(Reference(name, str(found.get("schema", ""))))
 
 
-def _references(number: int, body: dict[str, object]) -> list[tuple[str, str, int]]:
-    """Name, subject and version of each schema that one refers to."""
+def _references(number: int, body: dict[str, object], context: str) -> list[tuple[str, str, int]]:
+    """Name, subject and version of each schema that a schema of ``context`` refers to."""
     found = body.get("references") or []
     if not isinstance(found, list) or not all(
         isinstance(one, dict) and type(one.get("subject")) is str and type(one.get("version")) is int for one in found
     ):
         raise TransformFailed(f"schema id {number} has references without subject and version: {str(found)[:200]}")
-    return [(str(one.get("name")), one["subject"], one["version"]) for one in found]
+    return [(str(one.get("name")), referred_subject(context, one["subject"]), one["version"]) for one in found]

@@ -78,7 +78,7 @@ class SchemaVersion:
         subject = str(row["subject"])
         context = context_of(subject)
         references = tuple(
-            Reference(str(one["name"]), _resolved(context, str(one["subject"])), int(one["version"]))
+            Reference(str(one["name"]), referred_subject(context, str(one["subject"])), int(one["version"]))
             for one in row.get("references") or ()
         )
         more = tuple((key, json.dumps(row[key], sort_keys=True)) for key in ("metadata", "ruleSet") if row.get(key))
@@ -99,7 +99,7 @@ class SchemaVersion:
         return body | {key: json.loads(text) for key, text in self.more}
 
 
-def _resolved(context: str, subject: str) -> str:
+def referred_subject(context: str, subject: str) -> str:
     """References without a context are to the context of the referring schema."""
     return subject if subject.startswith(_CONTEXT_PREFIX) else qualified(context, subject)
 

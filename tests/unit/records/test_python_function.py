@@ -68,6 +68,12 @@ def test_null_headers_are_none() -> None:
     assert {record.headers for record in seen(called(function)(five()))} == {()}
 
 
+def test_a_timestamp_before_1970_that_it_was_given_may_stay() -> None:
+    """Brokers take them from clients other than Kafka's own."""
+    given = columns.decode([source_batch([Record(10, -7, b"k", b"v")])])
+    assert [record.timestamp for record in seen(called(lambda batch: batch)(given))] == [-7]
+
+
 def test_rows_that_it_refuses_are_failed_records_and_it_is_asked_again() -> None:
     asked = []
     odd = pa.array([b"1", b"3"])
@@ -127,6 +133,10 @@ def raising(error: BaseException) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         ),
         (changed(3, ["x"] * 5), "returned column value as string, not binary"),
         (changed(1, [1, None, 3, 4, 5]), "returned column timestamp with nulls"),
+        (
+            changed(1, [5, -1, 5, -2, 5]),
+            "returned timestamp -2 for offset 13; it is milliseconds since 1970, or -1 for none",
+        ),
         (changed(0, [10, 11, 12, 13, 15]), "returned offset 15, which it was not given"),
         (changed(0, [10, 11, 13, 12, 14]), "returned offset 12 after 13; the order must not change"),
         (lambda batch: batch.take(pa.array([0, 2, 2, 3])), "returned offset 12 after 12; the order must not change"),

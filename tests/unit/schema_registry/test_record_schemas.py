@@ -12,7 +12,8 @@ from srm_common.domain.patterns.name_filter import NameFilter
 from srm_common.domain.schemas.schemas import SubjectNaming
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import TransformFailed
-from srm_common.schema_registry.record_schemas import RegistrySchemaIds
+from srm_common.records.connect.registry_values import Reference
+from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
 from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.testing import LocalRegistry
 
@@ -75,3 +76,17 @@ def test_a_registry_that_is_silent_is_not_asked_for_each_schema(
         with pytest.raises(TransformFailed, match=rf"schema id {number} .* registry of b did not respond"):
             ids.mapped(number, "orders", Side.VALUE)
     assert len({path for _, path in target.requests}) == 1
+
+
+def test_references_without_a_context_are_to_that_of_the_schema(target: LocalRegistry) -> None:
+    """As producers register them there. The default context has other subjects of the same names."""
+    deepest, deeper = '{"type": "enum", "name": "C", "symbols": ["X"]}', '{"type": "record", "name": "B", "fields": []}'
+    target.register("c", '"int"')
+    target.register("b", '"long"')
+    target.register(":.east:c", deepest)
+    target.register(":.east:b", deeper, references=[{"name": "C", "subject": "c", "version": 1}])
+    number = target.register(":.east:a", '["B"]', references=[{"name": "B", "subject": "b", "version": 1}])
+    registry = client("b", target.url)
+    found = RegistrySchemas(registry, registry, "east", source_context="east").schema(number)
+    assert found is not None
+    assert found.references == (Reference("C", deepest), Reference("B", deeper))
