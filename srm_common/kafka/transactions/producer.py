@@ -17,7 +17,7 @@ from typing import Any
 
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import Fenced
+from srm_common.errors import ClusterError, Fenced
 from srm_common.kafka.client.library import AddPartitionsToTxnRequest, EndTxnRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
@@ -339,17 +339,23 @@ class Producer:
 
         Raises:
             UncertainCommit: no definite answer.
+            ClusterError: the request was not sent.
         """
         if not self.transactional:
             return False
         deadline = self._deadline() if deadline is None else deadline
         asked, pause = 0, _CONCURRENT_PAUSE_SECONDS
+        sent = False
         while True:
             asked += 1
             try:
-                answer = await self._link.send(
-                    await self._link.coordinator(self.transactional_id or ""), self._end(committed=True)
-                )
+                node = await self._link.coordinator(self.transactional_id or "")
+                sent = True
+                answer = await self._link.send(node, self._end(committed=True))
+            except ClusterError as error:
+                if sent:
+                    raise UncertainCommit(f"{self.transactional_id}: {error}") from error
+                raise
             except RetriableFault as error:
                 self._link.forget_coordinator(self.transactional_id or "")
                 if time.monotonic() > deadline:
