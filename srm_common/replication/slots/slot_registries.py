@@ -90,8 +90,8 @@ class SlotRegistries:
         self._limit = limit_seconds
         self._names = names
         self._answers: dict[Hashable, _Answer] = {}
-        #: Until when answers are waited for.
-        self._asked: dict[Hashable, float] = {}
+        #: Until when answers are awaited, and from which thread.
+        self._asked: dict[Hashable, tuple[float, _Worker]] = {}
         self._worker: _Worker | None = None
         self._lock = threading.Lock()
         #: Called in another thread when there is an answer.
@@ -137,11 +137,12 @@ class SlotRegistries:
             self._answers.pop(key, None)
             if answer is not None and answer.error is not None:
                 raise answer.error
-            until = self._asked.get(key)
+            until, worker = self._asked.get(key, (None, None))
             if until is not None and now >= until:
-                # What was asked behind it fails by its own time; what is asked from now on starts over.
+                # Questions that wait behind it in that thread time out by themselves; later ones get a new thread.
                 del self._asked[key]
-                self._worker = None
+                if worker is self._worker:
+                    self._worker = None
                 source, target = self._names
                 raise TransformFailed(
                     f"{what}: the schema registries of {source} and {target} have not answered within "
@@ -149,15 +150,16 @@ class SlotRegistries:
                     f"their names resolve"
                 )
             if until is None:
-                until = self._asked[key] = now + self._limit
-                self._put(key, work)
+                until = now + self._limit
+                self._asked[key] = until, self._put(key, work)
         raise SchemasPending(what, until)
 
-    def _put(self, key: Hashable, work: Callable[[Registries], Any]) -> None:
+    def _put(self, key: Hashable, work: Callable[[Registries], Any]) -> _Worker:
         if self._worker is None:
             self._worker = worker = _Worker()
             threading.Thread(target=self._serve, args=(worker,), name="srm-schemas", daemon=True).start()
         self._worker.questions.put((key, work))
+        return self._worker
 
     def _serve(self, worker: _Worker) -> None:
         there: Registries | None = None

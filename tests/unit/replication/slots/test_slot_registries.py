@@ -117,6 +117,38 @@ def test_what_hangs_is_given_up_and_the_next_question_is_asked_by_another_thread
         asked.close()
 
 
+def test_what_waited_behind_a_hanging_question_does_not_take_the_next_thread_with_it() -> None:
+    released, reached = threading.Event(), threading.Event()
+
+    def tell(number: int) -> int:
+        if number == 1:
+            released.wait(_PATIENCE_SECONDS)
+        if number == 3:
+            reached.set()
+            released.wait(_PATIENCE_SECONDS)
+        return number
+
+    asked, made = questions(tell, limit_seconds=0.05)
+    try:
+        for number in (1, 2):
+            with pytest.raises(SchemasPending):
+                asked.mapped(number, "orders", Side.KEY)
+        with pytest.raises(TransformFailed, match="schema id 1 of the keys of orders"):
+            answered(lambda: asked.mapped(1, "orders", Side.KEY))
+        asked._limit = 600.0
+        with pytest.raises(SchemasPending):
+            asked.mapped(3, "orders", Side.KEY)
+        assert reached.wait(_PATIENCE_SECONDS)
+        with pytest.raises(TransformFailed, match="schema id 2 of the keys of orders"):
+            answered(lambda: asked.mapped(2, "orders", Side.KEY))
+        released.set()
+        assert answered(lambda: asked.mapped(3, "orders", Side.KEY)) == 3
+        assert [told.asked[:1] for told in made] == [[1], [3]]
+    finally:
+        released.set()
+        asked.close()
+
+
 def test_a_registry_that_is_silent_at_every_address_stops_with_the_topic_and_the_id() -> None:
     with ExitStack() as stack:
         silent = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(2)]
