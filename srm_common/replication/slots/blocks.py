@@ -70,7 +70,9 @@ class Turn:
         self.portion = portion
         self.state = state
         self.packed: Packed | None = None
-        wanted = (portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes)
+        # The range's end may have moved on since the answer, and what lies behind its own end is fetched again.
+        end = min(portion.next_offset, state.end)
+        wanted = (portion.batches, portion.first_offset, end, state.spec.max_message_bytes)
         self._source: Iterator[Packed]
         #: What was left out since the last batch: dropped, or failed, and the batches for the dead letter topic.
         self._dropped = 0

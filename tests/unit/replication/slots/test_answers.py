@@ -6,6 +6,7 @@ import pytest
 
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.replication.slots.answers import _portion, _portion_of_row
+from srm_common.replication.slots.blocks import Turn
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire.batches.batch import split
 from srm_common.wire.batches.visibility import visible
@@ -27,3 +28,19 @@ def test_a_row_moves_a_range_on_as_its_batches_do(start: int, end: int) -> None:
     assert (portion.first_offset, portion.next_offset) == (expected.first_offset, expected.next_offset)
     assert portion.unproved == expected.unproved == {}
     assert [other.epochs.at(at) for at in range(45)] == [one.epochs.at(at) for at in range(45)]
+
+
+def test_a_batch_that_reaches_beyond_the_known_end_is_not_copied_twice() -> None:
+    """The rest of it is fetched again, and by then the source may have named a later end."""
+    data = memoryview(batch_bytes(some(range(20))))
+    state = RangeState(CopyRange("t", "a.t", 0, 0, 15), tailing=True)
+    copied = []
+    for end in (15, 20):
+        state.log_ends(end)
+        portion = _portion(state, visible(split(data), []))
+        state.fetched = portion.next_offset
+        state.log_ends(20)
+        turn = Turn(portion)
+        while turn.look():
+            copied += [(start, length) for start, length, _ in turn.take().runs]
+    assert copied == [(0, 15), (15, 5)]
