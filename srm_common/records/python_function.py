@@ -171,5 +171,6 @@ def _problem(given: pa.RecordBatch, result: Any) -> str:
     negative = np.flatnonzero((stamps < -1) & (stamps != given.column(1).to_numpy()[at]))
     if len(negative):
         first = negative[0]
-        return f"returned timestamp {stamps[first]} for offset {left[first]}; it is milliseconds since 1970, or -1 for none"
+        wanted = "it is milliseconds since 1970, or -1 for none"
+        return f"returned timestamp {stamps[first]} for offset {left[first]}; {wanted}"
     return ""
