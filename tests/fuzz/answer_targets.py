@@ -14,11 +14,16 @@ from typing import Any
 
 from srm_common.kafka.client.library import Errors, messages
 from srm_common.kafka.client.logins.scram import Scram
-from srm_common.kafka.client.protocol.frames import FrameProtocol, _decode_fetch, _decode_produce
+from srm_common.kafka.client.protocol.frames import _HEADER_BYTES, FrameProtocol, _decode_fetch
+from srm_common.wire.protocol import produce
 from tests.fuzz.target import Target
 
 _FRAMES: Mapping[str, Sequence[str]] = json.loads((Path(__file__).parent / "seeds/answers.json").read_text())
-_RAW: Mapping[str, Callable[[bytes | memoryview], Any]] = {"RawFetch": _decode_fetch, "RawProduce": _decode_produce}
+_RAW: Mapping[str, Callable[[bytes | memoryview], Any]] = {
+    "RawFetch": _decode_fetch,
+    # Whatever its request was.
+    "RawProduce": lambda frame: produce.decode(frame[_HEADER_BYTES:]),
+}
 
 
 def _decoder(kind: str, version: int) -> Callable[[bytes | memoryview], Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -252,16 +252,7 @@ class Sending:
             else:
                 offset = batch.packed.runs[0][0] if batch.packed is not None else None
                 self.refuse(error_code, part.error_message, batch.partition, batch.states, offset)
-        if len(answer.partitions) < len(batches):
-            self._miss(batches, answer)
         return again if self._failure is None else []
-
-    def _miss(self, batches: Mapping[TopicPartition, Outgoing], answer: ProduceAnswer) -> None:
-        """Batches that an answer does not mention may not be stored, so the chunk must not be committed."""
-        named = {(part.topic, part.partition) for part in answer.partitions}
-        missing = [batch for place, batch in batches.items() if place not in named]
-        reason = f"partition {missing[0].partition} at {self._target.alias}: the leader's response does not mention it"
-        self._fail(ChunkFailed(reason, [state for batch in missing for state in batch.states]))
 
     def _patient(self, request: _Request, now: float) -> bool:
         request.busy_since = request.busy_since or now

@@ -61,8 +61,6 @@ async def _produce(
         {home[0]: [(home[1], (header, body))]},
     )
     answer = await link.send(leader, request)
-    if not answer.partitions:
-        raise RetriableFault(f"{home[0]}-{home[1]}: the leader's response does not mention it")
     for part in answer.partitions:
         if part.error_code in codes.FENCED:
             raise Fenced(f"the producer {producer.transactional_id} was fenced: {codes.name(part.error_code)}")

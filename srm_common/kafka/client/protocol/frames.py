@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from srm_common.kafka.client.library import Errors, KafkaProtocol
@@ -97,7 +98,8 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
                 topics=request.topics,
             )
             least = produce.answer_bytes(request.topics)
-            self._decoders.append((number, None, _decode_produce, least))
+            asked = sorted((topic, part[0]) for topic, parts in request.topics.items() for part in parts)
+            self._decoders.append((number, None, partial(_decode_produce, asked), least))
             return number
         if isinstance(request, RawFetch):
             number = int(self._next_correlation_id())
@@ -183,5 +185,10 @@ def _decode_fetch(frame: bytes | memoryview) -> fetch.FetchAnswer:
     return fetch.decode(memoryview(frame)[_HEADER_BYTES:])
 
 
-def _decode_produce(frame: bytes | memoryview) -> produce.ProduceAnswer:
-    return produce.decode(frame[_HEADER_BYTES:])
+def _decode_produce(asked: list[tuple[str, int]], frame: bytes | memoryview) -> produce.ProduceAnswer:
+    """Brokers name each partition of the request (``asked``, sorted). A batch whose partition a response leaves out may
+    not be stored, so that the response is none."""
+    answer = produce.decode(frame[_HEADER_BYTES:])
+    if sorted((part.topic, part.partition) for part in answer.partitions) != asked:
+        raise ValueError("the partitions of a Produce response are not those of its request")
+    return answer

@@ -230,32 +230,6 @@ def test_a_chunk_hears_nothing_of_requests_that_the_one_before_has_given_up(code
         loop.close()
 
 
-def test_a_batch_that_the_answer_does_not_mention_is_not_committed() -> None:
-    """Brokers mention all; what lies between here and them may lose some."""
-    loop = EventLoop()
-    link = Silent()
-    sending = _sending(link, Signal(loop))
-    packed = next(repack(list(split(memoryview(batch_bytes(some([0]))))), 0, 10, 1 << 20))
-    states = [RangeState(CopyRange("orders", PLACE[0], partition, 0, 10)) for partition in range(2)]
-    batches = [Outgoing(state.downstream, (state,), packed, b"head", b"body") for state in states]
-
-    async def work() -> None:
-        for state in states:
-            state.open_share()
-        await sending.post(LEADER, batches, 100, None)
-        link.asked[0].success(ProduceAnswer(0, [StoredPartition(*states[0].downstream, codes.NONE, 17, None)]))
-        with pytest.raises(
-            ChunkFailed, match=r"partition a\.orders-1 at b: the leader's response does not mention it"
-        ) as failed:
-            await sending.finish()
-        assert failed.value.states == (states[1],)
-
-    try:
-        loop.run(work)
-    finally:
-        loop.close()
-
-
 def _sending(link: Any, signal: Signal) -> Sending:
     producer = Producer(
         link, ProducerIdentity("x", 1, 0), transactions_v2=True, transaction_timeout_ms=60_000, retry_seconds=60.0

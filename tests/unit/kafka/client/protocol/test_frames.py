@@ -17,7 +17,7 @@ from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.transport import FrameTransport
 from srm_common.kafka.client.library import messages
 from srm_common.kafka.client.protocol.buffers import Lease
-from srm_common.kafka.client.protocol.frames import FrameProtocol, RawFetch
+from srm_common.kafka.client.protocol.frames import FrameProtocol, RawFetch, RawProduce
 from srm_common.wire.protocol import fetch
 
 LARGEST = (1 << 31) - 1
@@ -51,6 +51,42 @@ def test_only_a_fetch_may_be_answered_with_more_than_any_request_may_have() -> N
     for size in ((100 << 20) + 1, -1, LARGEST):
         with pytest.raises(Errors.InvalidReceiveError, match=f"a frame of {size} bytes where at most 104857600"):
             parser.buffer_for(size, 0)
+
+
+def stored(*partitions: tuple[str, int]) -> bytes:
+    """A frame with a response to Produce, version 9, in which each partition has a topic of its own."""
+    topics = b"".join(
+        bytes([len(topic) + 1])
+        + topic.encode()
+        + b"\x02"
+        + struct.pack(">ihqqqBBB", number, 0, 7, -1, 0, 1, 0, 0)
+        + b"\0"
+        for topic, number in partitions
+    )
+    return bytes(5) + bytes([len(partitions) + 1]) + topics + bytes(5)
+
+
+def test_a_response_to_produce_names_the_partitions_of_its_request() -> None:
+    """What it leaves out may not be stored."""
+    request = RawProduce(9, None, 1000, {"a": [(1, []), (0, [])], "b": [(0, [])]})
+    for told, right in (
+        ((("b", 0), ("a", 0), ("a", 1)), True),
+        ((("a", 0), ("b", 0)), False),
+        ((("a", 0), ("a", 0), ("b", 0)), False),
+        ((("a", 0), ("a", 1), ("b", 1)), False),
+        ((), False),
+    ):
+        parser = FrameProtocol(client_id="srm")
+        parser._next_correlation_id = lambda: 0
+        parser.send_request(request)
+        if right:
+            _, answer = parser.receive(stored(*told))
+            assert [(part.topic, part.partition, part.base_offset) for part in answer.partitions] == [
+                (*place, 7) for place in told
+            ]
+            continue
+        with pytest.raises(Errors.KafkaProtocolError, match="are not those of its request"):
+            parser.receive(stored(*told))
 
 
 class Received:
