@@ -87,6 +87,17 @@ PLANS: tuple[Plan, ...] = (
         "a record is not in the copy: the log had got it after a cut, before its new leader was known",
     ),
     Plan(
+        51062,
+        (
+            Planned(1, "silence", 0.059, "Produce", 12),
+            Planned(2, "log cut", 10.487, "EndTxn", 15),
+            Planned(3, "slow network", 4.461, "Produce", 25),
+            Planned(4, "requests delayed", 4.413, "Produce", 9),
+            Planned(6, "driver killed", 0.256, "ListOffsets", 9),
+        ),
+        "a run to the end of the logs waited for an end that a truncated log no longer had",
+    ),
+    Plan(
         175,
         (
             Planned(0, "slow network", 4.457, None, 3),

@@ -147,11 +147,11 @@ class PartitionTrack:
         return self.goal is not None and self.position is not None and self.position >= self.goal
 
     def listed(self, end: int) -> None:
-        """The source says where the log ends."""
+        """The source says where the log ends. A log that was truncated, as by an unclean election, never reaches its
+        former end by itself; a leader that only lags behind does not return one (KIP-207)."""
         self.end = end
         self.unlisted_since = None
-        if self.goal is None:
-            self.goal = end
+        self.goal = end if self.goal is None else min(self.goal, end)
 
     def fail(self, error: str, kind: str, now: float) -> None:
         """Note an error. One that only the operator can fix is final for this run; after others the partition rests,

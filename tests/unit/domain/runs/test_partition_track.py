@@ -49,6 +49,15 @@ def test_results_add_up(track: PartitionTrack) -> None:
     assert track.lag == 0
 
 
+def test_a_log_that_was_truncated_before_it_was_copied_is_copied_to_its_new_end(track: PartitionTrack) -> None:
+    track.absorb(replace(RESULT, position=24), SLOT, 0.0)
+    assert not track.reached_goal()
+    track.listed(24)
+    assert track.reached_goal()
+    track.listed(40)
+    assert track.reached_goal()
+
+
 def test_what_held_nothing_is_forgotten_when_the_position_moves(track: PartitionTrack) -> None:
     assert track.unmapped == 0
     track.absorb(replace(RESULT, unmapped=4), SLOT, 0.0)
