@@ -7,6 +7,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
+from tests.kafka.judge import need_compiler
+
 _SOURCE = Path(__file__).parent / "java" / "BrokerClock.java"
 
 
@@ -14,6 +16,7 @@ class BrokerClock:
     """For the brokers that are started with ``java_option``; files go to ``folder``."""
 
     def __init__(self, folder: Path) -> None:
+        need_compiler()
         self._shift = folder / "shift"
         self.shift(0.0)
         subprocess.run(["javac", "-d", str(folder), str(_SOURCE)], check=True, timeout=180)

@@ -34,8 +34,8 @@ class Disk:
         # Kafka takes each folder there for a partition's.
         (place / "lost+found").rmdir()
 
-    def _mount(self, options: str = "loop") -> None:
-        subprocess.run(["mount", "-o", options, str(self._image), str(self._place)], check=True, capture_output=True)
+    def _mount(self) -> None:
+        subprocess.run(["mount", "-o", "loop", str(self._image), str(self._place)], check=True, capture_output=True)
 
     def fail(self) -> None:
         """What the kernel does after an error of the disk: the file system takes no more, and what was not yet written

@@ -80,7 +80,12 @@ def _java(program: str, *arguments: str) -> list[str]:
 
 def java_command(program: str, options: Sequence[str] = ()) -> list[str]:
     """What runs a program of the folder ``java`` with Kafka's classes, without its arguments."""
-    if shutil.which("javac") is None:
-        pytest.skip("no Java compiler; scripts/setup.sh --tests installs it, or says how")
+    need_compiler()
     own = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{mirror_maker_jars()}/*"]
     return ["java", *own, *options, str(_SOURCES / f"{program}.java")]
+
+
+def need_compiler() -> None:
+    """Skip a test that compiles Java where there is no compiler."""
+    if shutil.which("javac") is None:
+        pytest.skip("no Java compiler; scripts/setup.sh --tests installs it, or says how")

@@ -82,8 +82,7 @@ def wait_for_nodes(servers: str, cluster: str, name: str, partitions: int, deadl
         cluster: its name in messages.
         deadline: by ``time.monotonic()``.
     """
-    settings = ClusterSettings(cluster, servers, {}, {"bootstrap_servers": servers.split(",")})
-    with ClusterLink(settings, part="topics", at_most_ms=_NODE_SILENT_MS) as link:
+    with ClusterLink(ClusterSettings.plaintext(cluster, servers), part="topics", at_most_ms=_NODE_SILENT_MS) as link:
 
         async def answers() -> dict[int, Any]:
             await link.open()

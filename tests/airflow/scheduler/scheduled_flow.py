@@ -12,6 +12,7 @@ import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
 from srm_common.testing import LocalKafka
+from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 
 DAG_ID = "srm.a.b"
@@ -82,6 +83,15 @@ def spark_processes(airflow: LocalAirflow, run_id: str) -> list[psutil.Process]:
             if "airflow" not in command and (run_id in command or any("daemon" in word for word in command)):
                 found.append(process)
     return found
+
+
+def copy_for_long(airflow: LocalAirflow, topic: str, target: LocalKafka) -> str:
+    """Trigger a run that copies one topic until it is ended, and return its id once it copies. What is started after it
+    ends when all is copied, a second try as well."""
+    with settings(airflow, "run.max.seconds = 900"):
+        run_id = airflow.trigger(DAG_ID, {"topics": [topic]})
+        wait_until(copying(airflow, run_id, f"a.{topic}", target), 300, "copying")
+    return run_id
 
 
 def copying(airflow: LocalAirflow, run_id: str, remote: str, target: LocalKafka) -> Callable[[], bool]:

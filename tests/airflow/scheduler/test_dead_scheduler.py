@@ -8,9 +8,8 @@ import psutil
 import pytest
 
 from srm_common.testing import LocalKafka
-from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
-from tests.airflow.scheduler.scheduled_flow import DAG_ID, copying, read, run, settings, write
+from tests.airflow.scheduler.scheduled_flow import DAG_ID, copy_for_long, read, run, write
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.soak]
 
@@ -22,18 +21,14 @@ def test_the_scheduler_dies_while_a_run_copies(
     """A task that outlives the scheduler may go on beside the try that replaces it, until Airflow ends it."""
     source, target = clusters
     write(source, topic, 1000)
-    # Copies until after the death, however long that takes; what comes next ends when all is copied.
-    with settings(airflow, "run.max.seconds = 900"):
-        run_id = airflow.trigger(DAG_ID, {"topics": [topic]})
-        wait_until(copying(airflow, run_id, f"a.{topic}", target), 300, "copying")
-        scheduler = psutil.Process(airflow.process("scheduler").pid)
-        tasks = scheduler.children(recursive=True)
-        assert tasks
-        airflow.process("scheduler").kill()
-        for process in tasks if with_its_tasks else ():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        write(source, topic, 500, first=1000)
+    run_id = copy_for_long(airflow, topic, target)
+    tasks = psutil.Process(airflow.process("scheduler").pid).children(recursive=True)
+    assert tasks
+    airflow.process("scheduler").kill()
+    for process in tasks if with_its_tasks else ():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    write(source, topic, 500, first=1000)
     airflow.start()
     # Airflow looks for tasks of dead schedulers every five minutes.
     assert airflow.wait_for_run(DAG_ID, run_id) == "success", airflow.task_states(DAG_ID, run_id)

@@ -24,6 +24,7 @@ from srm_common.testing.local_airflow import LocalAirflow
 from tests.airflow.scheduler.scheduled_flow import (
     DAG_ID,
     PASSWORD,
+    copy_for_long,
     copying,
     read,
     run,
@@ -41,10 +42,7 @@ def test_a_killed_spark_job_is_tried_again_without_loss_or_repeat(
 ) -> None:
     source, target = clusters
     write(source, topic, 1000)
-    # Still copying when it is killed, however long that takes; the second try ends when all is copied.
-    with settings(airflow, "run.max.seconds = 900"):
-        run_id = airflow.trigger(DAG_ID, {"topics": [topic]})
-        wait_until(copying(airflow, run_id, f"a.{topic}", target), 300, "copying")
+    run_id = copy_for_long(airflow, topic, target)
     handed_over = set()
     for process in spark_processes(airflow, run_id):
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,14 @@ from tests.token_endpoint import TokenEndpoint, serving
 _MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 #: How long a broker believes a login, and how long a token counts.
 REAUTHENTICATION_MS, TOKEN_SECONDS = 10_000, 25
+#: Of a run that meets trouble for longer than any token counts.
+_PATIENT: dict[str, Any] = {
+    "run_max_seconds": TOKEN_SECONDS + 20.0,
+    "tasks_max": 1,
+    "chunk_seconds": 0.5,
+    "retry_timeout_seconds": 300.0,
+    "request_timeout_ms": 5_000,
+}
 
 
 def _unsecured(number: int) -> str:
@@ -112,10 +121,7 @@ def test_a_run_outlasts_a_token_endpoint_in_trouble(
 ) -> None:
     """It fails, is silent and answers nonsense by turns while tokens end; then it is well again."""
     source, target = sides
-    flow = flow_of(
-        source, target, name, run_max_seconds=TOKEN_SECONDS + 20.0, tasks_max=1, chunk_seconds=0.5,
-        retry_timeout_seconds=300.0, request_timeout_ms=5_000,
-    )  # fmt: skip
+    flow = flow_of(source, target, name, **_PATIENT)
     copy = topic_of(source, flow, name, 3)
     over = threading.Event()
 
@@ -151,10 +157,7 @@ def test_a_run_outlasts_a_new_client_secret_and_a_restart(
     secret.write_text(f"secret = {before}\n")
     jaas = f'{_MODULE} required clientId="me" clientSecret="${{file:{secret}:secret}}";'
     written = [replace(side, properties={**side.properties, "sasl.jaas.config": jaas}) for side in sides]
-    flow = flow_of(
-        *sides, name, run_max_seconds=TOKEN_SECONDS + 20.0, tasks_max=1, chunk_seconds=0.5,
-        retry_timeout_seconds=300.0, request_timeout_ms=5_000,
-    )  # fmt: skip
+    flow = flow_of(*sides, name, **_PATIENT)
     copy = topic_of(sides[0], flow, name, 3)
     source, target = (
         side.in_file(alias, tmp_path) for side, alias in zip(written, (flow.name.source, flow.name.target), strict=True)

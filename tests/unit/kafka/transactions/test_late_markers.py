@@ -7,11 +7,10 @@ import time
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.runs.copying import ProducerIdentity
-from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.kafka.transactions.producer import Producer, init_producer
+from srm_common.kafka.transactions.producer import init_producer
 from srm_common.testing import FakeCluster
+from tests.unit.kafka.transactions.producers import PLACE, TIMEOUT_MS, began
 
 _MARKER_SECONDS = 1.5
 #: Pauses that grow to 0.1 s come to half of that; those of 3 ms, or 9, to more.
@@ -24,29 +23,18 @@ def test_it_is_not_asked_every_few_milliseconds(api: str) -> None:
         FakeCluster(features={"transaction.version": 1}, marker_seconds=lambda: _MARKER_SECONDS) as kafka,
         ClusterLink(ClusterSettings.plaintext("target", kafka.bootstrap_servers)) as link,
     ):
-        kafka.create_topic("t")
-        place = TopicPartition("t", 0)
+        kafka.create_topic(PLACE.topic)
 
         async def work() -> None:
-            await link.open(["t"])
-            deadline = time.monotonic() + 60
-            who = await init_producer(link, "id", transaction_timeout_ms=60_000, deadline=deadline)
-            producer = Producer(
-                link,
-                ProducerIdentity("id", *who),
-                transactions_v2=False,
-                transaction_timeout_ms=60_000,
-                retry_seconds=60,
-            )
-            await producer.add([place])
+            producer = await began(link)
             if api == "EndTxn":
                 # Asked again while the markers are written.
                 kafka.drop_answer(api)
             await producer.commit()
             if api == "AddPartitionsToTxn":
-                await producer.add([place])
+                await producer.add([PLACE])
             elif api == "InitProducerId":
-                await init_producer(link, "id", transaction_timeout_ms=60_000, deadline=deadline)
+                await init_producer(link, "id", transaction_timeout_ms=TIMEOUT_MS, deadline=time.monotonic() + 60)
 
         link.run(work)
         assert 2 < len(kafka.asked(api)) < _MOST_REQUESTS

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.runs.copying import ProducerIdentity
-from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.client.protocol import codes
-from srm_common.kafka.transactions.producer import Producer, UncertainCommit, init_producer
+from srm_common.kafka.transactions.producer import UncertainCommit
 from srm_common.testing import FakeCluster
+from tests.unit.kafka.transactions.producers import PLACE, began
 
 
 @pytest.mark.parametrize("sent", [True, False])
@@ -23,20 +20,10 @@ def test_a_commit_is_uncertain_once_it_was_sent(sent: bool) -> None:
         FakeCluster(features={"transaction.version": 1}) as kafka,
         ClusterLink(ClusterSettings.plaintext("target", kafka.bootstrap_servers)) as link,
     ):
-        kafka.create_topic("t")
+        kafka.create_topic(PLACE.topic)
 
         async def work() -> None:
-            await link.open(["t"])
-            deadline = time.monotonic() + 60
-            who = await init_producer(link, "id", transaction_timeout_ms=60_000, deadline=deadline)
-            producer = Producer(
-                link,
-                ProducerIdentity("id", *who),
-                transactions_v2=False,
-                transaction_timeout_ms=60_000,
-                retry_seconds=60,
-            )
-            await producer.add([TopicPartition("t", 0)])
+            producer = await began(link)
             if sent:
                 kafka.drop_answer("EndTxn")
             else:
