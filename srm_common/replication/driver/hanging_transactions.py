@@ -28,8 +28,8 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class EndedTransactions:
-    """``found_any``: some copy was held back, so that the identities given may have been spent. ``faults``: one
-    sentence for each copy that stays held back by one of ours."""
+    """``found_any``: a hanging transaction blocked some copy, so the identities may have been used up. ``faults``: one
+    sentence for each copy that one of our transactions still blocks."""
 
     found_any: bool = False
     faults: tuple[str, ...] = ()
@@ -38,9 +38,9 @@ class EndedTransactions:
 def end_hanging_transactions(
     job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy], pool: LinkPool | None = None
 ) -> EndedTransactions:
-    """End what transactions of ``identities`` left open in ``copies``. None of them may be active.
+    """End the transactions that ``identities`` left open in ``copies``. None of the identities may be in use.
 
-    Costs two lists of offsets where nothing is held back, which is nearly always.
+    Lists offsets twice if nothing is blocked, which is nearly always the case.
 
     Raises:
         Fenced: another run took the flow.

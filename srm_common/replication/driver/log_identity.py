@@ -17,7 +17,7 @@ from srm_common.domain.topic_partition import TopicPartition
 
 Listed = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
 EpochEnds = tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]
-"""Where epochs end (None where a log has none), and a sentence for each partition that was not answered for."""
+"""Where epochs end (None where a log has none), and a sentence for each partition without a response."""
 
 
 class EpochSource(Protocol):
@@ -31,8 +31,7 @@ class EpochSource(Protocol):
 
 
 class Source(EpochSource, Protocol):
-    """What is asked of the source cluster; :class:`srm_common.replication.driver.source_view.SourceView` is the real
-    one."""
+    """Queries to the source cluster; :class:`srm_common.replication.driver.source_view.SourceView` sends them."""
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Listed: ...
 
@@ -68,9 +67,9 @@ def epochs_before(source: EpochSource, offsets: Mapping[TopicPartition, int]) ->
     """The leader epochs of the offsets before ``offsets``, in the logs as they are now; absent where unknown.
 
     Args:
-        offsets: behind the starts of their logs, for nothing is known of what lay before those.
+        offsets: each greater than the start of its log, since nothing is known about what came before that.
 
-    The epoch of an offset is the first that ends behind it: found by halving, all partitions side by side.
+    An offset belongs to the first epoch that ends after it. A binary search finds it, for all partitions at once.
     """
     newest, _ = source.epoch_ends(dict.fromkeys(offsets, _NEWER_THAN_ALL))
     found = {place: end.epoch for place, end in newest.items() if end is not None and end.offset >= offsets[place]}
@@ -89,11 +88,11 @@ def epochs_before(source: EpochSource, offsets: Mapping[TopicPartition, int]) ->
 
 
 class LogIdentity:
-    """The positions of one flow that were asked about."""
+    """Checks whether the logs still have what was read before the positions of one flow."""
 
     def __init__(self, source: EpochSource) -> None:
         self._source = source
-        #: The position, and the epoch of the leader that was asked.
+        #: Positions that were found sound, and the epochs of the leaders that were asked.
         self._asked: dict[TopicPartition, tuple[Position, int]] = {}
 
     def is_due(self, place: TopicPartition, position: Position) -> bool:
@@ -106,8 +105,8 @@ class LogIdentity:
     def ask(
         self, positions: Mapping[TopicPartition, Position], cut: Collection[TopicPartition] = ()
     ) -> tuple[dict[TopicPartition, EpochAnswer], dict[TopicPartition, str]]:
-        """Ask about those that are due, and about those whose logs are ``cut``: they end before the position, so they
-        have another leader, also where the metadata are from before its election."""
+        """Ask about the positions that are due, and about those of ``cut``: their logs end before the position, so they
+        have a new leader even if the metadata are older than its election."""
         due = {
             place: position
             for place, position in positions.items()
@@ -116,7 +115,7 @@ class LogIdentity:
         if not due:
             return {}, {}
         ends, faults = self._source.epoch_ends({place: position.epoch for place, position in due.items()})
-        # Only of these it matters whether compaction took all batches of the epoch.
+        # Only for these does it matter whether compaction removed all batches of the epoch.
         older = {place for place, end in ends.items() if end is not None and end.epoch < due[place].epoch}
         compacted = self._source.compacted(sorted({topic for topic, _ in older})) if older else {}
         answers = {}
@@ -125,8 +124,8 @@ class LogIdentity:
         return answers, faults
 
     def holds(self, place: TopicPartition, position: Position, answer: EpochAnswer) -> int:
-        """The position was found to be sound by this answer. Returns the epoch to continue with: -1 where the log does
-        not know of it, so that no broker is asked for it again."""
+        """By this response the position is sound. Returns the epoch to continue with: -1 if the log does not have it,
+        so that no broker is asked about it again."""
         self._asked[place] = (position, self._source.leader_epoch(place))
         return position.epoch if answer.end is not None and answer.end.epoch >= position.epoch else -1
 
@@ -138,7 +137,7 @@ def source_log(
     ids: Mapping[str, str | None],
     epochs: Mapping[TopicPartition, EpochAnswer],
 ) -> SourceLog:
-    """What is known of a partition's log at the source."""
+    """What is known about a partition's log at the source."""
     epoch = epochs.get(track.place, EpochAnswer())
     return SourceLog(
         track.upstream_topic,

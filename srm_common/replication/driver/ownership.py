@@ -4,27 +4,27 @@ Taking ownership fences the driver's id and every slot id that may have been use
 whatever ids of the flow the target's coordinators know (ListTransactions), MirrorMaker 2's included. Fencing only
 the ids in use leaves an orphaned slot able to commit; measured, that doubled a third of the records.
 
-Why two runs never both own a flow, whatever answers are lost (KIP-360; ``TransactionMetadata`` of Kafka):
+Why two runs never both own a flow, whichever responses are lost (KIP-360; ``TransactionMetadata`` of Kafka):
 
-The coordinator keeps the current epoch of the driver's id and the one before it. An InitProducerId without an epoch
-*takes*: the epoch grows, and the one before is forgotten. One with an epoch *asserts*: it is carried out when it names
-the current epoch, which grows. When it names the one before, it counts as a repetition: nothing changes, and the
-current epoch is the answer. All else is refused. A coordinator that moved has forgotten the epoch before.
+The coordinator keeps the current epoch of the driver's id and the previous one. An InitProducerId without an epoch
+*takes*: the epoch is bumped, and the previous one is forgotten. One with an epoch *asserts*: if it names the current
+epoch, the epoch is bumped; if it names the previous one, it counts as a retry: nothing changes, and the current epoch
+is returned. Anything else is refused. A coordinator that moved has forgotten the previous epoch.
 
-1. A run continues with an epoch only if a take of its own, or an assertion of the epoch that it held, was answered with
-   it. No two runs then ever hold the same epoch: a take makes a new one; an assertion of epoch *e* is answered with
-   *e* + 1, and only the one run that held *e* asks for it. So of all runs at most one holds one of the two epochs
-   that the coordinator takes, and every other one is refused from then on.
-2. An assertion whose answer was lost may be refused when it is repeated, because the coordinator moved in between:
-   *e* + 1 may be our own, or what another run has just taken. So *e* + 1 is asserted as a question. When the answer is
-   yes, no other run has asserted itself twice since it took the flow, for then both epochs would be beyond *e* + 1. The
-   answer's epoch is never used, since the other run may hold it, too: the flow is taken instead, which
-   refuses that run for good, and everything is fenced again.
-3. A run believes that it owns the flow only after two assertions that follow its take. So a question is answered with
-   yes only while the other run believes nothing yet, and one that believes is asked to stop by a later take alone.
-4. Between question and take the other run may assert itself for the second time. Then the take is answered with
-   another epoch than the one after the question's, and the run that asked stops, as the other one does at its next
-   assertion: the next run takes the flow.
+1. A run continues with an epoch only if it was returned to a take of its own, or to an assertion of the epoch that it
+   held. So no two runs ever hold the same epoch: a take makes a new one; an assertion of epoch *e* returns *e* + 1, and
+   only the one run that held *e* sends it. At most one run therefore holds one of the two epochs that the coordinator
+   accepts, and all others are refused from then on.
+2. An assertion whose response was lost may be refused when it is repeated, because the coordinator moved in between:
+   *e* + 1 may be our own, or what another run has just taken. So *e* + 1 is asserted as a question. If that is
+   accepted, no other run has asserted itself twice since it took the flow, because both epochs would then be beyond
+   *e* + 1. The epoch that is returned is never used, since the other run may hold it, too. Instead, the flow is taken,
+   which refuses that run for good, and everything is fenced again.
+3. A run believes that it owns the flow only after two assertions that follow its take. So a question is accepted only
+   while the other run does not believe so yet, and only a later take stops a run that does.
+4. Between question and take the other run may assert itself for the second time. Then the take does not return the
+   epoch after the question's, and the run that asked stops, as the other one does at its next assertion: the next run
+   takes the flow.
 """
 
 from __future__ import annotations
@@ -78,10 +78,10 @@ class Ownership:
         Args:
             slots: how many slots this run may use.
             known_slots: the highest count any earlier run used.
-            timeout_seconds: how long the target may take to answer, here and in each :meth:`refence`; by default as
-                long as the flow has patience.
-            task_id_prefix: what the transactional ids of a MirrorMaker 2 begin with that has names of its own; they
-                are fenced, too.
+            timeout_seconds: how long the target may take to respond, here and in each :meth:`refence`; by default the
+                flow's ``patience_seconds``.
+            task_id_prefix: prefix of the transactional ids of a MirrorMaker 2 with names of its own; they are fenced,
+                too.
             pool: of the target's connections.
 
         Raises:
@@ -106,7 +106,7 @@ class Ownership:
 
     @property
     def all_identities(self) -> tuple[ProducerIdentity, ...]:
-        """Those of every slot that was ever used, also of runs that had more of them; fresh since the last fence."""
+        """One per slot that was ever used, also by runs with more slots; fresh since the last fence."""
         return tuple(identity for _, identity in sorted(self._identities.items()))
 
     def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -121,9 +121,9 @@ class Ownership:
         return self._link.run(ask) if wanted else {}
 
     def assert_held(self) -> None:
-        """Assert that the flow is still ours; a run that has nothing to copy learns only from this that another one
-        took it, whose record it would replace. Slots are not fenced, unless an answer was lost: then they all are, and
-        the identities that they had are refused.
+        """Assert that the flow is still ours. Only this tells a run with nothing to copy that another run took the
+        flow, whose record it would otherwise overwrite. Slots are fenced only if a response was lost; the identities
+        that they had are then refused.
 
         Raises:
             FlowOwnedElsewhere: another run took the flow.
@@ -139,7 +139,7 @@ class Ownership:
         self._link.run(self._again)
 
     def include(self, known_slots: int) -> None:
-        """Fence the ids of so many slots, too, here and from now on.
+        """Fence the ids of ``known_slots`` slots as well, now and from now on.
 
         Raises:
             FlowOwnedElsewhere: another run took the flow.
@@ -151,7 +151,7 @@ class Ownership:
         self._known |= {f"{prefix}{slot}" for prefix in self._prefixes for slot in range(slots)}
 
     def release(self) -> None:
-        """Fence once more, so that no open transaction of ours holds the last stable offset, and disconnect.
+        """Fence once more, so that no open transaction of ours holds back the last stable offset, and disconnect.
 
         Raises:
             FlowOwnedElsewhere: another run took the flow meanwhile; nothing was fenced.
@@ -165,7 +165,7 @@ class Ownership:
         """Disconnect without fencing: another run owns the flow, or nothing was done with it.
 
         Args:
-            ours: assert that it is still ours.
+            ours: assert first that the flow is still ours.
 
         Raises:
             FlowOwnedElsewhere: it is not.
@@ -191,7 +191,7 @@ class Ownership:
             await self._make_sure(deadline)
 
     async def _make_sure(self, deadline: float) -> None:
-        """Assert ourselves, fence every slot, assert ourselves again; all of it before ``deadline``."""
+        """Assert ownership, fence every slot, and assert ownership again, all before ``deadline``."""
         sure = False
         while not sure:
             first = await self._confirm(deadline)
@@ -204,8 +204,8 @@ class Ownership:
     async def _confirm(self, deadline: float) -> bool:
         """Bump the driver's own epoch, which the coordinator refuses when a newer run has taken the flow.
 
-        False when the flow had to be taken again, because a lost answer left open whose the current epoch is: all
-        must be fenced again, and two assertions follow.
+        False if the flow had to be taken again, because a lost response left open who holds the current epoch:
+        everything must then be fenced again, and two assertions must follow.
         """
         name = driver_transactional_id(self._flow.name)
         producer_id, epoch = self._driver
@@ -213,7 +213,7 @@ class Ownership:
             self._driver = await self._init(name, deadline, producer_id, epoch)
             return True
         except FencedAfterRepeat:
-            pass  # perhaps by our own bump: that is asked next
+            pass  # perhaps by our own bump, as the next request finds out
         except Fenced as error:
             raise taken_over(self._flow) from error
         try:
@@ -271,7 +271,7 @@ class Ownership:
                     f"cluster {self._link.alias} could not list all its transactional ids within "
                     f"{self._seconds:g} s, so a forgotten writer might be missed: {fault}"
                 )
-            # A broker that just ended leaves the metadata soon, one that loads is ready soon.
+            # A broker that has just stopped will soon leave the metadata; one that is loading will soon be ready.
             await self._link.loop.sleep(0.1)
             await self._link.refresh()
 
@@ -286,5 +286,5 @@ class Ownership:
 
 
 def taken_over(flow: FlowSettings) -> FlowOwnedElsewhere:
-    """What a run says that another one has fenced."""
+    """The error of a run that another one has fenced."""
     return FlowOwnedElsewhere(f"another run took over flow {flow.name}; this one stopped and changed nothing more")

@@ -36,7 +36,7 @@ PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
 died."""
 
 IDLE_SECONDS = 0.5
-#: The longest pass. Between passes the record is written, slots are balanced again, and what came meanwhile is seen.
+#: The longest pass. Between passes the run's record is written, slots are rebalanced, and new end offsets are listed.
 PASS_SECONDS = 60.0
 #: The shortest pass of a run that tails, when a partition waits for the next one.
 _SHORT_PASS_SECONDS = 5.0
@@ -71,12 +71,12 @@ class Passes:
         runner: runs slots.
         points: where partitions start.
         topics: lists what is to be copied now.
-        remember: stores what :class:`StartingPoints` must not forget, by the identity of the first slot, which none has
-            meanwhile; returns the one that it goes on with, None when it needs a new one.
+        remember: stores what :class:`StartingPoints` must not forget, with the identity of the first slot, which
+            nothing else uses meanwhile; returns the identity that the slot continues with, None if it needs a new one.
         owner: None for an at-least-once flow.
         slots_max: the most slots of a pass.
         record_bytes: observed record size by upstream topic.
-        max_seconds: 0: one pass, until each partition reached the end it had at first.
+        max_seconds: how long to continue; 0: until each partition has reached its end as it was first listed.
         patience_seconds: how long a partition, or the whole source, may stay unlisted.
         watch: called before and after each pass, with the active ranges.
     """
@@ -111,11 +111,11 @@ class Passes:
         self._started = 0.0
 
     def run(self) -> None:
-        """Pass after pass until there is no more to do, or no more time.
+        """Pass after pass until nothing is left to do, or the time is up.
 
         Raises:
             FlowOwnedElsewhere: another run took the flow.
-            UnreachableCluster, AccessDenied, StateError: nothing could be done any more.
+            UnreachableCluster, AccessDenied, StateError: the run cannot continue.
         """
         self._started = self.clock()
         while True:
@@ -130,8 +130,8 @@ class Passes:
             self._refence()
 
     def _seconds_left(self) -> float:
-        """Of a run that tails. What is over is decided by the same difference as what is waited for: rounded apart, a
-        run could have time left and nothing to wait for."""
+        """For a run that tails. Whether it is over and how long it pauses are decided by the same difference: rounded
+        separately, a run could have time left, but no time to wait."""
         return self._started + self.max_seconds - self.clock()
 
     def _pause(self, happened: PassOutcome) -> None:
@@ -173,8 +173,8 @@ class Passes:
         return self.max_seconds > 0
 
     def _job_of_pass(self) -> CopyJob:
-        """How long the next pass may take: a run with a time limit ends soon after it, whatever is left to copy, and
-        looks for topics now and then. It is shorter while a partition that is not in it waits for the next one."""
+        """The job, with the time limit of the next pass: a run with a time limit ends soon after it, whatever is left
+        to copy, and regularly looks for new topics. The limit is shorter while a partition waits for the pass after."""
         job = replace(self.job, source=with_current_login(self.job.source), target=with_current_login(self.job.target))
         if not self._tails:
             return replace(job, pass_seconds=PASS_SECONDS)
@@ -185,8 +185,8 @@ class Passes:
         return replace(job, pass_seconds=left, tail_until=self.wall_clock() + left)
 
     def _ready(self) -> list[PartitionTrack]:
-        """The partitions of the next pass: those with records to copy, in a run that tails all others with them; none
-        when there is nothing to copy."""
+        """The partitions of the next pass: those with records to copy, and in a run that tails all others as well; none
+        if there is nothing to copy."""
         at_end: list[PartitionTrack] = []
         news: list[PartitionTrack] = []
         for track in self.partitions.list_ends():
@@ -199,7 +199,7 @@ class Passes:
         return behind
 
     def _identities_for(self, slots: int) -> list[ProducerIdentity | None]:
-        """A usable identity for each slot: what it had after the last pass, or new ones."""
+        """A usable identity for each slot: the one that it had after the last pass, or a new one."""
         if self.owner is None:
             return [None] * slots
         if None in self._identities[:slots]:
@@ -286,7 +286,7 @@ class Passes:
         )
 
     def _store(self) -> None:
-        """Remember where topics start, with the patience that slots have, before anything is copied from there."""
+        """Store where topics start before anything is copied from there, retrying for as long as slots do."""
         deadline = self.clock() + self.patience_seconds
         while self.points.to_remember != self._remembered:
             (identity,) = self._identities_for(1)

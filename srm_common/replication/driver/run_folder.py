@@ -20,7 +20,7 @@ PREFIX = "srm-scratch-"
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A new folder, locked for as long as it is used, and removed with the block."""
+    """A new folder, locked during the block and removed at its end."""
     remove_forgotten()
     folder, lock = _locked_folder()
     try:
@@ -32,14 +32,14 @@ def run_folder() -> Iterator[Path]:
 
 @cache
 def folder_of_process() -> Path:
-    """A run's folder for all that this process runs, as one JVM does: it goes with the process."""
+    """One run folder for the whole process, which has one JVM for all its runs; removed when the process ends."""
     ending = ExitStack()
     atexit.register(ending.close)
     return ending.enter_context(run_folder())
 
 
 def remove_forgotten() -> None:
-    """Folders of this user that no process holds any more."""
+    """Remove this user's folders that no process holds any more."""
     with os.scandir(tempfile.gettempdir()) as entries:
         found = [Path(entry) for entry in entries if entry.name.startswith(PREFIX)]
     for folder in found:

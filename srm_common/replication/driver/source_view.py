@@ -24,15 +24,14 @@ Listed = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
 
 
 class SourceView(Closing):
-    """A connection to the source cluster for questions. Close it at the end.
+    """Queries to the source cluster, over connections of their own. Close it at the end.
 
     Args:
-        patience_seconds: how long the cluster may be silent at first, and when topic ids are asked for; by default no
-            longer than the user of a command should wait.
+        patience_seconds: how long to wait for the cluster's first response, and for topic ids; by default no longer
+            than the user of a command should wait.
         pool: of the source's connections.
 
-    All questions raise :class:`UnreachableCluster` when no broker answers and :class:`AccessDenied` for a
-    refused login.
+    All queries raise :class:`UnreachableCluster` when no broker responds and :class:`AccessDenied` for a refused login.
     """
 
     def __init__(
@@ -43,8 +42,8 @@ class SourceView(Closing):
         self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool)
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Listed:
-        """Where reading can go to now: the last stable offsets, or high watermarks of an uncommitted
-        reader."""
+        """Up to where records can be read now: the last stable offsets, or the high watermarks for flows that read
+        uncommitted."""
         return self._opened().end_offsets(partitions, committed=self._read_committed, timeout_seconds=LISTING_SECONDS)
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Listed:
@@ -65,7 +64,7 @@ class SourceView(Closing):
         return link.run(lambda: topic_ids(link, topics, self._patience))
 
     def partitions(self, topics: Iterable[str]) -> dict[str, frozenset[int]]:
-        """The partitions of topics as they are now, those without a leader among them; none of a topic that is gone."""
+        """The partitions of topics as they are now, including those without a leader; none for a topic that is gone."""
         link = self._opened()
         return link.run(lambda: link.know(topics))
 
@@ -74,7 +73,7 @@ class SourceView(Closing):
         return self._link
 
     def leader_epoch(self, place: TopicPartition) -> int:
-        """The epoch of a listed partition's leader as the metadata have it; -1 when it is not known."""
+        """The epoch of a listed partition's leader according to the metadata; -1 when it is not known."""
         return log_facts.leader_epoch(self._link, place)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
@@ -95,7 +94,7 @@ class SourceView(Closing):
         return self._link.run(ask)
 
     def compacted(self, topics: Iterable[str]) -> dict[str, bool | None]:
-        """Whether topics are compacted; None where that cannot be seen."""
+        """Whether topics are compacted; None where that is unknown."""
         wanted = list(topics)
 
         async def ask() -> dict[str, bool | None]:

@@ -18,8 +18,8 @@ partition that it never wrote to is absent."""
 def override_offsets(
     source: Source, override: StartPosition, tracks: list[PartitionTrack], starts: Mapping[TopicPartition, int]
 ) -> Listed:
-    """Where a run's own start position begins in partitions with these log ``starts``, and why that is not known yet in
-    some; none for ``committed``."""
+    """Where a run's own start position begins in partitions with these log ``starts``, and a sentence for each where
+    that is not known yet; both are empty for ``committed``."""
     if override.kind is StartKind.COMMITTED or not tracks:
         return {}, {}
     if override.kind is StartKind.EARLIEST:

@@ -2,8 +2,8 @@
 data requires another. An offset that is not committed yet is pinned before anything is copied from there.
 
 Invariant: where a topic starts is decided once, when it is first seen, and remembered; a partition that it got
-later starts at its beginning, and so does a topic that was created again, since what is in them was written while the
-flow existed.
+later starts at its beginning, and so does a re-created topic, since everything in them was written while the flow
+existed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _EARLIEST = StartPosition(StartKind.EARLIEST)
 
 
 class Committed(NamedTuple):
-    """What the target has of the flow's progress: next offsets by (upstream topic, partition), a sentence for each
-    partition whose record cannot be read, the leader epochs of the last offsets copied and where copies end, where they
-    are known."""
+    """The flow's progress as the target has it: the next offsets by (upstream topic, partition), a sentence for each
+    partition whose record cannot be read, and, where known, the leader epochs of the last offsets copied and the ends
+    of the copies."""
 
     offsets: Mapping[TopicPartition, int]
     faults: Mapping[TopicPartition, str]
@@ -44,16 +44,16 @@ class StartingPoints:
 
     Args:
         source: the source cluster.
-        memory: topic ids and pins; changes by :meth:`place`, and is stored by the caller.
+        memory: topic ids and pins; :meth:`place` changes it, and the caller stores it.
         read_committed: reads the progress.
         rules: where partitions without progress start.
         opposite_ends: for the rule ``opposite``.
         override: the run's start position, applied once to each of ``overridden``, from which it is then removed.
         last_ends: the log ends that the last run saw.
-        cut_copies: those that the target lost records of; what becomes of them says ``on_target_loss``.
+        cut_copies: copies of which the target lost records; ``on_target_loss`` says what happens to them.
         note: called with what was decided about lost data and first starts.
         now_ms: the time, for what is remembered.
-        patience_seconds: how long the source may not tell where a partition starts.
+        patience_seconds: how long to wait for the source to return a partition's start.
     """
 
     source: Source
@@ -74,9 +74,9 @@ class StartingPoints:
     def __post_init__(self) -> None:
         self._read()
         self._identity = LogIdentity(self.source)
-        #: Partitions known not to hold anything that would go back.
+        #: Partitions known not to hold records that would be copied back to where they came from.
         self._checked: set[TopicPartition] = set()
-        #: Since when partitions wait for what the source does not tell.
+        #: Since when partitions have been waiting for offsets that the source does not return.
         self._waiting: dict[TopicPartition, float] = {}
         #: Truncated copies; an operator who set an offset back has decided about the gap.
         self.undecided = {
@@ -90,23 +90,23 @@ class StartingPoints:
 
     @property
     def to_remember(self) -> tuple[SourceTopics, frozenset[TopicPartition]]:
-        """What has to be stored before anything is copied: the memory, and what the override is still to be applied
-        to."""
+        """What has to be stored before anything is copied: the memory, and the partitions to which the override has yet
+        to be applied."""
         return self.memory, frozenset(self.overridden)
 
     def copied_to(self, track: PartitionTrack) -> CopiedTo | None:
-        """What the flow has committed of a partition, None where it does not know."""
+        """How far the flow has committed a partition; None if that is unknown."""
         return self._copied_to.get(track.place) if track.copied_to is None else track.copied_to
 
     def first_seen(self, topics: Mapping[str, int]) -> None:
-        """Decide where topics start that were never seen before; ``topics`` are all, with their partitions."""
+        """Decide where new topics start; ``topics`` has the number of partitions of every topic, known or new."""
         chosen = {}
         for topic, partitions in topics.items():
             if self.memory.start(topic) is not None:
                 continue
             where, why = self.rules.of(topic)
             if self.memory.topic_id(topic) is not None:
-                # Each partition it had got its position at that time; one without is new.
+                # Each partition that it had then got a position; one without is new.
                 where, why = _EARLIEST, "copied before such choices were remembered"
             chosen[topic] = ChosenStart(str(where), why, self.now_ms(), partitions)
         if chosen:
@@ -133,14 +133,14 @@ class StartingPoints:
             track.place: source_log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts
         }
         if self._finds_loss_on_the_way(tracks, logs):
-            # A pin stands in for the offset that is committed now, not for that of the run's start.
+            # A pin replaces the offset that is committed now, not the one that was at the run's start.
             self._read()
         overridden = [track for track in tracks if track.place in self.overridden]
         wanted, unknown = override_offsets(self.source, self.override, overridden, starts)
-        waiting = {place: "the source does not tell where its log begins" for place in places if place not in starts}
-        here = f"it cannot start at {self.override}, as this run is to"
+        waiting = {place: "the source does not return the start of its log" for place in places if place not in starts}
+        here = f"it cannot start at {self.override}, as requested for this run"
         waiting |= {
-            track.place: f"{here}: {unknown.get(track.place, 'the source does not tell its offset')}"
+            track.place: f"{here}: {unknown.get(track.place, 'the source does not return the offset')}"
             for track in overridden
             if track.place not in wanted
         }
@@ -164,7 +164,7 @@ class StartingPoints:
             log = logs[place]
             cut = None if place in wanted else self.undecided.get(place)
             if cut is not None and self.on_target_loss is OnDataLoss.FAIL:
-                # Where it stands, so that what waits behind the loss counts as lag.
+                # It keeps its position, so that records behind the loss count as lag.
                 track.leader_epoch, track.position = self._epoch(track), self._known(track)
                 track.fail(cut.error, "DataLost", now)
                 continue
@@ -200,22 +200,24 @@ class StartingPoints:
         return ready
 
     def _wait(self, track: PartitionTrack, why: str, now: float) -> None:
-        """It is placed in a later pass, unless the source has not told what it has to for too long."""
+        """It is placed in a later pass, or fails if it has waited for the source for too long."""
         track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
         if now - self._waiting.setdefault(track.place, now) >= self.patience_seconds:
             del self._waiting[track.place]
             track.fail(why, "ClusterError", now)
 
     def fail_unplaced(self, tracks: Iterable[PartitionTrack]) -> None:
-        """At the end of a run: its start position must not be left out without a word."""
+        """At the end of a run: report the partitions to which its start position was not applied."""
         for track in tracks:
             if track.place in self.overridden and track.error is None:
                 track.fail(
-                    f"it did not start at {self.override}, as this run was to: the run was over", "ClusterError", 0
+                    f"it did not start at {self.override}, as requested for this run: the run ended first",
+                    "ClusterError",
+                    0,
                 )
 
     def at_its_end(self, track: PartitionTrack) -> bool:
-        """Whether nothing has to be asked about a listed partition: it was read to its end, or never held anything."""
+        """Whether a listed partition needs no more queries: it was read to its end, or never held anything."""
         if track.place in self.overridden or track.place in self._corrupt or track.place in self.undecided:
             return False
         known = self._known(track)
@@ -230,12 +232,12 @@ class StartingPoints:
         return True
 
     def forget_spent_pins(self, moved: Iterable[PartitionTrack]) -> None:
-        """These partitions committed something: their pins have served."""
+        """These partitions have committed something, which spends their pins."""
         self.memory = self.memory.without_pins({track.place for track in moved})
 
     def read_again(self, tracks: Iterable[PartitionTrack]) -> bool:
-        """Read the committed offsets after an uncertain answer and believe them; True when any partition had
-        gone further than was reported."""
+        """Read the committed offsets after an uncertain response and continue from them; True if any partition was
+        further than reported."""
         self._read()
         self.memory = self.memory.without_spent_pins(self._committed)
         further = []
@@ -292,10 +294,10 @@ class StartingPoints:
         return self.rules.of(track.upstream_topic)
 
     def _backward(self, tracks: Iterable[PartitionTrack]) -> dict[TopicPartition, str]:
-        """Partitions from which records would go back to where they came from, each with a sentence.
+        """Partitions from which records would be copied back to where they came from, each with a sentence.
 
-        A topic that starts at ``opposite`` has progress from an earlier time in which the flow led this way; since
-        then the other direction has written behind it. Asked once for each partition of a run.
+        A topic that starts at ``opposite`` may have progress from an earlier time when the flow ran in this direction;
+        since then the other direction has written behind it. Each partition is checked once in a run.
         """
         asked = {
             track.place: position
@@ -343,7 +345,7 @@ class StartingPoints:
     def _tell(
         self, rules: Mapping[TopicPartition, tuple[StartPosition, str]], found: Mapping[TopicPartition, int | str]
     ) -> None:
-        """Say where topics start that do not start at their beginning, and remember a rule that replaced another."""
+        """Note the topics that do not start at their beginning, and remember a rule that replaced another."""
         started: dict[tuple[str, StartPosition, str], int] = defaultdict(int)
         for (topic, partition), (where, why) in rules.items():
             if where.kind is not StartKind.EARLIEST and isinstance(found.get(TopicPartition(topic, partition)), int):
@@ -374,7 +376,7 @@ class StartingPoints:
                 position = log.start
             elif first is None:
                 where, why = self._rule(track)
-                self._wait(track, f"it cannot start at {where} ({why}): the source does not tell its offset", now)
+                self._wait(track, f"it cannot start at {where} ({why}): the source does not return the offset", now)
                 return None, None
             elif isinstance(first, str):
                 track.fail(first, "ConfigError", now)
@@ -390,7 +392,7 @@ class StartingPoints:
         track.lost_records += decision.lost_records
         if decision.start is None:
             if finding.loss is not Loss.RECREATED:
-                # Where it stands, so that what waits behind the loss counts as lag.
+                # It keeps its position, so that records behind the loss count as lag.
                 track.leader_epoch, track.position = self._epoch(track), position
             track.fail(decision.error or str(finding), "DataLost", now)
             return None, None

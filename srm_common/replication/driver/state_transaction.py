@@ -30,16 +30,16 @@ from srm_common.wire.state.plain_records import Entry, NewRecord
 def write_transaction(
     flow: FlowSettings, identity: ProducerIdentity, records: Iterable[NewRecord], pool: LinkPool | None = None
 ) -> ProducerIdentity | None:
-    """Write ``records`` to the target by the identity of a slot that does nothing else meanwhile.
+    """Write ``records`` to the target with the identity of a slot that does nothing else meanwhile.
 
-    A run that takes the flow meanwhile makes it fail, so that nothing newer is ever overwritten.
+    If another run takes the flow meanwhile, this fails, so that newer records are never overwritten.
 
     Returns:
-        The identity that the slot goes on with; None when it needs a new one.
+        The identity that the slot continues with; None if it needs a new one.
 
     Raises:
         Fenced: another run took the flow; nothing was written.
-        StateUnavailable: the target was not able to; nothing is lost, do it again.
+        StateUnavailable: the target could not write them; nothing is lost, try again.
         StateTopicInvalid: a state topic takes no batches of that size; nothing was written.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
@@ -74,7 +74,7 @@ async def _write(
     except (RetriableFault, UncertainCommit) as error:
         raise StateUnavailable(
             f"the state of flow {flow.name} could not be written to {', '.join(sorted(topics))}: {error}; "
-            f"nothing is lost, do it again"
+            f"nothing is lost, try again"
         ) from error
     return producer.identity
 
@@ -82,15 +82,15 @@ async def _write(
 def rewritten_offsets(
     flow: FlowSettings, state: StateTopics, stable_within_seconds: float | None = STABLE_WITHIN_SECONDS
 ) -> list[NewRecord]:
-    """The records that make the last one of each source offset's key a committed one; keys that were never committed
-    get a tombstone. None where no aborted record is the last one of its key.
+    """Records that make a committed record the last one of each source offset's key; keys that were never committed get
+    a tombstone. Empty if no key ends with an aborted record.
 
-    MirrorMaker 2 without exactly-once support reads its offsets topic read_uncommitted. It believes the offset of a
-    transaction that was aborted, and leaves out the records which that one would have copied (measured: ten records
-    lost after one kill). Before a flow is handed to it, the committed offsets are written once more.
+    MirrorMaker 2 without exactly-once support reads its offsets topic read_uncommitted. It believes the offset of an
+    aborted transaction, and skips the records that this transaction would have copied (measured: ten records lost after
+    one kill). Before a flow is handed to it, the committed offsets are written once more.
 
     Args:
-        stable_within_seconds: how long to wait for the end of open transactions; None takes them for aborted ones.
+        stable_within_seconds: how long to wait for open transactions to end; None treats them as aborted.
 
     Raises:
         StateUnavailable: one is still open.

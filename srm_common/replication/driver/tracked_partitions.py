@@ -14,7 +14,7 @@ from srm_common.replication.driver.starting_points import StartingPoints
 
 #: How often a long run looks for topics and partitions that appeared meanwhile.
 MAPPING_SECONDS = 30.0
-#: A topic that is missing in a listing is looked for again after so long; missing again, it is gone.
+#: A topic that is missing from a listing is looked for again after this time; if it is still missing, it is gone.
 _LOOK_AGAIN_SECONDS = 5.0
 
 
@@ -26,7 +26,7 @@ class TrackedPartitions:
         topics: lists what is to be copied now.
         points: where partitions start, and the source.
         flow: its name, for messages.
-        tails: whether the run goes on when all is copied.
+        tails: whether the run continues when everything is copied.
         patience_seconds: how long a partition, or the whole source, may stay unlisted.
     """
 
@@ -48,7 +48,7 @@ class TrackedPartitions:
         return all(self._settled(track) for track in self.tracks.values())
 
     def seconds_until_due(self, now: float) -> list[float]:
-        """How long partitions still rest that the next pass is without, and 0 where some are missing or unlisted."""
+        """How long each partition still rests that is not in the next pass, and 0 if any is missing or unlisted."""
         waiting = [
             track.rest_until - now for track in self.tracks.values() if not track.final and track.rest_until > now
         ]
@@ -57,7 +57,7 @@ class TrackedPartitions:
         return waiting
 
     def find(self) -> None:
-        """Find out what there is to copy: at first, and now and then in a long run."""
+        """Find out what there is to copy: once at first, then regularly in a long run."""
         now = self.clock()
         interval = _LOOK_AGAIN_SECONDS if self._missing_since else MAPPING_SECONDS
         if self._mapped_at is not None and (not self.tails or now - self._mapped_at < interval):
@@ -68,7 +68,7 @@ class TrackedPartitions:
             if self._mapped_at is None:
                 raise
             self._mapped_at = now
-            self.points.note(f"topics and partitions that are new are not seen yet: {error}")
+            self.points.note(f"new topics and partitions are not seen yet: {error}")
             return
         self._mapped_at = now
         there = set()
@@ -90,7 +90,7 @@ class TrackedPartitions:
                 self._missing(track, now)
 
     def list_ends(self) -> list[PartitionTrack]:
-        """Those that may be copied now and whose end offset the source returns, with that offset.
+        """The partitions that may be copied now and whose end offsets the source returns; sets these offsets.
 
         Raises:
             UnreachableCluster: the whole source has not responded for ``patience_seconds``.
@@ -117,7 +117,7 @@ class TrackedPartitions:
     def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[TopicPartition, str], others: bool) -> None:
         """Partitions that the source does not return: deleted, without a leader, or the source is down."""
         ids = self.points.source.topic_ids(sorted({track.upstream_topic for track in tracks})) if others else {}
-        # Asked after the listing, so that waiting for it counts.
+        # Read after the listing, so that the time spent waiting for it counts.
         now = self.clock()
         for track in tracks:
             if others and ids[track.upstream_topic] is None:
@@ -135,8 +135,8 @@ class TrackedPartitions:
             track.fail(faults[track.place], "ClusterError", now)
 
     def _missing(self, track: PartitionTrack, now: float) -> None:
-        """A listing lacks the partition. One listing may be incomplete, as that of a broker which has just started; one
-        that comes seconds later is believed."""
+        """A listing lacks the partition. A single one may be incomplete, such as that of a broker that has just
+        started; another, seconds later, is believed."""
         since = self._missing_since.setdefault(track.place, now)
         if now - since < _LOOK_AGAIN_SECONDS:
             track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since

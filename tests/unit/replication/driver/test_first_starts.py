@@ -221,4 +221,4 @@ def test_a_run_that_ends_before_it_could_start_a_partition_says_so() -> None:
     there.source.at = lambda partitions, timestamp_ms: ({}, {T0: "no leader"})  # type: ignore[method-assign]
     passes = there.run(start=StartPosition.parse("timestamp:2"), max_seconds=5.0)
     passes.points.fail_unplaced(passes.tracks.values())
-    assert passes.tracks[T0].error == "it did not start at timestamp:2, as this run was to: the run was over"
+    assert passes.tracks[T0].error == "it did not start at timestamp:2, as requested for this run: the run ended first"

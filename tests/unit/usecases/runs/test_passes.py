@@ -163,7 +163,7 @@ def test_a_later_attempt_starts_what_the_first_could_not(pair: Pair, monkeypatch
     assert record.state is RunState.FAILED
     (failed,) = record.failed_partitions
     assert failed.partition == 1
-    assert "cannot start at timestamp:0, as this run is to: no leader" in str(failed.error)
+    assert "cannot start at timestamp:0, as requested for this run: no leader" in str(failed.error)
     for _ in range(2):
         run(pair.flow, run_id="second", start=start)
     for partition in range(3):
