@@ -6,7 +6,7 @@ offsets show it: an error in a Fetch response may come from a replica, an outdat
 
 Transactions are proved: none of their records is copied before the COMMIT marker was read. Brokers do not list all
 aborted transactions (:mod:`srm_common.wire.batches.visibility`). So where an answer ends between records and their
-marker, the marker is looked for, and remembered for the answers that follow.
+marker, the marker is searched for, and remembered for later answers.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ class Proofs:
             )
 
 
-#: Between a replica's failure and the question to its leader.
+#: The pause between a replica's failure and the request to the leader.
 _REPLICA_PAUSE_SECONDS = 0.05
 
 Fault = Callable[[Sequence[RangeState], str | SrmError], None]
 """Something retriable happened to ranges."""
 Spawn = Callable[[Callable[[], Awaitable[None]]], None]
-"""Begins a coroutine in the background; what it raises ends the slot."""
+"""Starts a coroutine in the background; an exception in it ends the slot."""
 
 
 class Answers:
@@ -129,8 +129,8 @@ class Answers:
         replicas: learns where the leaders want partitions to be read.
         proofs: notified of brokers that do not list aborted transactions.
         fault: called with retriable faults.
-        spawn: begins questions to the leaders.
-        note: called with what is waited for.
+        spawn: starts requests to the leaders.
+        note: called with what the slot waits for.
     """
 
     def __init__(
@@ -159,12 +159,12 @@ class Answers:
         self._generation += 1
 
     def read(self, answer: fetch.FetchAnswer, states: Sequence[RangeState], node: int) -> list[Portion]:
-        """Take in what ``node`` answered for these ranges; returns what moves them on."""
+        """Process what ``node`` answered for these ranges; returns the portions that advance them."""
         # Looked up by plain pairs, which cost less, for each partition of each answer.
         by_name: dict[tuple[str, int], RangeState] = {state.upstream: state for state in states}
         portions = []
-        # Only the first partition with data gets a whole batch whatever its size (KIP-74): to bring nothing behind it
-        # may mean no room.
+        # Only the first partition with data gets a whole batch whatever its size (KIP-74): a later one without data may
+        # have had no room.
         starved = answer.throttle_time_ms > 0
         for part in answer.partitions:
             no_room, starved = starved, starved or len(part.records) > 0
@@ -338,7 +338,7 @@ def _portion(state: RangeState, seen: Visible) -> Portion:
     first = next_offset = state.fetched
     wanted: list[SourceBatch] = []
     epochs, end = state.epochs, state.end
-    # Neighbours of one epoch are added to it as one.
+    # Adjacent batches of one epoch are added as one span.
     span = span_end = epoch = -1
     for batch, data in seen.batches:
         header = batch.header
@@ -359,7 +359,7 @@ def _portion(state: RangeState, seen: Visible) -> Portion:
             wanted.append(batch)
     if span_end >= 0:
         epochs.add(span, span_end, epoch)
-    # What comes before a fault is good; the next answer begins with it.
+    # Batches before a fault are good; the next answer begins with the fault.
     if seen.fault is not None and next_offset == first:
         raise seen.fault
     unproved = {producer: offset for producer, offset in seen.unproved.items() if offset < next_offset}
@@ -367,7 +367,7 @@ def _portion(state: RangeState, seen: Visible) -> Portion:
 
 
 def _portion_of_row(state: RangeState, row: SmallBatches) -> Portion:
-    """As :func:`_portion` of batches none of which is in a transaction, or a marker."""
+    """As :func:`_portion`, for batches outside of transactions and without markers."""
     first, end = state.fetched, state.end
     new = row.after(first)
     wanted = new.before(end)

@@ -18,8 +18,8 @@ from srm_common.wire.reencoding.repack import recompress, repack
 @dataclass
 class Portion:
     """What one answer brought for one range: visible batches, and the offset after all batches. ``unproved``: producers
-    of transactions whose markers come later, with the offsets of their first batches. ``reading``: of the range, when
-    this came; what comes behind an offset that is read again is not wanted any more."""
+    of transactions whose markers come later, with the offsets of their first batches. ``reading``: that
+    of the range when this came; a portion from before the latest one is not wanted any more."""
 
     state: RangeState
     batches: Sequence[SourceBatch]
@@ -50,7 +50,7 @@ class Block:
     turns: list[Turn] | None = None
 
     def settle(self) -> None:
-        """One more batch of it needs the buffer no longer."""
+        """One more request no longer needs its buffer."""
         self.pending -= 1
         if self.taken and not self.pending:
             self.lease.release()
@@ -127,7 +127,7 @@ class Turn:
         self._dead_letters += dead_letters
 
     def _pass_skipped(self, share: Share) -> None:
-        """Left out records are before the share's end, so the chunk that advances past them has their dead letters."""
+        """Records left out lie before the share's end, so the chunk that advances past them has their dead letters."""
         share.dropped_records += self._dropped
         share.skipped_records += self._skipped
         share.dead_letters += self._dead_letters

@@ -34,14 +34,14 @@ from srm_common.wire.state.segments import (
     segment_partition,
 )
 
-#: So many runs are committed with what was put in by then. Only transforms leave as many: none of theirs is merged.
+#: A chunk with this many runs is committed. Only transforms make so many, because their runs are not merged.
 _MOST_RUNS = 100_000
 
 _tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
 
 class Chunk:
-    """The chunk in work of a slot."""
+    """A slot's current chunk."""
 
     def __init__(self, job: CopyJob, target: ClusterLink, producer: Producer, signal: Signal) -> None:
         self._job = job
@@ -87,8 +87,8 @@ class Chunk:
         return str(self._sending)
 
     async def put(self, block: Block) -> bool:
-        """Produce what a block brought. False: the chunk's time is over before the block is; the rest of it goes
-        into the next chunk. On a slow way to the target one block may outlast a transaction.
+        """Produce the batches of a block. False: the chunk's time was up first, and the rest of the block goes into the
+        next chunk. On a slow link to the target one block may take longer than a transaction may last.
 
         Raises:
             ChunkFailed: the chunk must be started over.
@@ -100,7 +100,7 @@ class Chunk:
             if block.turns is None:
                 block.turns = [Turn(portion, self._job.compression) for portion in block.portions]
             turns: list[Turn] = block.turns
-            # Before they join the transaction: one that has nothing for it leaves none open.
+            # Before partitions join the transaction: those without batches must not.
             ready = [turn for turn in turns if turn.look()]
             await self._add([turn.state.downstream for turn in ready], [turn.portion for turn in ready])
             waiting = self._by_leader(ready)
@@ -121,7 +121,7 @@ class Chunk:
         return taken
 
     def begin(self) -> None:
-        """Open it, if it is not."""
+        """Open it, unless it is open."""
         if not self.open:
             self.opened_at = time.monotonic()
 
@@ -141,9 +141,8 @@ class Chunk:
         return by_leader
 
     async def _round(self, waiting: Mapping[int, Sequence[Turn]], block: Block) -> list[Turn] | None:
-        """The next batch of every turn. When the chunk's time is over before, or right after, it returns the turns of
-        the next chunk: those that had none in this one come first, or they might wait as long as the others have
-        some."""
+        """Send the next batch of every turn. If the chunk's time is up by then, return the turns of the next chunk:
+        first those that were not served, which might otherwise wait for as long as the others have batches."""
         served: list[Turn] = []
         for leader, turns in waiting.items():
             at = 0
@@ -238,7 +237,7 @@ class Chunk:
         return repeated
 
     async def _write_dead_letters(self, states: Sequence[RangeState]) -> None:
-        """What failed of a partition goes to one partition of the dead letter topic, in its order."""
+        """The failed records of a partition go to one partition of the dead letter topic, in their order."""
         topic = self._job.error_handling.dead_letters
         if topic is None:
             raise AssertionError("there are dead letters, and no topic for them")

@@ -22,7 +22,7 @@ from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire.protocol import fetch
 
-#: A broker that has something answers sooner than this; later it waits for records that are yet to be written.
+#: A broker with records answers sooner than this; after that it is waiting for records to be written.
 ANSWER_SECONDS = 0.02
 
 
@@ -83,7 +83,7 @@ class Fetching:
 
     @property
     def answer_is_near(self) -> bool:
-        """Whether a request was sent so lately that the broker cannot be waiting for new records with it."""
+        """Whether a request was sent so recently that the broker cannot be waiting for new records yet."""
         return bool(self._in_flight) and time.monotonic() - max(self._in_flight.values()) < ANSWER_SECONDS
 
     def next_block(self) -> Block | None:
@@ -91,7 +91,7 @@ class Fetching:
         return self._blocks.popleft() if self._blocks else None
 
     def look_again(self) -> None:
-        """Something has changed that says which ranges are to be read."""
+        """Which ranges are to be read may have changed."""
         self._look = True
 
     def discard(self) -> None:
@@ -170,7 +170,7 @@ class Fetching:
         self._source.loop.call_soon(watched)
 
     def _send(self, node: int, states: list[RangeState], lease: Lease) -> None:
-        # The broker fills the answer in request order: who went empty-handed asks first.
+        # The broker fills the answer in request order: ranges that got nothing come first.
         states.sort(key=lambda state: -state.empty_answers)
         for state in states:
             state.fetching = True
@@ -210,7 +210,7 @@ class Fetching:
 
     def _fetch_from(self, state: RangeState) -> FetchFrom:
         leading = leader_epoch(self._source, state.upstream)
-        # A log that does not have the offset before under this epoch is another one (KIP-595).
+        # A log that does not have the preceding offset in this epoch is a different one (KIP-595).
         last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1
         # A leader of an earlier epoch responds that it does not know this one (KIP-320).
         return FetchFrom(*state.upstream, state.fetched, max(leading, last), last)
@@ -230,7 +230,7 @@ class Fetching:
         else:
             for state, _ in asked:
                 state.fetching = False
-            # What was asked for by others lies behind what they read again.
+            # The other ranges are read again from an earlier offset.
             states = [state for state, reading in asked if state.reading == reading]
             self._look = self._look or len(states) < len(asked)
             if answer is not None and answer.error_code:
@@ -284,8 +284,8 @@ class Fetching:
             block.lease.release()
 
     def _let_collect(self, node: int, states: Sequence[RangeState]) -> None:
-        """A broker that brought all it had is asked again a little later, all such brokers at the same time: asked at
-        once, it would answer with the very next record."""
+        """A broker that returned all it had is asked again a little later, at the same time as all other such brokers:
+        asked at once, it would answer with the very next record alone."""
         if all(state.tailing and not state.behind for state in states):
             now = time.monotonic()
             if now >= self._collect_until:

@@ -2,13 +2,13 @@
 
 Kafka 4.3 skips the markers of partitions that have no leader at the moment, as right after the start of a
 broker that was killed, and reports the transaction complete (KAFKA-20734). Its records then wait in the partition for
-the producer's next marker, whichever that is. Here a transaction over such partitions brings the right one: an abort
-where the offset map, committed in the same transaction as the records, does not have them, else a commit.
+the producer's next marker, whichever that is. Here a transaction over such partitions writes the right one: an abort
+if the offset map, committed in the same transaction as the records, does not have them, else a commit.
 
 If a slot dies between the beginning and the end of that transaction, it is aborted: by the next fence
 (InitProducerId, KIP-98: ``TransactionCoordinator.handleInitProducerId`` aborts what is ongoing) or by its timeout.
-So all must be arranged in a way that an abort is right at every moment. Where the verdict is "abort", it is. Where it
-is "commit", two transactions are needed:
+So an abort must be right at every moment. If the verdict is "abort", it is. If it is "commit", two transactions are
+needed:
 
 1. The first takes the records out of the map, and sets the flow's offset back to where they begin at the source. It
    does not name the partition, so the records stay as they are.
@@ -23,10 +23,10 @@ inside the second, before its commit       the same, when it is aborted    copie
 after its commit was written               records and map committed       continues
 =========================================  ==============================  =============================================
 
-A commit is written with the coordinator's record "PrepareCommit"; from then on every coordinator carries it out. No
-answer needs to be known for that: lost or not, map and records agree. Copied again is in order, because the verdict is
-"commit" only where nothing else lies behind the records. Should retention have taken them at the source, the
-next run calls that lost data: the offset says where they began.
+A commit is written with the coordinator's record "PrepareCommit"; from then on every coordinator carries it out. So
+map and records agree whether the response is lost or not. Copying the records again keeps their order, because the
+verdict is "commit" only where nothing else lies behind them. If retention has deleted them at the source by then, the
+next run reports lost data: the offset says where they began.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from srm_common.wire.state.plain_records import Entry, read_headers
 from srm_common.wire.state.segments import decode_segment, segment_key_prefix, segment_partition
 
 _Entries = dict[TopicPartition, list[Entry]]
-#: How long a partition of a state topic may be silent at least before it counts as unreadable.
+#: The least time to wait for a partition of a state topic before it counts as unreadable.
 _LEAST_PATIENCE_SECONDS = 1.0
 
 
@@ -94,8 +94,8 @@ class _Progress:
 async def end_open_transactions(
     job: CopyJob, target: ClusterLink, producer: Producer, states: Sequence[Copied], *, deadline: float | None = None
 ) -> dict[TopicPartition, PartitionError]:
-    """End transactions of ``producer`` that are open in the partitions which ``states`` write to, though none should
-    be. Where that is not possible the downstream partition is in the answer, with the reason; it must not be written.
+    """End transactions of ``producer`` that are open in the partitions to which ``states`` write, though none should
+    be. Returns the downstream partitions where that is not possible, with the reason; they must not be written to.
 
     Args:
         deadline: when to give up asking, in monotonic seconds; by default the job's patience from now.
@@ -148,7 +148,7 @@ async def end_open_transactions(
 
 
 def homes_of(job: CopyJob, state: Copied) -> tuple[TopicPartition, TopicPartition]:
-    """Where the range's source offset and its map lie."""
+    """The partitions of the state topics that hold the range's source offset and its map."""
     topic, partition = state.upstream
     key = source_offset_key(job.source_alias, topic, partition)
     return (
@@ -181,8 +181,8 @@ def _together(parts: Iterable[_Entries]) -> _Entries:
 
 
 class _StateRecords:
-    """The newest records of state topics: those of the offsets topic, and of the map, which may be large, those of the
-    partition that was read last."""
+    """The newest records of state topics: keeps those of the offsets topic, but of the map, which may be large, only
+    those of the partition that was read last."""
 
     def __init__(self, target: ClusterLink, deadline: float) -> None:
         self._target = target
@@ -225,7 +225,7 @@ async def _verdict(
     """Whether the records from ``start`` on are to be aborted (None) or committed, and how.
 
     Raises:
-        CorruptRecord: that cannot be told.
+        CorruptRecord: that cannot be decided.
         PartitionError, UnreachableCluster, AccessDenied, ClusterError: it cannot be read.
     """
     offsets, maps = homes_of(job, state)
@@ -241,21 +241,21 @@ async def _verdict(
         mapped = max((one.downstream_end for one in segments.values()), default=start)
         if copied_to is not None and mapped < copied_to.downstream_end <= end:
             raise CorruptRecord(
-                f"by the source offset's record it was copied up to offset {copied_to.downstream_end}, of which the "
-                f"offset map does not know"
+                f"the source offset's record says that it was copied up to offset {copied_to.downstream_end}, which "
+                f"the offset map does not have"
             )
         return None
     if not _hold_all(segments.values(), start, end):
-        raise CorruptRecord("the offset map does not hold all that lies there")
+        raise CorruptRecord("the offset map does not have all records there")
     return _progress(job, state, segments, progress)
 
 
 async def _segments(records: _StateRecords, state: Copied, home: TopicPartition, start: int) -> dict[Entry, Segment]:
-    """The committed map of what ends behind the record at ``start``, by the records that say so.
+    """The committed segments that end behind the record at ``start``, by the records that hold them.
 
     Raises:
-        CorruptRecord: it seems to lack that one, but one of the records cannot be read: those that it holds must not
-            be aborted.
+        CorruptRecord: none has that record, but a record of the map cannot be read, and what that one has must not be
+            aborted.
     """
     segments: dict[Entry, Segment] = {}
     unreadable: CorruptRecord | None = None
@@ -317,8 +317,8 @@ def _error(
     why = "" if reason is None else f" ({reason})"
     return PartitionError(
         f"partition {state.downstream[0]}-{state.downstream[1]} at {alias} is not written to: a transaction of "
-        f"{producer.transactional_id} was never ended in {where}, although its coordinator says so, and it is "
-        f"unknown whether its records count{why}; docs/operations.md says how to find out and end it"
+        f"{producer.transactional_id} was never ended in {where}, although its coordinator says it was, and it "
+        f"is unknown whether it was committed{why}; docs/operations.md says how to find out and end it"
     )
 
 

@@ -1,4 +1,4 @@
-"""How many bytes may be in flight to one leader: as many as its link has shown to carry."""
+"""How many bytes may be in flight to one leader: as many as its link has proved able to carry."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from srm_common.replication.slots.share import Share
 from srm_common.wire.batches.batch import Packed, SourceBatch
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
-#: While metadata spread, what exists may be unknown or not be visible; for longer than this it is a fact.
+#: While metadata propagate, a topic that exists may seem missing or forbidden; after this time it is believed.
 _SPREAD_SECONDS = 5.0
 
 
@@ -40,11 +40,11 @@ class RangeState:
     """A range's way from ``start`` to ``end``.
 
     ``committed``: everything before it is committed on the target. ``mapped``: where the newest segment of the offset
-    map ended, if nothing to copy was read from there to ``committed``. ``copied_to``: where the copy ended with it,
-    None where that is not known. ``fetched``: where the next Fetch begins.
+    map ended, if nothing to copy was read from there to ``committed``. ``copied_to``: where the copy ended then, None
+    if that is unknown. ``fetched``: where the next Fetch begins.
     ``tailing``: the end moves with the source log's, until :meth:`stop_at` fixes it. ``held``: it waits until others
-    had their chunk. ``transform``: what becomes of its batches, where the flow changes records. ``clock``: seconds, by
-    which pauses and patience are measured.
+    have had their chunk. ``transform``: what becomes of its batches, where the flow changes records. ``clock``:
+    measures pauses and patience, in seconds.
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class RangeState:
         self.empty_answers = 0
         #: Why the source brings nothing, while that is tolerated: one sentence.
         self.waits_for = ""
-        #: Counts up when offsets are read again that were fetched, and are in no chunk.
+        #: Counts how often offsets are read again that were fetched, but are in no chunk.
         self.reading = 0
         self._waits_for_schemas = False
         self.pause_until = 0.0
         #: Batches of it that the target has refused as corrupt since its last commit: in chunks that were started over,
-        #: and in the one in work.
+        #: and in the current one.
         self._refused_before: set[SentBatch] = set()
         self._refused: set[SentBatch] = set()
         self._failures = 0
@@ -130,7 +130,7 @@ class RangeState:
 
     @property
     def chunk_share(self) -> Share:
-        """The share of the chunk in work, of a range that takes part in it."""
+        """Its share of the current chunk, which it must have."""
         if self.share is None:
             raise AssertionError(f"range {self.upstream} has no share of the chunk")
         return self.share
@@ -141,11 +141,11 @@ class RangeState:
             self.end = self._seen_end = offset
 
     def stay(self) -> None:
-        """Go no further than the source log's end as it is known now."""
+        """Go no further than the end of the source's log as known now."""
         self.tailing = False
 
     def open_share(self) -> Share:
-        """The share of the chunk in work."""
+        """Its share of the current chunk, opened if there is none."""
         if self.share is None:
             self.share = Share(self.committed, self.committed, self.committed, opened_ms=int(time.time() * 1000))
         return self.share
@@ -155,7 +155,7 @@ class RangeState:
         share = self.share
         self.share = None
         if share is None or share.upstream_end == share.upstream_start:
-            # Of this range nothing was in it.
+            # It had nothing of this range.
             return
         self.committed = share.upstream_end
         if share.downstream_start >= 0:
@@ -191,7 +191,7 @@ class RangeState:
                 buckets[bucket] = buckets.get(bucket, 0) + records
 
     def copied_with(self, share: Share) -> CopiedTo | None:
-        """What the flow has committed of it, with the chunk of ``share``."""
+        """How far the flow has committed it, once the chunk of ``share`` is committed."""
         return self.copied_to if share.downstream_start < 0 else CopiedTo(share.upstream_end, share.downstream_end)
 
     def start_over(self, keep_acknowledged: bool) -> None:
@@ -211,7 +211,7 @@ class RangeState:
         """Discard what was fetched from ``offset`` on, until the schemas that it needs have arrived.
 
         Args:
-            schemas: which, for sentences.
+            schemas: which ones, for messages.
             until: when it is read again at the latest, in monotonic seconds.
         """
         self.reading += 1
@@ -221,7 +221,7 @@ class RangeState:
         self._waits_for_schemas = True
 
     def schemas_arrived(self) -> None:
-        """What it waits for may have come."""
+        """The schemas that it waits for may have arrived."""
         if self._waits_for_schemas:
             self._waits_for_schemas = False
             self.pause_until = 0.0
@@ -236,8 +236,8 @@ class RangeState:
             self.error = error
 
     def refused_as_corrupt(self, batch: SentBatch) -> bool:
-        """The target has refused a batch as corrupt. True when it has refused it in a chunk before, too: all is read
-        again once, since what went wrong may have been here."""
+        """The target has refused a batch as corrupt. True if it has refused it in an earlier chunk, too: the first time
+        everything is read again, since the fault may be on this side."""
         self._refused.add(batch)
         return batch in self._refused_before
 

@@ -46,8 +46,8 @@ _FIRST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 0.003, 0.1
 
 
 class ChunkFailed(Exception):
-    """The chunk must be started over. ``states``: the ranges it is due to; empty when it is no range's in particular.
-    ``error``: what to report when it is given up."""
+    """The chunk must be started over. ``states``: the ranges that caused it; empty if no range in particular did.
+    ``error``: what to report when they are given up."""
 
     def __init__(self, reason: str | SrmError, states: Sequence[RangeState] = ()) -> None:
         super().__init__(str(reason))
@@ -76,7 +76,7 @@ class _Request:
     block: Block | None
     epoch: int
     sent_at: float
-    #: Since when the coordinator has been busy with the transaction before, and the next pause.
+    #: Since when the coordinator has been busy with the previous transaction, and the next pause.
     busy_since: float = 0.0
     pause: float = _FIRST_AGAIN_SECONDS
     is_done: bool = False
@@ -98,7 +98,7 @@ class _Request:
 
 
 class Sending:
-    """The requests of one chunk after another; what was measured of the links is kept."""
+    """The requests of one chunk after another; what was measured about links is kept."""
 
     def __init__(self, job: CopyJob, target: ClusterLink, producer: Producer, signal: Signal) -> None:
         self._job = job
@@ -225,7 +225,7 @@ class Sending:
             self._settle(request)
 
     def _read(self, request: _Request, answer: ProduceAnswer) -> list[Outgoing]:
-        """Take an answer in; returns the batches that are to be sent again."""
+        """Process an answer; returns the batches that are to be sent again."""
         if request.epoch != self._epoch:
             return []
         now = time.monotonic()
@@ -283,8 +283,8 @@ class Sending:
         states: Sequence[RangeState],
         offset: int | None = None,
     ) -> None:
-        """The target refused a partition of the chunk: a batch that begins with upstream ``offset``, or to take part in
-        the transaction. Later batches may have been stored, so the chunk is always started over."""
+        """The target refused a partition of the chunk: a batch that begins with upstream ``offset``, or its part in the
+        transaction. Later batches may have been stored, so the chunk is always started over."""
         place = f"partition {partition[0]}-{partition[1]} at {self._target.alias}"
         text = f"{place}: {codes.name(code)}" + (f", {message}" if message else "")
         if code in codes.FENCED:
@@ -317,8 +317,8 @@ class Sending:
         self._fail(ChunkFailed(reason, states if codes.retriable(code) else ()))
 
     def _refuse_corrupt(self, text: str, batch: SentBatch, states: Sequence[RangeState]) -> None:
-        """The target refused a batch that was verified, or written, a moment ago. A range of which it has refused the
-        same one in a chunk before stops in front of it."""
+        """The target refused a batch that was verified, or written, a moment ago. A range whose batch
+        it has refused in an earlier chunk, too, stops before that batch."""
         again = [state for state in states if state.refused_as_corrupt(batch)]
         for state in again:
             if batch.offset is None:
@@ -333,7 +333,7 @@ class Sending:
         self._fail(ChunkFailed(text, [state for state in states if state not in again]))
 
     def _fail(self, failure: ChunkFailed | SrmError) -> None:
-        """Keep the failure that says most: of failed ranges all, of the others the first, and fencing before all."""
+        """Keep the failure that says most: fencing first of all; failed ranges together; otherwise the first one."""
         known = self._failure
         if known is None or isinstance(failure, Fenced):
             self._failure = failure

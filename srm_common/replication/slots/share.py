@@ -16,7 +16,7 @@ _tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
 @dataclass(slots=True)
 class Share:
-    """What one chunk carries of one range; thrown away when the chunk is started over."""
+    """What one chunk carries of one range; discarded when the chunk is started over."""
 
     upstream_start: int
     upstream_end: int
@@ -71,7 +71,7 @@ class Share:
         return fingerprint_of(self._digest, self._content)
 
     def acknowledge(self, packed: Packed, base_offset: int) -> None:
-        """The target stored a batch at ``base_offset``; its body is still at hand."""
+        """The target stored a batch at ``base_offset``; its body is still in memory."""
         (_, _, stamp, count, body, runs, upstream_end, reencoded, _) = packed
         term = packed_term(packed)
         self._digest += term * offset_factor(base_offset)

@@ -42,7 +42,7 @@ _MOST_NOTES = 20
 _DRAIN_SECONDS = 2.0
 #: How long a tailing slot continues with the others after a range was given up.
 _STOP_SECONDS = 5.0
-#: While some range is behind, a tailing slot commits after so many times the linger.
+#: While some range is behind, a tailing slot commits after this many times the linger.
 _BACKLOG_LINGERS = 5
 
 
@@ -53,7 +53,7 @@ def copy_slot(
 
     Args:
         sql: the way to Spark SQL, for a flow with statements that need it.
-        clock: seconds, by which the time that the job gives the slot is over.
+        clock: measures the time that the job gives the slot, in seconds.
 
     Faults of Kafka never raise: they come back in the result, per range. ``needs_new_epoch`` says that the outcome of
     a commit is unknown, ``fenced`` that a newer owner exists; in both cases the driver must read the committed
@@ -109,7 +109,7 @@ class _Slot:
         self._fetching: Fetching | None = None
         self._chunk: Chunk | None = None
         self._producer: Producer | None = None
-        #: What did not go into the last chunk any more.
+        #: The block whose rest did not go into the last chunk.
         self._rest: Block | None = None
         self._transactions = 0
         self._retries = 0
@@ -235,7 +235,7 @@ class _Slot:
             await self._commit(fetching, chunk)
             return self._over
         if self._suspects.on_trial:
-            # The source has nothing of them now.
+            # The source has nothing for them now.
             self._suspects.acquit()
             fetching.look_again()
             return False
@@ -263,8 +263,8 @@ class _Slot:
 
     @property
     def _over(self) -> bool:
-        """Whether the slot ends with its next commit. A partition that waits after a fault is given its patience, or it
-        would never be reported; meanwhile the others continue."""
+        """Whether the slot ends with its next commit. A partition that waits after a fault keeps its patience, or the
+        fault would never be reported; meanwhile the others continue."""
         return self._clock() > self._stop_at and not any(state.failing for state in self._states)
 
     def _behind(self) -> bool:

@@ -26,14 +26,14 @@ T = TypeVar("T")
 _CACHED_ANSWERS = 10_000
 #: As :mod:`srm_common.schema_registry.record_schemas` has it for what a registry does not know.
 _UNKNOWN_SECONDS = 10.0
-#: Of one request to one address, at most.
+#: The longest that one request to one address may take.
 _LONGEST_REQUEST_SECONDS = 10.0
 _SHARE_OF_QUIET = 0.8
 
 
 class SchemasPending(Exception):
-    """The answer of a registry is not there yet; the text says to what. ``until``: when it is given up at the latest,
-    in monotonic seconds."""
+    """A registry has not answered yet; the text says which question. ``until``: when it is given up at the latest, in
+    monotonic seconds."""
 
     def __init__(self, what: str, until: float) -> None:
         super().__init__(what)
@@ -41,7 +41,7 @@ class SchemasPending(Exception):
 
 
 class Registries(NamedTuple):
-    """The registries that one thread asks, and no other."""
+    """The registries of one thread; no other uses them."""
 
     schemas: RegistrySchemas
     ids: RegistrySchemaIds | None
@@ -68,8 +68,8 @@ class SlotRegistries:
 
     Args:
         make: the registries, new ones for each thread that asks them.
-        limit_seconds: how long a question may take, whatever it waits for: a name that is looked up, too.
-        names: of the clusters, for sentences.
+        limit_seconds: how long a question may take, whatever it waits for, including the lookup of a name.
+        names: of the clusters, for messages.
         read_from: whose registry the ids of records belong to.
 
     Raises:
@@ -94,7 +94,7 @@ class SlotRegistries:
         self._asked: dict[Hashable, tuple[float, _Worker]] = {}
         self._worker: _Worker | None = None
         self._lock = threading.Lock()
-        #: Called in another thread when there is an answer.
+        #: Called in another thread for each answer.
         self.on_answer: Callable[[], None] = lambda: None
 
     def schema(self, number: int) -> SchemaText | None:
@@ -189,7 +189,7 @@ class SlotRegistries:
 
 
 def slot_registries(job: CopyJob) -> SlotRegistries | None:
-    """What a job's transforms, statements and ids are asked from; None where they need no registry.
+    """The registries for a job's transforms, statements and schema ids; None if they need none.
 
     Raises:
         ConfigError: a cluster has no registry, or a certificate or key of one cannot be read.
@@ -211,7 +211,7 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
         source, target = registries()
         if job.id_mapping is None:
             return Registries(RegistrySchemas(source, target, job.schemas_context), None)
-        # What comes to the chain has the target's ids already.
+        # Records that reach the chain already have the target's ids.
         assert target is not None
         context = job.schemas_context
         return Registries(
@@ -224,7 +224,7 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
         for settings in (job.source, job.target)
         if settings.schema_registry is not None
     )
-    # Each address once, and what else a busy registry takes; but the slot's watch must not end it before.
+    # Enough for each address once, and for a busy registry, but less than the slot's watch allows.
     limit = min(max(job.retry_timeout_seconds, 2 * seconds * addresses), quiet_seconds(job) * _SHARE_OF_QUIET)
     registries()  # so that what is wrong with them is raised before anything is copied
     read_from: Literal["source", "target"] = "source" if job.id_mapping is None else "target"

@@ -27,9 +27,9 @@ def quiet_seconds(job: CopyJob) -> float:
 class SlotWatch:
     """The watch of one slot.
 
-    Every 30 s in which the slot committed nothing it logs what it waits for, unless the source has nothing for it. When
-    no response has come for longer than all limits of requests, retries and transactions together, it throws
-    :class:`Stuck` into the coroutine that called :meth:`start`.
+    Every 30 s without a commit it logs what the slot is waiting for, unless the source has nothing for it. If no
+    response arrives for longer than all limits of requests, retries and transactions together, it throws :class:`Stuck`
+    into the coroutine that called :meth:`start`.
 
     Args:
         commits: how many transactions were committed.
@@ -96,7 +96,7 @@ class SlotWatch:
         if not waits:
             self._committed_at = now
         elif now - self._heard_at >= self._limit:
-            self._loop.throw(self._slot, Stuck(f"nothing came for {now - self._heard_at:.0f} s; waited for: {waits}"))
+            self._loop.throw(self._slot, Stuck(f"no response for {now - self._heard_at:.0f} s; waited for: {waits}"))
             return
         elif now - self._committed_at >= _EVERY_SECONDS:
             since = now - self._committed_at

@@ -16,7 +16,7 @@ from srm_common.kafka.transactions.producer import Producer
 from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
 from srm_common.wire.state.plain_records import Entry, in_batches, plain_records
 
-#: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
+#: Brokers refuse batches beyond ``max.message.bytes``, which is a little more than 1 MB for state topics, or larger.
 STATE_BATCH_BYTES = 900_000
 
 
@@ -75,6 +75,6 @@ async def _produce(
 
 
 def denied(link: ClusterLink, topic: str) -> AccessDenied:
-    """What to say where the cluster refuses writes to a state topic."""
+    """The error where the cluster refuses writes to a state topic."""
     right = Right("Write", "topic", topic).missing(link.settings)
-    return AccessDenied(f"{topic} may not be written at {link.settings.alias}; {right}")
+    return AccessDenied(f"writing to {topic} is not allowed at {link.settings.alias}; {right}")

@@ -1,7 +1,7 @@
 """Suspects: ranges that made a chunk fail. They are retried in chunks of their own, so that they do not delay others.
 
 Invariant: a chunk carries suspects or others, never both; suspects are tried only when no other records wait for their
-    commit; and short trials take at most a fifth of the time.
+commit; and short trials take at most a fifth of the time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from srm_common.replication.slots.ranges import RangeState
 
-#: After a trial that failed the others have so many times what it took, and no longer than so many seconds.
+#: After a failed trial the others get this many times its duration, but no more than this many seconds.
 _OTHERS_TURN, _LONGEST_TURN_SECONDS = 4, 15.0
 
 

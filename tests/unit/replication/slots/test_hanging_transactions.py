@@ -162,7 +162,7 @@ def test_records_are_not_aborted_where_their_map_cannot_be_read(scene_of: Callab
     assert known.error is None
     assert scene.values(1) == [b"0", b"1", b"2"]
     assert unknown.error is not None
-    assert "it is unknown whether its records count (a segment's key has version 9" in unknown.error
+    assert "it is unknown whether it was committed (a segment's key has version 9" in unknown.error
     assert "docs/operations.md" in unknown.error
     # They wait for the operator.
     assert [record.value for record in scene.target.records(scene.copy, 0, committed=False)] == [b"0"]
@@ -176,7 +176,7 @@ def test_records_are_not_aborted_where_their_map_is_lost(scene_of: Callable[[int
     lost, kept = scene.go_on().ranges
     assert kept.error is None
     assert lost.error is not None
-    assert "copied up to offset 1, of which the offset map does not know" in lost.error
+    assert "copied up to offset 1, which the offset map does not have" in lost.error
     assert [record.value for record in scene.target.records(scene.copy, 0, committed=False)] == [b"0"]
     assert scene.values(0) == []
 

@@ -46,7 +46,7 @@ def test_an_edit_that_may_not_be_written_moves_nothing(copied: Sides) -> None:
     topic = names.offsets_topic("a")
     with (
         copied.target.refuse("Produce", TOPIC_AUTHORIZATION_FAILED, when=topic),
-        pytest.raises(AccessDenied, match=rf"{topic} may not be written at b; .*Write on topic '{topic}'"),
+        pytest.raises(AccessDenied, match=rf"writing to {topic} is not allowed at b; .*Write on topic '{topic}'"),
     ):
         edit_source_offsets(copied.flow, TO_THREE)
     assert committed_now(copied.flow) == {PLACE: 10}
