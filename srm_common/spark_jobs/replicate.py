@@ -17,7 +17,7 @@ from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions, RunSelection
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.errors import ConfigError, RunFailed, SrmError
+from srm_common.errors import ConfigError, SrmError
 from srm_common.replication.spark.driver_pass import DriverPassRunner
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
@@ -28,7 +28,7 @@ from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summa
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; returns the exit code."""
+    """Run the application; returns its exit code."""
     given = _arguments(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for foreign in ("kafka", "py4j", "pyspark"):
@@ -64,9 +64,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         record = _reported(lambda: replicate(flow, run, runner), flow, given, configuration)
         print(summary(record), file=sys.stderr)
         raise_if_failed(record)
-    except RunFailed as failed:
-        print(f"srm: {failed}", file=sys.stderr)
-        return failed.exit_code
     except SrmError as error:
         print(f"srm: {error}", file=sys.stderr)
         return error.exit_code
@@ -89,7 +86,7 @@ def _selection(path: Path) -> RunSelection:
 def _reported(
     work: Callable[[], RunRecord], flow: FlowSettings, given: argparse.Namespace, configuration: Configuration
 ) -> RunRecord:
-    """``work``, with a report in the history when it was asked for; Airflow has a task for that."""
+    """``work``, with a report in the history if one was requested; under Airflow a task does that."""
     if not given.report:
         return work()
     from srm_common.usecases.monitoring.report_run import report_by_hand  # the other runs need no database
@@ -107,14 +104,14 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="replicate.py", description="Copy one flow between Kafka clusters.")
     parser.add_argument("--flow", required=True, help="source->target")
     parser.add_argument("--config", required=True, type=Path, help="the properties file")
-    parser.add_argument("--run-id", required=True, help="the same for a second attempt")
+    parser.add_argument("--run-id", required=True, help="identifies the run; the same for a second attempt")
     parser.add_argument(
         "--selection",
         type=Path,
         metavar="FILE",
         help="the filters to use instead of those in the properties file, and what narrows them (JSON)",
     )
-    parser.add_argument("--topics", type=split_list, help="only these, comma separated expressions")
+    parser.add_argument("--topics", type=split_list, help="only these, as comma-separated expressions")
     parser.add_argument("--topics-exclude", type=split_list, help="not these")
     parser.add_argument("--max-seconds", type=float, help="keep reading for this long; 0: one pass")
     parser.add_argument("--start", default="committed", help="committed, earliest, latest or timestamp:TIME")

@@ -1,4 +1,4 @@
-"""How a Spark application of ours is ended: by SIGTERM, or because its JVM is gone."""
+"""How our Spark applications are stopped: by SIGTERM, or because the JVM is gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from srm_common.kafka.client.connections.event_loop import interrupt
 from srm_common.replication.spark.spark_pass import JVM_GONE
 
-#: Exit code of what was stopped, as shells have it for Ctrl-C.
+#: Exit code of a stopped process, as shells have it for Ctrl-C.
 STOPPED = 130
 _LOOK_SECONDS = 1.0
 #: How long a shutdown may take when nothing waits for it any longer.
@@ -45,16 +45,16 @@ class StopSignals:
         os._exit(STOPPED)
 
     def _stop(self, *_: object) -> None:
-        """A polite end. Told again, it continues."""
+        """Stop cleanly; further signals change nothing."""
         if self.stopping.is_set():
             return
         self.stopping.set()
-        # On a connection of its own to the JVM: this thread may be in the middle of a call on its own.
+        # In another thread, which has its own connection to the JVM: this one may be in the middle of a call.
         threading.Thread(target=self._cancel_jobs, name="srm-cancel", daemon=True).start()
         interrupt(JVM_GONE if self._without_jvm.is_set() else "")
 
     def _cancel_jobs(self) -> None:
-        """So that workers do not go on while the process ends."""
+        """So that workers do not continue while the process ends."""
         from py4j.protocol import Py4JError
         from pyspark import SparkContext
 

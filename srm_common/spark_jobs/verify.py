@@ -28,7 +28,7 @@ from srm_common.usecases.verification.shared_verification import SharedVerificat
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run it; returns the exit code."""
+    """Run the application; returns its exit code."""
     given = _arguments(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for foreign in ("kafka", "py4j", "pyspark"):
@@ -95,10 +95,10 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=str(Against.MAP),
         help="the offset map, by reading the target alone, or the records of the source",
     )
-    parser.add_argument("--topics", type=split_list, help="only these, comma separated expressions, as the source has")
+    parser.add_argument("--topics", type=split_list, help="only these source topics, as comma-separated expressions")
     parser.add_argument("--topics-exclude", type=split_list, help="not these")
-    parser.add_argument("--sample", type=_parsed(parse_share), default="100%", metavar="PERCENT", help="like 5%%")
-    parser.add_argument("--since", type=_parsed(parse_moment), metavar="TIME", help="what the target got since then")
+    parser.add_argument("--sample", type=_parsed(parse_share), default="100%", metavar="PERCENT", help="such as 5%%")
+    parser.add_argument("--since", type=_parsed(parse_moment), metavar="TIME", help="only what the target got since then")
     parser.add_argument(
         "--resume",
         type=_parsed(parse_moment),

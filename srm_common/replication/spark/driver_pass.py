@@ -15,7 +15,7 @@ _SECONDS = 10.0
 
 
 class NeedsSpark(Exception):
-    """The first pass of a run is worth Spark, and there is none here; nothing was copied."""
+    """The first pass of a run is large enough for Spark, which this process does not have; nothing was copied."""
 
 
 class DriverPassRunner:

@@ -39,7 +39,7 @@ CLOSES_HOLES = "SRM_CLOSES_HOLES"
 #: In the message of a job that fails because there is no application any more.
 _APPLICATION_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext")
 JVM_GONE = "the Spark application's JVM is gone; start the run again"
-#: A pass is cancelled when it lasts longer than planned by so many times what a slot may wait for one answer.
+#: A pass is cancelled when it exceeds its planned time by this many times the longest that a slot may hear nothing.
 _QUIET_TIMES = 5
 
 
@@ -49,8 +49,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     ``settings`` gives, for a master, what to fill in where the operator said nothing. ``master`` None: the one that
     ``spark-submit`` was given. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
     ours whatever ``spark-defaults.conf`` says, since only the JVM reads that file. Workers on this machine run this
-    process's Python, unless ``PYSPARK_PYTHON`` says otherwise. A JVM that is started here, and so its children, do
-    without the environment's secrets.
+    process's Python, unless ``PYSPARK_PYTHON`` says otherwise. A JVM that is started here, and its children,
+    do not inherit the environment's secrets.
 
     Raises :class:`SparkFailed` when it did not start.
     """
@@ -72,7 +72,7 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         launch = SparkConf(loadDefaults=False, _jvm=None).setAll([(key, ours[key]) for key in LAUNCH_SETTINGS])
         os.environ.update(account_environment())
         try:
-            # Standard output is for results; what a JVM prints is none.
+            # Standard output is for results, and what a JVM prints is not one.
             with none_inherited():
                 gateway = SparkContext._gateway or launch_gateway(launch, {"stdout": 2})  # type: ignore[no-untyped-call]
         except (PySparkRuntimeError, OSError) as error:
@@ -158,7 +158,7 @@ class SparkPassRunner:
         context.environment.pop(CHANGES_RECORDS, None)
         if job.changes_records:
             context.environment[CHANGES_RECORDS] = "1"
-        # Each slot watches itself. This is for one that cannot, such as a process that stands still.
+        # Each slot watches itself. This is for one that cannot, such as a suspended process.
         limit = len(tasks) * (job.pass_seconds + _QUIET_TIMES * quiet_seconds(job))
         overdue = threading.Event()
 
@@ -199,7 +199,7 @@ def _compacted_offsets(tasks: Sequence[SlotTask]) -> int:
 
 
 def _raise_interrupt(error: BaseException) -> None:
-    """A KeyboardInterrupt that PySpark has lost, as it does when what it cleans up on its way fails, too."""
+    """Raise a KeyboardInterrupt that PySpark has lost, as it does when its own clean-up fails as well."""
     found = error.__context__
     while found is not None:
         if isinstance(found, KeyboardInterrupt):

@@ -1,8 +1,8 @@
 """Verification in Spark: each task is a job of its own, of one Spark task, and as many run at a time as there are
 slots.
 
-So results come as soon as they are there, and a job that Spark gives up, after its worker was lost again and again,
-takes no others with it. Workers only read: Spark may do a task again, and takes the result of one attempt.
+So each result arrives as soon as its job has ended, and a job that Spark gives up, because its workers were lost again
+and again, does not affect the others. Workers only read: Spark may repeat a task, and takes the result of one attempt.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class SparkVerification:
                     raise result
                 yield result
         finally:
-            # What is left if this is the end: slots find nothing more to do.
+            # If the caller stops early, slots find nothing more to do.
             _empty(waiting)
 
     def _next(self, ended: SimpleQueue[TaskResult | Exception]) -> TaskResult | Exception:

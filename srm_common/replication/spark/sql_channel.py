@@ -1,4 +1,4 @@
-"""The way of columns from a slot through Spark's JVM and back, within one Spark task (docs/adr/0016).
+"""How columns get from a slot through Spark's JVM and back, within one Spark task (docs/adr/0016).
 
     mapInArrow(Relay)  -->  Project: one column, by Spark SQL  -->  mapInArrow(the slot)
           ^                                                              |
@@ -43,11 +43,11 @@ _MEET_SECONDS = 120.0
 _LOOK_SECONDS = 0.005
 #: A relay's process id behind the secret.
 _HELLO = struct.Struct("!q")
-#: Paths of sockets are shorter than that everywhere.
+#: Every system takes socket paths of this many bytes.
 _LONGEST_PATH = 100
 #: Rows that go to the relay at a time.
 _ROWS = 2_000
-#: The number of no statement.
+#: Instead of a statement's number: the row is filling.
 FILLING = -1
 
 
@@ -77,7 +77,7 @@ class SqlPipe:
         return Path(tempfile.gettempdir()) / f"srm-sql-{name}"
 
     def proof(self, task: int) -> bytes:
-        """What the relay of a task says first."""
+        """What the relay of a task sends first."""
         return hmac.digest(self.secret, b"relay %d" % task, "sha256")
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 #: Rows of a batch that Spark writes to a Python worker; as many are sent as filling for each piece.
 _BATCH_ROWS = 500
-#: A slot waits for no less than that: the JVM compiles code for its first piece.
+#: A slot waits at least this long: the JVM compiles code for its first piece.
 _LEAST_ANSWER_SECONDS = 30.0
 #: Spark's own default.
 _BUFFER_BYTES = 65_536
@@ -50,7 +50,7 @@ _SESSION = {
     # Nothing of a statement is evaluated outside of the TryEval around it.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
     "spark.sql.subexpressionElimination.enabled": "false",
-    # Else tasks of SQL and others have workers of another environment, and so another parent of them.
+    # Otherwise workers of SQL and of other tasks differ in their environments, and need a daemon each.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # The pipe counts on them.
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
@@ -68,7 +68,7 @@ class SqlPasses:
         if (context.master or "").startswith("local"):
             threading.Thread(target=_start_workers, args=(context,), name="srm-workers", daemon=True).start()
         try:
-            # What mapInArrow wants to see in the driver.
+            # What mapInArrow requires in the driver.
             for needed in ("pandas", "pyarrow"):
                 importlib.import_module(needed)
             from pyspark.sql import SparkSession
@@ -134,17 +134,17 @@ class SqlPasses:
 
 def _start_workers(context: SparkContext) -> None:
     """In a thread of its own, while the session starts and statements are resolved: Spark's first task in Python starts
-    the parent of its workers, which takes more than a second for what they import."""
+    the daemon that forks workers, which takes more than a second to import what they need."""
     from py4j.protocol import Py4JError
 
-    # What is wrong with workers, or with the JVM, the pass says that needs them.
+    # If something is wrong with workers, or with the JVM, the pass that needs them reports it.
     with contextlib.suppress(Py4JError, OSError):
         context.parallelize([0], 1).mapPartitions(list).collect()
 
 
 class LocalStatements:
-    """Evaluates the statements of a flow on records that the driver holds: for some that people look at, not for
-    copying, as each call is a job of its own."""
+    """Evaluates the statements of a flow on records that the driver holds: for previews, not for copying, since each
+    call is a Spark job of its own."""
 
     def __init__(self, session: SparkSession, statements: tuple[Statement, ...]) -> None:
         self._session = session
@@ -188,7 +188,7 @@ class LocalStatements:
 
 
 def _records(rows: DataFrame) -> DataFrame:
-    """The relation that statements are about; columns that ``rows`` lack are null, since no statement reads them."""
+    """The relation that statements query; columns that ``rows`` lack are null, since no statement reads them."""
     from pyspark.sql import functions as F
 
     kinds = {**COLUMNS, **dict.fromkeys(PARSED, "variant")}

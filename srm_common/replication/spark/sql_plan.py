@@ -30,19 +30,19 @@ _FIXED = {"topic": "string", "partition": "int", "offset": "bigint"}
 COLUMNS = {**_FIXED, **CHANGEABLE}
 #: The value, parsed; of type VARIANT. Slots send JSON for what is Avro.
 JSON, AVRO = PARSED = ("json", "avro")
-#: Types of literals, and what is none of one moment.
+#: Types of literals, and texts that do not stand for one fixed moment.
 _MOMENTS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _SPECIAL = re.compile(r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 _PARSED = ("Project", "Filter", "SubqueryAlias", "UnresolvedRelation")
 #: ``records`` itself is whatever lies below the view.
 _ANALYZED = ("Project", "Filter", "SubqueryAlias", "View")
-#: What may be null, and is large; who asks only for that.
+#: Columns that may be null, and large; expressions that only ask whether they are null.
 _NULLABLE = frozenset({"key", "value", "headers"})
 _ASKS_FOR_NULL = frozenset({"IsNull", "IsNotNull"})
 _WHY = {
     "Aggregate": "it aggregates",
     "Distinct": "it removes duplicates",
-    "Generate": "it makes several records of one",
+    "Generate": "it makes one record into several",
     "GlobalLimit": "it limits the number of records",
     "Join": "it joins",
     "OneRowRelation": "it does not read records",
@@ -62,7 +62,7 @@ class Compiled(NamedTuple):
 
 
 def with_parsed(rows: DataFrame, parsed: Collection[str]) -> DataFrame:
-    """Rows with what is parsed of their columns ``value``, as :data:`JSON`, and :data:`AVRO`, in its place.
+    """Rows with parsed columns: :data:`JSON` from ``value``, and :data:`AVRO` in place of its text.
 
     A value that is no JSON is null there instead of an error: Spark may parse outside of the TryEval around a
     statement.
@@ -139,10 +139,10 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
         read = item.child() if item.nodeName() == "Alias" else item
         plain = read.nodeName() == "AttributeReference" and read.name().lower() == name
         if name in seen:
-            raise _refused(statement, f"column {name} is there twice")
+            raise _refused(statement, f"column {name} appears twice")
         seen.add(name)
         if name in PARSED and plain:
-            # As * has it.
+            # By SELECT *.
             continue
         if name in _FIXED and not plain:
             raise _refused(statement, f"it changes {name}, by which records keep partition and order")
@@ -180,7 +180,7 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
 
 
 def _values(expression: Any) -> set[str]:
-    """The columns of which an expression takes the values, and does not only ask whether they are null."""
+    """The columns whose values an expression uses, beyond asking whether they are null."""
     if expression.nodeName() == "AttributeReference":
         return {expression.name().lower()}
     children = list(_items(expression.children()))
@@ -190,7 +190,7 @@ def _values(expression: Any) -> set[str]:
 
 
 def _appended(expressions: Any, expression: Any) -> tuple[str, bytes | None] | None:
-    """Name and value of the header, where headers become what they are and one more, the same for each record.
+    """Name and value of the header, if the expression only appends one that is the same for each record.
 
     Args:
         expressions: Catalyst's package.
@@ -211,7 +211,7 @@ def _appended(expressions: Any, expression: Any) -> tuple[str, bytes | None] | N
 
 
 def _special_moment(session: Any, text: str, analyzed: Any) -> str | None:
-    """What of a statement stands for another moment each time (``DateTimeUtils.convertSpecialTimestamp``)."""
+    """What in a statement stands for a different moment each time (``DateTimeUtils.convertSpecialTimestamp``)."""
     parser = session._jvm.org.apache.spark.sql.catalyst.parser
     stream = session._jvm.org.antlr.v4.runtime.CharStreams.fromString(text)
     # Of typed literals, the parser leaves only the moment.
@@ -225,7 +225,7 @@ def _special_moment(session: Any, text: str, analyzed: Any) -> str | None:
 
 
 def _check(statement: Statement, plan: Any, allowed: tuple[str, ...]) -> None:
-    """Every node of a plan is one of ``allowed``. What lies below the view of records is not the statement's."""
+    """Refuse a plan with nodes other than ``allowed``. Those below the view of records are not the statement's."""
     names = [node.nodeName() for node in _nodes(plan)]
     for name in names:
         if name not in allowed:
@@ -242,7 +242,7 @@ def _nodes(plan: Any) -> Iterator[Any]:
 
 
 def _items(sequence: Any) -> Iterator[Any]:
-    """Of a Scala sequence."""
+    """The items of a Scala sequence."""
     for number in range(sequence.size()):
         yield sequence.apply(number)
 
@@ -257,6 +257,6 @@ def _refused(statement: Statement, reason: str) -> ConfigError:
 
 
 def _sentence(error: Any) -> str:
-    """Spark's own, without its plans: what is wrong and where."""
+    """Spark's own sentence, without its plans: what is wrong and where."""
     first = next(line for line in str(error).splitlines() if line.strip())
     return first.strip().rstrip(";")

@@ -65,7 +65,7 @@ def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same archive on every machine."""
+    """Without the users and groups of this machine."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry
