@@ -98,7 +98,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--topics", type=split_list, help="only these source topics, as comma-separated expressions")
     parser.add_argument("--topics-exclude", type=split_list, help="not these")
     parser.add_argument("--sample", type=_parsed(parse_share), default="100%", metavar="PERCENT", help="such as 5%%")
-    parser.add_argument("--since", type=_parsed(parse_moment), metavar="TIME", help="only what the target got since then")
+    parser.add_argument("--since", type=_parsed(parse_moment), metavar="TIME", help="what the target got since then")
     parser.add_argument(
         "--resume",
         type=_parsed(parse_moment),

@@ -1,4 +1,4 @@
-"""Logs that were cut and have grown again, noticed by their leader epochs wherever their ends lie."""
+"""Logs that were truncated and have grown again are noticed by their leader epochs, wherever they end."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_lost_data(keep: int, end: int
 
 
 def test_a_cut_that_is_seen_before_the_new_leader_loses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Metadata of before the election do not name the new leader's epoch; the log's end tells of the cut."""
+    """Metadata from before the election do not have the new leader's epoch; the log's end shows the truncation."""
     there = world(100)
     there.run()
     regrown(there, 50, 51)

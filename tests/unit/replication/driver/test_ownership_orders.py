@@ -30,7 +30,7 @@ ANSWERED, UNANSWERED, LOST, LATE = range(4)
 
 @dataclass
 class Coordinator:
-    """What it keeps of one transactional id that has no transactions."""
+    """What it stores about one transactional id without transactions."""
 
     epoch: int = -1
     before: int = -1
@@ -51,7 +51,7 @@ class Coordinator:
 
 
 class _Asked:
-    """A request on its way: a run waits here until the order of things goes on with it."""
+    """A request on its way: a run waits here until the order of events continues with it."""
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
@@ -151,7 +151,7 @@ class World:
     sure: list[Run] = field(default_factory=list)
 
     def together(self, *runs: Run) -> None:
-        """Until all of them have come to an end, in any order."""
+        """Until all of them have ended, in any order."""
         waiting = [run for run in runs if run.work is not None]
         while waiting:
             events: list[Callable[[], None]] = []
@@ -179,8 +179,8 @@ class World:
         return not run.stopped
 
     def believes(self, run: Run) -> None:
-        """No other run may have believed it since this run last did: it would go on from a state that is not true any
-        more, and the other one does not stop."""
+        """No other run may have believed it since this run last did: it would continue from an outdated
+        state, and the other one does not stop."""
         if run in self.sure:
             last = len(self.sure) - 1 - self.sure[::-1].index(run)
             assert {*self.sure[last:]} == {run}, "another run owned the flow in between"
@@ -208,7 +208,7 @@ class World:
 
 
 class _Thrown(Order):
-    """Choices by chance."""
+    """Random choices."""
 
     def choose(self, options: int) -> int:
         number = len(self.taken)
@@ -289,7 +289,7 @@ def test_a_run_alone_goes_on_whatever_answer_is_lost() -> None:
 @settings(max_examples=examples(400))
 @given(st.lists(st.integers(0, 10_000), max_size=80), st.integers(1, 5), st.integers(0, 3))
 def test_many_faults_and_three_runs(dice: list[int], faults: int, moves: int) -> None:
-    """Some of the orders that are too many to try them all."""
+    """Some of the orders, which are too many to try them all."""
     world = World(_Thrown(dice), faults, moves)
     runs = [Run(), Run(), Run()]
     assert world.alone(runs[0], runs[0].owner._take)

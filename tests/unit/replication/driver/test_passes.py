@@ -129,7 +129,7 @@ def test_each_record_arrives_once_and_in_order_whatever_happens_to_slots(
 
 @pytest.mark.parametrize("fate", ["fenced", "lost", "mute"])
 def test_after_an_uncertain_pass_all_slots_are_fenced_before_anything_is_read_or_copied(fate: str) -> None:
-    """A slot that was not heard of may live, and commit."""
+    """A slot that did not report may still be alive, and commit."""
     there = world(8, 8, slots=2)
     coming = iter([fate])
     order: list[str] = []
@@ -177,7 +177,7 @@ def test_a_run_with_time_follows_what_is_written_meanwhile(fates: list[str], mor
 
 
 def test_a_run_with_time_is_over_when_there_is_nothing_left_to_wait_for() -> None:
-    """The sum of the start and the limit may be rounded down, and their difference be less than the limit."""
+    """Rounded down, the sum of start and limit may lie less than the limit after the start."""
     there = world(3)
     there.now, limit = 1000.1, 30.0
     assert (there.now + limit) - there.now < limit

@@ -1,4 +1,4 @@
-"""What an answer brings for a range, as a row of small batches and as a batch at a time."""
+"""What an answer brings for a range, as a row of small batches and batch by batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be copied gives one clear sentence for its own partition, and the others go on."""
+"""What cannot be copied gives one clear sentence for its own partition, and the others continue."""
 
 from __future__ import annotations
 

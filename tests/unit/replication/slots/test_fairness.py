@@ -11,7 +11,7 @@ _BATCHES = 60
 
 
 def test_a_chunk_goes_on_where_the_last_one_stopped() -> None:
-    """Each chunk's time is over after one request, and the partitions have two leaders."""
+    """Each chunk's time is up after one request, and the partitions have two leaders."""
     name = "fair"
     with FakeCluster(name="source") as source, FakeCluster(2, name="target") as target:
         engine = Engine(source, target, name)

@@ -150,7 +150,7 @@ def test_records_of_a_committed_map_are_committed_with_the_map_as_it_was(scene_o
 
 
 def test_records_are_not_aborted_where_their_map_cannot_be_read(scene_of: Callable[[int], Scene]) -> None:
-    """As after a return to a version that does not know how a newer one writes it."""
+    """As after a downgrade to a version that cannot read what a newer one has written."""
     scene = scene_of(2)
 
     def newer(segment: Segment) -> Entry:
@@ -170,7 +170,7 @@ def test_records_are_not_aborted_where_their_map_cannot_be_read(scene_of: Callab
 
 
 def test_records_are_not_aborted_where_their_map_is_lost(scene_of: Callable[[int], Scene]) -> None:
-    """The source offset's record tells that they were copied."""
+    """The source offset's record says that they were copied."""
     scene = scene_of(2)
     scene.leave_open(lambda segment: as_written(segment) if segment.partition else None)
     lost, kept = scene.go_on().ranges

@@ -40,7 +40,7 @@ def test_a_topic_that_ends_with_aborted_records_and_markers(engine: Engine, name
 def test_brokers_are_asked_for_committed_records(
     source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, committed: bool
 ) -> None:
-    """Markers would be looked for otherwise, transaction by transaction."""
+    """Otherwise markers would be searched for, transaction by transaction."""
     engine = Engine(source_kafka, target_kafka, name, read_committed=committed)
     engine.create(name)
     produce(source_kafka, name, 0, plain(5))
@@ -53,7 +53,7 @@ def test_brokers_are_asked_for_committed_records(
 def test_a_chunk_of_nothing_but_a_marker_leaves_no_gap_in_the_map(
     source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
 ) -> None:
-    """Who reads uncommitted sees a transaction's marker later than its records."""
+    """A flow that reads uncommitted sees a transaction's marker later than its records."""
     engine = Engine(source_kafka, target_kafka, name, read_committed=False)
     engine.create(name)
     producer = writer(source_kafka, transactional_id=name)

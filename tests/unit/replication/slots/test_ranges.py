@@ -35,7 +35,7 @@ def packed(
 
 @pytest.fixture
 def clock() -> list[float]:
-    """Its one entry is what the range's clock says, in seconds."""
+    """Its only entry is the time of the range's clock, in seconds."""
     return [1000.0]
 
 

@@ -1,4 +1,4 @@
-"""Produce requests in flight, and what is known of them when the next one is to follow."""
+"""Produce requests in flight, and what is known about them when the next one is due."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class BusyThenThrottling(BusyThenDenying):
         super().send_request(request, reply)
 
     def disconnect(self, node: int) -> None:
-        """The broker is forgiving."""
+        """Nothing is closed."""
 
     async def ready(self, node: int) -> Any:
         self.throttled = True
@@ -86,7 +86,7 @@ class BusyThenThrottling(BusyThenDenying):
 
 
 class Silent(Refusing):
-    """A link whose only broker does not answer; ``asked`` are those who wait for it."""
+    """A link whose only broker does not answer; ``asked`` has the replies that are awaited."""
 
     def __init__(self) -> None:
         super().__init__(codes.NONE)

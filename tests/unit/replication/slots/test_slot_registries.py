@@ -1,4 +1,4 @@
-"""Slots whose records wait for registries: other partitions go on, and nothing is lost or copied twice."""
+"""Slots whose records wait for registries: other partitions continue, and nothing is lost or copied twice."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def framed(number: int, body: bytes = b"") -> bytes:
 
 
 def answered(ask: Callable[[], Any]) -> Any:
-    """What is answered once it is."""
+    """The answer, once there is one."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         try:
@@ -47,7 +47,7 @@ def answered(ask: Callable[[], Any]) -> Any:
 
 
 class Told:
-    """Answers as told, from the thread that asks."""
+    """Answers as the test says, in the thread that asks."""
 
     def __init__(self, tell: Callable[[int], int | None]) -> None:
         self.tell = tell

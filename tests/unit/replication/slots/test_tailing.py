@@ -1,4 +1,4 @@
-"""Slots that tail: they go on with what is written meanwhile until their time is over."""
+"""Slots that tail: they continue with what is written meanwhile until their time is up."""
 
 from __future__ import annotations
 

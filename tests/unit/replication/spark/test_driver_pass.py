@@ -1,4 +1,4 @@
-"""Small passes are copied by the driver; for all others there is Spark."""
+"""Small passes are copied by the driver, all others by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a slot raises is the error of its partitions, in the words and of the kind that operators and Airflow go by."""
+"""What a slot raises becomes the error of its partitions, with the sentence and kind that operators and Airflow use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Spark application of ours is started with."""
+"""The settings with which our Spark applications start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_files_that_the_driver_is_told_of_are_there(master: str) -> None:
 
 
 def test_folders_may_have_blanks_in_their_names(tmp_path: Path) -> None:
-    """As the homes of accounts that are called by a person's name."""
+    """Such as the home of an account that is named after a person."""
     folder = tmp_path / "Jane Doe"
     folder.mkdir()
     archive = folder / "spark.jsa"

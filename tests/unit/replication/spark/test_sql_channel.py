@@ -1,4 +1,4 @@
-"""The way from a slot through Spark and back, with a process that stands for Spark and the relay."""
+"""From a slot through Spark and back, with a process that stands for Spark and the relay."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_rows_come_back_in_their_number_and_order() -> None:
 
 @pytest.mark.parametrize("first", ["stop", "end"])
 def test_a_relay_that_stands_still_or_ends_is_told_in_a_sentence(first: str) -> None:
-    """And it is ended, with everything that waits for it."""
+    """It is ended, and so is everything that waits for it."""
     pipe = pipe_of(1.0 if first == "stop" else 120.0)
     why = "did not answer within 1 s" if first == "stop" else "ended"
     with relayed(pipe, first) as (process, results):
