@@ -279,7 +279,7 @@ class Producer:
 
         Raises:
             Fenced: the epoch is no longer ours.
-            RetriableFault: the coordinator did not respond; the chunk must be started over.
+            RetriableFault: the coordinator did not respond, or not for all; the chunk must be started over.
         """
         if not self.transactional or self._v2:
             return {}
@@ -304,12 +304,18 @@ class Producer:
                     v3_and_below_topics=[kind(name=t, partitions=p) for t, p in by_topic.items()],
                 ),
             )
-            refused = {
+            results = {
                 TopicPartition(topic.name, part.partition_index): part.partition_error_code
                 for topic in answer.results_by_topic_v3_and_below
                 for part in topic.results_by_partition
-                if part.partition_error_code
             }
+            if missing := [one for one in new if one not in results]:
+                # Brokers mention all of them. One that was not added would get no marker.
+                raise RetriableFault(
+                    f"the coordinator of {self.transactional_id} does not say whether it added "
+                    f"{missing[0].topic}-{missing[0].partition} to the transaction"
+                )
+            refused = {one: code for one, code in results.items() if code}
             if not refused:
                 self._added.update(new)
                 return {}
