@@ -124,7 +124,8 @@ class RegistryConverter:
         return "" if subject is None else f"{before}subject {subject}{behind}"
 
     def _known(self, header: bytes) -> _Known:
-        fault = self._unusable.get(header)
+        whole = header[:HEADER_BYTES]
+        fault = self._unusable.get(header) or self._unusable.get(whole)
         if fault is not None:
             raise DataFault(fault)
         number = int.from_bytes(header[1:HEADER_BYTES])
@@ -134,7 +135,9 @@ class RegistryConverter:
             raise DataFault(f"has the schema id {number}, which the registry of the {asked} does not know")
         if text.kind != self._values.kind:
             title = self._values.title
-            raise DataFault(f"has the schema id {number}, which is {text.kind}, not {title}{self._subject_of(number)}")
+            # Whatever follows the id: no part of such a schema can be used.
+            fault = f"has the schema id {number}, which is {text.kind}, not {title}{self._subject_of(number)}"
+            raise DataFault(_kept(self._unusable, whole, fault))
         try:
             values = self._values.of_text(text.text, text.references, self._format, header[HEADER_BYTES:])
         except DataFault as error:

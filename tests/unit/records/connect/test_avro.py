@@ -245,6 +245,17 @@ def test_a_registry_that_does_not_tell_subjects_leaves_the_sentence_without_one(
             converter(source, target).decode(framed(number, b""))
 
 
+def test_a_registry_is_asked_once_about_a_schema_of_another_kind() -> None:
+    """A topic may be full of its records."""
+    with LocalRegistry() as source, LocalRegistry() as target:
+        number = source.register("b", '{"type": "string"}', kind="JSON")
+        one = converter(source, target)
+        for value in (b"", b"\x02", b"\x04"):
+            with pytest.raises(DataFault, match=r"which is JSON, not Avro .subject b.$"):
+                one.decode(framed(number, value))
+        assert sum("/versions" in path for _, path in source.requests) == 1
+
+
 def test_references_are_read() -> None:
     with LocalRegistry() as source, LocalRegistry() as target:
         source.register("item", '{"type": "record", "name": "a.Item", "fields": [{"name": "n", "type": "float"}]}')
