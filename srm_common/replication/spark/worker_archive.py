@@ -30,11 +30,12 @@ def pack_worker_archive(path: Path, *, transforms: bool = False) -> int:
     Workers need the same Python minor version and processor architecture as this machine.
 
     Raises:
-        ConfigError: a dependency is not installed here, or the file cannot be written.
+        ConfigError: a dependency is not installed here, or not by pip, or the file cannot be written.
     """
+    files = sorted(_files(transforms), key=lambda pair: pair[1])
     try:
         with tarfile.open(path, "w:gz", compresslevel=6) as archive:
-            for origin, name in sorted(_files(transforms), key=lambda pair: pair[1]):
+            for origin, name in files:
                 archive.add(origin, name, recursive=False, filter=_anonymous)
     except OSError as error:
         raise ConfigError(f"the archive {path} cannot be written: {error.strerror or error}") from error
@@ -55,7 +56,10 @@ def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
             if needed in (*QUICK, *KERBEROS):
                 continue
             raise ConfigError(f"{needed} is not installed here; install srm-kafka with its dependencies") from error
-        for file in distribution.files or ():
+        if distribution.files is None:
+            # As where the system's package manager installed it.
+            raise ConfigError(f"{needed} is installed here without a list of its files; install it with pip")
+        for file in distribution.files:
             # Scripts lie outside of the folder for packages; compiled files are created again.
             if ".." in file.parts or "__pycache__" in file.parts:
                 continue
