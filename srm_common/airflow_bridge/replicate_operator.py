@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
@@ -15,7 +14,6 @@ from srm_common.airflow_bridge.variables import installation_id, open_flow
 from srm_common.domain.runs.run_options import RunSelection
 from srm_common.errors import RunFailed
 from srm_common.replication.driver.run_folder import run_folder
-from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,9 +35,8 @@ class ReplicateOperator(SparkJobOperator):
     ui_color = "#cfe8d5"
 
     def __init__(self, *, flow: str, config: str, conn_id: str = "spark", **kwargs: Any) -> None:
-        super().__init__(conn_id=conn_id, name=f"srm {flow}", **kwargs)
+        super().__init__(config=config, conn_id=conn_id, name=f"srm {flow}", **kwargs)
         self.flow = flow
-        self.config = config
 
     def execute(self, context: Context) -> None:
         stop_if_unable(context)
@@ -49,7 +46,6 @@ class ReplicateOperator(SparkJobOperator):
             params.options(context["run_id"])
             with open_flow(self.config, self.flow) as (now, clusters):
                 settings = now.flow
-                secrets = load_configuration(Path(self.config)).secret_variables(settings.name)
                 if self._copied_here(now, clusters, params, context["run_id"]):
                     return
         selection = RunSelection(
@@ -70,7 +66,7 @@ class ReplicateOperator(SparkJobOperator):
                 *("--selection", str(file)),
                 *params.arguments(),
             ]
-            self.submit(context, settings, job_path("replicate.py"), arguments, secrets, folder)
+            self.submit(context, settings, job_path("replicate.py"), arguments, folder)
 
     def _copied_here(self, now: EffectiveFilters, clusters: FlowClusters, params: RunParams, run_id: str) -> bool:
         """Copy without Spark, if that will do."""

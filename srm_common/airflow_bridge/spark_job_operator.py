@@ -15,9 +15,10 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES
+from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES, translate_errors
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, spark_settings
-from srm_common.settings_files.sources.secret_variables import hand_over
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.sources.secret_variables import answering, hand_over
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,25 +36,20 @@ class SparkJobOperator(SparkSubmitOperator):
     the machine can read it. Fails without a retry when the exit code says that none would help.
     """
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, config: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self.config = config
         self._works_here = False
 
     def submit(
-        self,
-        context: Context,
-        settings: FlowSettings,
-        job: str,
-        arguments: Sequence[str],
-        secrets: Mapping[str, str],
-        folder: Path,
+        self, context: Context, settings: FlowSettings, job: str, arguments: Sequence[str], folder: Path
     ) -> None:
         """Submit ``job`` for a flow and wait for its end.
 
         Args:
             job: its file, see :func:`job_path`.
-            secrets: variables that the driver needs, and no other process of Spark may inherit.
-            folder: for the driver's temporary files, and until it has read them, for ``secrets``.
+            folder: for the driver's temporary files, and for variables that it needs and no other process of Spark may
+                inherit, until it has read them.
 
         Raises:
             AirflowException: it failed, with the job's last word; AirflowFailException where no retry helps.
@@ -64,8 +60,15 @@ class SparkJobOperator(SparkSubmitOperator):
         self.env_vars = spark_environment()
         self.conf = launch_settings(settings, folder)
         self.application_args = list(arguments)
+
+        def secrets() -> dict[str, str]:
+            # In a thread, too: a driver whose login was refused asks whether Airflow has another one by now.
+            return load_configuration(Path(self.config)).secret_variables(settings.name)
+
+        with translate_errors():
+            handed_over = hand_over(folder / "secrets.json", secrets())
         try:
-            with environment({**hand_over(folder / "secrets.json", secrets), "TMPDIR": str(folder)}):
+            with environment({**handed_over, "TMPDIR": str(folder)}), answering(folder, secrets):
                 super().execute(context)
         except AirflowException as failure:
             raise self._submit_failure(failure, settings, context["run_id"]) from None

@@ -63,14 +63,15 @@ class LoginSettings:
 
 
 class LoginSource(Protocol):
-    """Where a login comes from that may change while clients use it: files. Picklable and hashable."""
+    """Where a login comes from that may change while clients use it: files, an Airflow connection. Picklable and
+    hashable."""
 
     @property
     def place(self) -> str:
-        """The files, for sentences."""
+        """The files and the connection, for sentences."""
 
     def read(self) -> LoginSettings:
-        """The login as the files have it now. Raises ConfigError where they cannot be read here."""
+        """The login as it is there now. Raises ConfigError where it cannot be read here."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,12 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.settings.layers import Entry, Layers, Scope
 from srm_common.errors import ConfigError
-from srm_common.settings_files.connections.airflow_connections import AirflowConnection, Lookup, variable_name
+from srm_common.settings_files.connections.airflow_connections import (
+    AirflowConnection,
+    KeptConnection,
+    Lookup,
+    variable_name,
+)
 from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.settings_files.connections.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
 from srm_common.settings_files.connections.written_login import WrittenLogin
@@ -55,7 +60,9 @@ class WrittenClusters:
         named = self._layers.clusters[alias].get(CONNECTION)
         if named is not None and self._lookup is None:
             return ClusterSettings(alias, f"Airflow connection {named.value.strip()}", {}, {})
-        from_connection = self._from_connection(alias, named) if named is not None else {}
+        connection = None if named is None else self._connection(alias, named)
+        from_connection = {} if connection is None else connection.entries()
+        kept = None if connection is None or self._lookup is None else KeptConnection.of(connection, self._lookup)
         first = Client.ADMIN if name is None else DATA_CLIENT[side]
         found: dict[Client, ClusterSettings] = {}
         for client in Client:
@@ -84,7 +91,8 @@ class WrittenClusters:
                     reads_data=name is not None and side == "source" and client is Client.CONSUMER,
                     unused=unused,
                 )
-                found[client] = replace(settings, login_source=WrittenLogin.of(settings, written, self._providers))
+                source = WrittenLogin.of(settings, written, self._providers, kept)
+                found[client] = replace(settings, login_source=source)
             except ConfigError as error:
                 if error.file is None:
                     raise ConfigError(error.reason, file=self._file) from None
@@ -96,8 +104,8 @@ class WrittenClusters:
         # Values from Airflow contain no references: a '${' in one is part of a password.
         return self._providers.resolve(entry) if entry.line else entry.value
 
-    def _from_connection(self, alias: str, named: Entry) -> Scope:
-        """The settings of the Airflow connection that an alias names; each connection is looked up once."""
+    def _connection(self, alias: str, named: Entry) -> AirflowConnection:
+        """The Airflow connection that an alias names; each is looked up once."""
         if alias not in self.connections:
             conn_id = self._providers.resolve(named).strip()
             assert self._lookup is not None
@@ -109,4 +117,4 @@ class WrittenClusters:
                     f"the environment variable {variable_name(conn_id)}",
                 )
             self.connections[alias] = connection
-        return self.connections[alias].entries()
+        return self.connections[alias]

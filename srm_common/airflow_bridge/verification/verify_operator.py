@@ -40,8 +40,7 @@ class VerifyOperator(SparkJobOperator):
     ui_color = "#e6dcf5"
 
     def __init__(self, *, config: str, **kwargs: Any) -> None:
-        super().__init__(name="srm verify", **kwargs)
-        self.config = config
+        super().__init__(config=config, name="srm verify", **kwargs)
 
     def execute(self, context: Context) -> Any:  # the summary; the provider's operator returns nothing
         from srm_common.domain.verification.summary import failure_sentence, outcome_sentence
@@ -66,7 +65,6 @@ class VerifyOperator(SparkJobOperator):
                     partitions, faults = list(here.partitions), here.faults
                 else:
                     before = newest_start(clusters)
-                    secrets = configuration.secret_variables(settings.name)
                     with run_folder() as folder:
                         arguments = [
                             *("--flow", str(settings.name)),
@@ -75,7 +73,7 @@ class VerifyOperator(SparkJobOperator):
                             *params.arguments(None if resume_since is None else resume_since.isoformat()),
                         ]
                         try:
-                            self.submit(context, settings, job_path("verify.py"), arguments, secrets, folder)
+                            self.submit(context, settings, job_path("verify.py"), arguments, folder)
                         except AirflowException as error:
                             failure = error
                     partitions = kept_results(clusters, selection.wants, before, resume_since_ms)

@@ -4,8 +4,8 @@ A connection's extra holds librdkafka settings, as for Airflow's Kafka provider;
 login and password the user. Where a process finds it:
 
 * the variable ``AIRFLOW_CONN_<ID>``, as everywhere in Airflow: the only way in the Spark driver, to which
-  :mod:`srm_common.airflow_bridge.spark_job_operator` hands it over in a file, or which has it in its own environment
-  where it runs on another machine; and the easy way for ``srm-control``;
+  :mod:`srm_common.airflow_bridge.spark_job_operator` hands it over in a file, and again when its login is refused, or
+  which has it in its own environment where it runs on another machine; and the easy way for ``srm-control``;
 * in a task, Airflow's own lookup (secrets backends, then the database by its API);
 * elsewhere with an Airflow home: the same lookup, in Airflow's database.
 """
@@ -17,13 +17,13 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from srm_common.account import home_folder
 from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
-from srm_common.settings_files.sources.secret_variables import variable
+from srm_common.settings_files.sources.secret_variables import variable, variable_again
 
 VARIABLE_PREFIX = "AIRFLOW_CONN_"
 _DEFAULT_PORT = 9092
@@ -132,6 +132,47 @@ def from_environment(conn_id: str) -> AirflowConnection | None:
     return AirflowConnection.parse(conn_id, text) if text else None
 
 
+def from_task(conn_id: str) -> AirflowConnection | None:
+    """The connection as it is now for the task that started this process. Blocks for seconds. Raises
+    :class:`ConfigError` where there is no such task, or it does not respond."""
+    text = variable_again(variable_name(conn_id))
+    return AirflowConnection.parse(conn_id, text) if text else None
+
+
+@dataclass(frozen=True)
+class KeptConnection:
+    """An Airflow connection that may be changed while it is used. Holds no secret.
+
+    Picklable; another process asks the task, if there is one, but never Airflow: a worker of Spark need not have its
+    settings, nor the memory for it.
+    """
+
+    conn_id: str
+    place: str
+    look_up: Lookup
+
+    @classmethod
+    def of(cls, connection: AirflowConnection, lookup: Lookup) -> Self | None:
+        """The one that ``lookup`` has found; None for a variable of this process's own environment."""
+        if connection.variable in os.environ:
+            return None
+        return cls(connection.conn_id, connection.place, from_task if lookup is from_environment else lookup)
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, Lookup]]:
+        return type(self), (self.conn_id, self.place, self.look_up if self.look_up is from_task else _not_here)
+
+    def entries(self) -> Scope:
+        """Its settings now. Raises :class:`ConfigError`."""
+        found = self.look_up(self.conn_id)
+        if found is None:
+            raise ConfigError("is no longer found", file=self.place)
+        return found.entries()
+
+
+def _not_here(conn_id: str) -> NoReturn:
+    raise ConfigError("is looked up where the settings were read", file=f"Airflow connection {conn_id}")
+
+
 def from_airflow(conn_id: str) -> AirflowConnection | None:
     """The connection as the environment or this process's Airflow has it. Raises :class:`ConfigError`.
 
@@ -153,6 +194,10 @@ def from_airflow(conn_id: str) -> AirflowConnection | None:
         kept = BaseHook.get_connection(conn_id) if in_a_task else Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         return None
+    except PermissionError as denied:
+        raise ConfigError(
+            f"Airflow keeps it from this process: {denied}", file=f"Airflow connection {conn_id}"
+        ) from None
     return AirflowConnection(
         conn_id=conn_id,
         conn_type=kept.conn_type or "kafka",

@@ -6,6 +6,9 @@ the variables that a flow needs reach the driver in a file of mode 0600 in the r
 environment, and Spark is started without the variables themselves. The driver removes the file as soon as it has read
 it; if the run is killed before, the next one removes the folder. A driver on another machine (cluster mode) has an
 environment of its own, and no file.
+
+A password may change during a run. So the driver can ask for the variables again, by an empty file in the same folder;
+the task that started Spark, which Airflow answers, replies with another file of that kind.
 """
 
 from __future__ import annotations
@@ -13,17 +16,25 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, SrmError
 
 #: Names the file.
 FILE = "SRM_SECRETS_FILE"
 #: Lists the names that ``srm-spark-submit`` starts Spark without, separated by blanks.
 WITHHELD = "SRM_WITHHELD"
+
+#: How the files of a driver's question, of an answer that is being written, and of both kinds of answers end.
+_QUESTION, _BEGUN, _VALUES, _FAULT = ".question", ".part", ".values", ".fault"
+#: How often each side looks for the other's files, and how long a driver does: Airflow may have to ask a backend.
+_ASKED_SECONDS, _ANSWERED_SECONDS, _PATIENCE_SECONDS = 0.5, 0.05, 15.0
 
 #: Airflow's connections, variables and settings, and what other programs of this project are given. Spark needs none.
 _OF_OTHERS = re.compile(
@@ -39,6 +50,8 @@ _OF_EVERYBODY = re.compile(
 
 #: Variables to which the configurations that this process has loaded refer.
 _referred: set[str] = set()
+#: Files that this process has written for others, which start with its environment.
+_for_others: set[str] = set()
 
 
 def refer(names: Iterable[str]) -> None:
@@ -53,7 +66,7 @@ def variable(name: str) -> str | None:
         ConfigError: there should be a file, and it cannot be read.
     """
     path = os.environ.get(FILE)
-    return (_handed_over(Path(path)) if path else {}).get(name, os.environ.get(name))
+    return (_handed_over(Path(path)) if path and path not in _for_others else {}).get(name, os.environ.get(name))
 
 
 def referred() -> dict[str, str]:
@@ -87,16 +100,87 @@ def hand_over(file: Path, variables: Mapping[str, str]) -> dict[str, str]:
     Raises:
         FileExistsError: there is such a file.
     """
-    with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as opened:
-        json.dump(dict(variables), opened)
+    _write(file, json.dumps(dict(variables)))
+    _for_others.add(str(file))
     # A name with blanks would look like several in the list; no shell sets such a variable.
     names = {name for name in {*withheld(), *variables} if not re.search(r"\s", name)}
     return {FILE: str(file), WITHHELD: " ".join(sorted(names))}
 
 
+@contextmanager
+def answering(folder: Path, variables: Callable[[], Mapping[str, str]]) -> Iterator[None]:
+    """Inside the block, a process that was handed a file in ``folder`` can ask for what ``variables`` returns then."""
+    over = threading.Event()
+
+    def answer() -> None:
+        while not over.wait(_ASKED_SECONDS):
+            for question in folder.glob(f"*{_QUESTION}"):
+                _answer(question, variables)
+
+    thread = threading.Thread(target=answer, name="srm-secrets", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        # No longer: a backend may not respond.
+        thread.join(_PATIENCE_SECONDS)
+
+
+def _answer(question: Path, variables: Callable[[], Mapping[str, str]]) -> None:
+    try:
+        text, kind = json.dumps(dict(variables())), _VALUES
+    except SrmError as error:
+        text, kind = str(error), _FAULT
+    if question.exists():  # otherwise nobody would remove the answer
+        begun = question.with_suffix(_BEGUN)
+        _write(begun, text)
+        begun.rename(question.with_suffix(kind))
+        question.unlink(missing_ok=True)
+
+
+def variable_again(name: str) -> str | None:
+    """The value that the task which handed a file over has for a variable now; None if it has none. Blocks for seconds.
+
+    Raises:
+        ConfigError: no task handed a file over here, it does not answer, or its reason for having no values.
+    """
+    path = os.environ.get(FILE)
+    if not path:
+        raise ConfigError("no task has started this process that could look it up again")
+    question = Path(path).with_name(f"{uuid.uuid4().hex}{_QUESTION}")
+    values, fault = question.with_suffix(_VALUES), question.with_suffix(_FAULT)
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    try:
+        question.touch(mode=0o600, exist_ok=False)
+        try:
+            while time.monotonic() < deadline:
+                if values.exists():
+                    return _read_once(values).get(name)
+                if fault.exists():
+                    raise ConfigError(fault.read_text(encoding="utf-8"))
+                time.sleep(_ANSWERED_SECONDS)
+        finally:
+            for file in (question, values, fault):
+                file.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"the task that started Spark cannot be asked: {error.strerror}") from error
+    raise ConfigError(f"the task that started Spark did not look it up within {_PATIENCE_SECONDS:g} s")
+
+
 @cache
 def _handed_over(file: Path) -> Mapping[str, str]:
     """Read once; no other process may."""
+    return _read_once(file)
+
+
+def _write(file: Path, text: str) -> None:
+    """Into a new file that only this user may read."""
+    with os.fdopen(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as opened:
+        opened.write(text)
+
+
+def _read_once(file: Path) -> Mapping[str, str]:
     try:
         values = json.loads(file.read_text(encoding="utf-8"))
         file.unlink()

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,11 @@ import pytest
 
 from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.domain.flow import FlowName
+from srm_common.errors import ConfigError
+from srm_common.replication.driver.run_folder import run_folder
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.settings_files.connections.airflow_connections import AirflowConnection, from_environment, variable_name
-from srm_common.settings_files.sources.secret_variables import hand_over
+from srm_common.settings_files.sources.secret_variables import answering, hand_over
 
 BASE = "clusters = A, B\nA.connection = kafka_east\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 ROOT = Path(__file__).parents[4]
@@ -158,6 +162,69 @@ def test_another_process_finds_it(tmp_path: Path, by_file: bool) -> None:
     )
     assert answer.stdout.split() == ["hush", "hush", "False"], answer.stderr
     assert not file.exists(), "it is gone once it is read"
+
+
+def test_another_process_learns_of_a_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the Spark driver does when its login is refused: the task looks the connection up again, in Airflow."""
+    extra = {"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN"}
+    known = {"kafka_east": AirflowConnection("kafka_east", host="h", login="u", password="hush", extra=extra)}
+    path = tmp_path / "srm.properties"
+    path.write_text(BASE)
+
+    def secrets() -> dict[str, str]:
+        return load_configuration(path, known.get).secret_variables(FlowName("A", "B"))
+
+    code = (
+        "import sys; from pathlib import Path; from srm_common.settings_files.configuration import load_configuration; "
+        "from srm_common.settings_files.connections.airflow_connections import from_environment; "
+        "source = load_configuration(Path(sys.argv[1]), from_environment).flow('A->B').source.login_source; "
+        "print(source.place, flush=True); input(); print(source.read().confluent['sasl.password'])"
+    )
+    with run_folder() as folder:
+        handed_over = hand_over(folder / "secrets.json", secrets())
+        for name, value in handed_over.items():
+            monkeypatch.setenv(name, value)  # as in the task, whose own it is not
+        with (
+            answering(folder, secrets),
+            subprocess.Popen(
+                [sys.executable, "-c", code, str(path)],
+                env={**os.environ, **handed_over, "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            ) as driver,
+        ):
+            assert driver.stdout is not None
+            assert driver.stdout.readline().strip() == "Airflow connection kafka_east"
+            known["kafka_east"] = replace(known["kafka_east"], password="hush-hush")
+            printed, _ = driver.communicate("\n", timeout=300)
+        assert printed.strip() == "hush-hush"
+        assert list(folder.iterdir()) == []
+
+
+def test_a_login_of_a_connection_is_looked_up_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN"}
+    known = {"kafka_east": AirflowConnection("kafka_east", host="h", login="u", password="hush", extra=extra)}
+    path = tmp_path / "srm.properties"
+    path.write_text(BASE)
+    cluster = load_configuration(path, known.get).flow("A->B").source
+    source = cluster.login_source
+    assert source is not None
+    assert source.read() == cluster.login
+    travelled = pickle.dumps(source)
+    assert b"hush" not in travelled
+    with pytest.raises(ConfigError, match="Airflow connection kafka_east: is looked up where the settings were read"):
+        pickle.loads(travelled).read()
+    known["kafka_east"] = replace(known["kafka_east"], login="v", password="hush-hush")
+    login = source.read()
+    assert (login.confluent["sasl.username"], login.confluent["sasl.password"]) == ("v", "hush-hush")
+    known.clear()
+    with pytest.raises(ConfigError, match="Airflow connection kafka_east: is no longer found"):
+        source.read()
+    # What a process's own environment says never changes.
+    variable = AirflowConnection("kafka_east", host="h", login="u", password="hush", extra=extra)
+    monkeypatch.setenv(variable.variable, variable.to_json())
+    assert load_configuration(path, from_environment).flow("A->B").source.login_source is None
 
 
 def test_without_asking_a_cluster_is_known_by_its_connections_name(tmp_path: Path) -> None:

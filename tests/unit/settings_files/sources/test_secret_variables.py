@@ -17,9 +17,11 @@ from srm_common.settings_files.sources import secret_variables
 from srm_common.settings_files.sources.secret_variables import (
     FILE,
     WITHHELD,
+    answering,
     hand_over,
     none_inherited,
     variable,
+    variable_again,
     withheld,
 )
 
@@ -29,6 +31,7 @@ BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA
 @pytest.fixture(autouse=True)
 def nothing_referred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secret_variables, "_referred", set())
+    monkeypatch.setattr(secret_variables, "_for_others", set())
 
 
 @pytest.fixture
@@ -85,6 +88,8 @@ def test_only_the_file_has_what_is_handed_over_and_only_its_owner_may_read_it(
         with pytest.raises(FileExistsError):
             hand_over(file, {})
         monkeypatch.setenv(FILE, str(file))
+        assert variable("EAST_PASSWORD") == "hush", "what is for another process is not read by this one"
+        monkeypatch.setattr(secret_variables, "_for_others", set())
         # Before the environment's own, which a driver on the same machine may have, too.
         assert [variable(name) for name in ("EAST_PASSWORD", "OTHER", "NOT_THERE")] == ["newer", "hush", None]
         assert variable("AIRFLOW_CONN_EAST") == "hush"
@@ -106,3 +111,48 @@ def test_a_file_that_cannot_be_used_is_one_sentence(
         "Spark makes it for one driver, so unset the variable elsewhere"
     )
     assert told.value.__cause__ is None
+
+
+def test_the_process_that_handed_a_file_over_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = {"EAST_PASSWORD": "first"}
+    with run_folder() as folder:
+        monkeypatch.setenv(FILE, hand_over(folder / "secrets.json", values)[FILE])
+        with answering(folder, lambda: values):
+            values["EAST_PASSWORD"] = "second"
+            assert variable_again("EAST_PASSWORD") == "second"
+            assert variable_again("OTHER") is None
+        assert [file.name for file in folder.iterdir()] == ["secrets.json"], "answers are gone once they are read"
+
+
+def test_an_answer_is_for_its_owner_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = []
+
+    def read(file: Path) -> dict[str, str]:
+        modes.append(stat.S_IMODE(file.stat().st_mode))
+        return {}
+
+    monkeypatch.setattr(secret_variables, "_read_once", read)
+    with run_folder() as folder, answering(folder, lambda: {"EAST_PASSWORD": "second"}):
+        monkeypatch.setenv(FILE, str(folder / "secrets.json"))
+        variable_again("EAST_PASSWORD")
+    assert modes == [0o600]
+
+
+def test_without_an_answer_there_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(FILE, raising=False)
+    with pytest.raises(ConfigError, match="no task has started this process"):
+        variable_again("EAST_PASSWORD")
+    monkeypatch.setenv(FILE, str(tmp_path / "gone" / "secrets.json"))
+    with pytest.raises(ConfigError, match="the task that started Spark cannot be asked: No such file or directory"):
+        variable_again("EAST_PASSWORD")
+    monkeypatch.setenv(FILE, str(tmp_path / "secrets.json"))
+
+    def unknown() -> dict[str, str]:
+        raise ConfigError("clusters is missing", file="srm.properties")
+
+    with answering(tmp_path, unknown), pytest.raises(ConfigError, match=r"srm.properties: clusters is missing"):
+        variable_again("EAST_PASSWORD")
+    monkeypatch.setattr(secret_variables, "_PATIENCE_SECONDS", 0.2)
+    with pytest.raises(ConfigError, match=r"the task that started Spark did not look it up within 0.2 s"):
+        variable_again("EAST_PASSWORD")
+    assert list(tmp_path.iterdir()) == []
