@@ -10,14 +10,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.faults import CONTEXT_HEADERS, ErrorHandling
 from srm_common.errors import RecordTooLarge, TransformFailed
 from srm_common.records.transform import RecordFault, Transform
 from srm_common.wire.batches.batch import HEADER_SIZE, Packed
-from srm_common.wire.reencoding.columns import SCHEMA, encode, encoded_header
+from srm_common.wire.reencoding.columns import encode, encoded_header, more_headers
 
 _LOG = logging.getLogger(__name__)
 
@@ -76,10 +75,7 @@ class FailedRecords:
     def _with_context(self, failed: pa.RecordBatch, faults: Sequence[RecordFault]) -> pa.RecordBatch:
         texts = [self._context(fault) for fault in faults]
         more = [b"".join(encoded_header(CONTEXT_HEADERS + name, text.encode()) for name, text in one) for one in texts]
-        counts = failed.column("header_count").to_numpy() + np.int32(len(texts[0]))
-        empty = pa.scalar(b"", pa.binary())
-        raw = pc.binary_join_element_wise(failed.column("headers"), pa.array(more, pa.binary()), empty)
-        return pa.RecordBatch.from_arrays([*failed.columns[:-2], pa.array(counts), raw], schema=SCHEMA)
+        return more_headers(failed, len(texts[0]), pa.array(more, pa.binary()))
 
     def _context(self, fault: RecordFault) -> tuple[tuple[str, str], ...]:
         topic, partition = self._upstream

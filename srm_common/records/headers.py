@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.reencoding.columns import SCHEMA, encoded_header, parsed_headers
+from srm_common.wire.reencoding.columns import parsed_headers
 
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
 """Names may occur more than once."""
@@ -33,14 +32,6 @@ def named_headers(records: pa.RecordBatch) -> pa.ListArray:
     return pa.ListArray.from_arrays(
         headers.offsets, pa.StructArray.from_arrays([named, structs.field(1)], fields=fields), type=HEADERS_TYPE
     )
-
-
-def appended(records: pa.RecordBatch, name: str, value: bytes | None) -> pa.RecordBatch:
-    """The records with one header appended; existing headers stay byte for byte."""
-    header = pa.scalar(encoded_header(name, value), pa.binary())
-    raw = pc.binary_join_element_wise(records.column("headers"), header, pa.scalar(b"", pa.binary()))
-    counts = pc.add(records.column("header_count"), pa.scalar(1, pa.int32()))
-    return pa.RecordBatch.from_arrays([*records.columns[:-2], counts, raw], schema=SCHEMA)
 
 
 def _is_text(name: bytes) -> bool:

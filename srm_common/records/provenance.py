@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from srm_common.domain.flow.settings import PROVENANCE_HEADERS, Provenance
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
+from srm_common.wire.reencoding.columns import encoded_header, more_headers
 from srm_common.wire.varints import write_varint
 
-_NOTHING = pa.scalar(b"", pa.binary())
 #: The length of an offset as text, as it lies in a record; it has no more than 19 digits.
 _LENGTHS = pa.array([write_varint(length) for length in range(20)], pa.binary())
 
@@ -39,10 +38,8 @@ class ProvenanceHeaders:
 
     def added(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """The records with their headers."""
-        counts = records.column("header_count").to_numpy() + np.int32(self._count)
-        parts = [records.column("headers"), pa.scalar(self._same, pa.binary())]
+        parts: list[Any] = [pa.scalar(self._same, pa.binary())]
         if self._offset:
             texts = records.column("offset").cast(pa.string()).cast(pa.binary())
             parts += [pa.scalar(self._offset, pa.binary()), _LENGTHS.take(pc.binary_length(texts)), texts]
-        raw = pc.binary_join_element_wise(*parts, _NOTHING)
-        return pa.RecordBatch.from_arrays([*records.columns[:-2], pa.array(counts), raw], schema=SCHEMA)
+        return more_headers(records, self._count, *parts)

@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from srm_common.domain.transforms.formats import Side
+from srm_common.domain.transforms.formats import SCHEMA_ID_BYTES, Side
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.reencoding.columns import SCHEMA
 
-HEADER_BYTES = 5
-_COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
 _CACHED_IDS = 10_000
 
 
@@ -60,7 +58,7 @@ class SchemaIdStep:
         columns = list(records.columns)
         faults: dict[int, str] = {}
         for side in self._sides:
-            place = _COLUMNS[side]
+            place = SCHEMA.get_field_index(side.prefix)
             columns[place] = self._rewritten(columns[place], side, faults)
         if faults:
             raise RowFaults(faults)
@@ -75,18 +73,18 @@ class SchemaIdStep:
         first = int(offsets[0])
         data = np.frombuffer(data_buffer, np.uint8)[first : int(offsets[-1])]
         starts, sizes = offsets[:-1] - first, np.diff(offsets)
-        rows = np.flatnonzero(valid & (sizes >= HEADER_BYTES))
+        rows = np.flatnonzero(valid & (sizes >= SCHEMA_ID_BYTES))
         rows = rows[data[starts[rows]] == 0]
         if not len(rows):
             return column
-        at = starts[rows][:, None] + np.arange(1, HEADER_BYTES)
+        at = starts[rows][:, None] + np.arange(1, SCHEMA_ID_BYTES)
         numbers = np.ascontiguousarray(data[at]).view(">u4")[:, 0].astype(np.int64)
         old, which = np.unique(numbers, return_inverse=True)
         new = self._new(old, which, rows, side, faults)
         if new is None or (new == old).all():
             return column
         changed = data.copy()
-        changed[at] = new[which].astype(">u4").view(np.uint8).reshape(-1, HEADER_BYTES - 1)
+        changed[at] = new[which].astype(">u4").view(np.uint8).reshape(-1, SCHEMA_ID_BYTES - 1)
         bits = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
         buffers = [bits, pa.py_buffer(np.ascontiguousarray(offsets - first)), pa.py_buffer(changed)]
         return pa.Array.from_buffers(pa.binary(), len(column), buffers)

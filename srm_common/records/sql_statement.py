@@ -21,9 +21,9 @@ from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.data.java_values import DataFault
 from srm_common.records.connect.registry_values import RecordSchemas
-from srm_common.records.headers import HEADERS_TYPE, appended, named_headers
+from srm_common.records.headers import HEADERS_TYPE, named_headers
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.reencoding.columns import with_headers
+from srm_common.wire.reencoding.columns import encoded_header, more_headers, with_headers
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 SQL_COLUMNS = {
@@ -122,7 +122,9 @@ class SqlStatement:
             return records
         for name in self._columns.changes:
             records = _CHANGES[name](records, result.field(name), rows_kept)
-        return records if self._columns.header is None else appended(records, *self._columns.header)
+        if self._columns.header is None:
+            return records
+        return more_headers(records, 1, pa.scalar(encoded_header(*self._columns.header), pa.binary()))
 
     def _column(self, name: str, records: pa.RecordBatch) -> pa.Array:
         if name == "topic":

@@ -20,7 +20,7 @@ from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, 
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.transforms.header_values import literal_bytes
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.reencoding.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
+from srm_common.wire.reencoding.columns import HEADERS_TYPE, encoded_header, more_headers, parsed_headers, with_headers
 
 if TYPE_CHECKING:
     from srm_common.records.connect.registry_values import RecordSchemas
@@ -204,25 +204,11 @@ def _filter(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.Reco
 
 def _insert_header(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
     name, value = step.arguments
-    return appended(records, encoded_header(name, literal_bytes(value, step.header_converter)), chosen)
-
-
-def appended(records: pa.RecordBatch, header: bytes, chosen: Mask | None) -> pa.RecordBatch:
-    """The records with one more header, behind those that they have; ``header`` as it lies in the log."""
-    more: Any = pa.scalar(header, pa.binary())
-    counts = records.column("header_count").to_numpy()
+    header: Any = pa.scalar(encoded_header(name, literal_bytes(value, step.header_converter)), pa.binary())
     if chosen is None:
-        counts = counts + np.int32(1)
-    else:
-        counts = counts + chosen.astype(np.int32)
-        more = pc.if_else(pa.array(chosen), more, pa.scalar(b"", pa.binary()))
-    raw = pc.binary_join_element_wise(records.column("headers"), more, pa.scalar(b"", pa.binary()))
-    return _with(records, pa.array(counts), raw)
-
-
-def _with(records: pa.RecordBatch, counts: pa.Array, headers: pa.Array) -> pa.RecordBatch:
-    columns = [*records.columns[:-2], counts, headers]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        return more_headers(records, 1, header)
+    some = pc.if_else(pa.array(chosen), header, pa.scalar(b"", pa.binary()))
+    return more_headers(records, chosen.astype(np.int32), some)
 
 
 def _drop_headers(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:

@@ -8,6 +8,9 @@ from enum import Enum
 
 from srm_common.domain.transforms.faults import TransformFault
 
+#: What a key or value begins with whose schema is in a registry (Confluent's wire format): a zero and the schema's id.
+SCHEMA_ID_BYTES = 5
+
 
 class Side(Enum):
     """Which part of a record, by the names in Kafka's classes."""

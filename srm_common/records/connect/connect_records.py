@@ -11,20 +11,26 @@ import pyarrow as pa
 
 from srm_common.domain.transforms.chain import Step
 from srm_common.domain.transforms.field_steps import FieldStep, HeaderFrom, ValueToKey
-from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, FormatKind, HeaderConverter, Side
+from srm_common.domain.transforms.formats import (
+    SCHEMA_ID_BYTES,
+    WITH_REGISTRY,
+    Format,
+    FormatKind,
+    HeaderConverter,
+    Side,
+)
 from srm_common.records.connect.converters import Converter, SchemaAndValue
 from srm_common.records.connect.data.java_values import DataFault
-from srm_common.records.connect.registry_converter import HEADER_BYTES, RegistryConverter
+from srm_common.records.connect.registry_converter import RegistryConverter
 from srm_common.records.connect.registry_values import RecordSchemas
 from srm_common.records.connect.transforms.field_transforms import FieldTransform
 from srm_common.records.connect.transforms.header_from import headers_from
 from srm_common.records.connect.transforms.header_values import header_bytes
 from srm_common.records.connect.transforms.requirements import Origin
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
+from srm_common.wire.reencoding.columns import SCHEMA, encoded_header, more_headers
 
 Mask = npt.NDArray[np.bool_]
-_COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
 #: Null stays null, whatever the default of a schema is, and a decimal is the number that it is.
 _JSON = Converter(Format(FormatKind.JSON, replace_null_with_default=False, numeric_decimals=True))
 
@@ -73,7 +79,7 @@ class ConnectRecords:
         rows = range(records.num_rows) if chosen is None else np.flatnonzero(chosen).tolist()
         offsets = records.column(0).to_pylist()
         timestamps = records.column(1).to_pylist()
-        bytes_ = records.column(_COLUMNS[fields.side]).to_pylist()
+        bytes_ = records.column(fields.side.prefix).to_pylist()
         cells = self._cells[fields.side]
         converter = self._converter(fields.side, fields.format)
         changed: dict[int, _Cell] = {}
@@ -117,7 +123,8 @@ class ConnectRecords:
             if not any(cell.changed for cell in cells.values()):
                 continue
             converter = self._converter(side, self._formats[side])
-            values = columns[_COLUMNS[side]].to_pylist()
+            place = SCHEMA.get_field_index(side.prefix)
+            values = columns[place].to_pylist()
             for row, offset in enumerate(offsets):
                 cell = cells.get(offset)
                 if cell is None or not cell.changed:
@@ -128,7 +135,7 @@ class ConnectRecords:
                     faults[row] = f"the {side.prefix} {error}"
                 except RecursionError:
                     faults[row] = f"the {side.prefix} is nested too deeply"
-            columns[_COLUMNS[side]] = pa.array(values, pa.binary())
+            columns[place] = pa.array(values, pa.binary())
         if faults:
             raise RowFaults(faults)
         self.forget()
@@ -156,7 +163,7 @@ class ConnectRecords:
         try:
             value = self._converter(side, format_).decode(data)
             if format_.kind is FormatKind.JSON_SCHEMA:
-                return data[HEADER_BYTES:].decode("utf-8", "backslashreplace")
+                return data[SCHEMA_ID_BYTES:].decode("utf-8", "backslashreplace")
             text = _JSON.encode(*value)
         except RecursionError:
             raise DataFault("is nested too deeply") from None
@@ -187,13 +194,12 @@ def _with_headers(
     converter: HeaderConverter,
     faults: dict[int, str],
 ) -> pa.RecordBatch:
-    counts = records.column(4).to_numpy().copy()
-    raw = records.column(5).to_pylist()
+    more = [b""] * records.num_rows
+    counts = np.zeros(records.num_rows, np.int32)
     for row, added in headers.items():
         try:
-            raw[row] += b"".join(encoded_header(name, header_bytes(value, converter)) for name, value in added)
+            more[row] = b"".join(encoded_header(name, header_bytes(value, converter)) for name, value in added)
         except DataFault as error:
             faults[row] = str(error)
-        counts[row] += len(added)
-    columns = [*records.columns[:4], pa.array(counts), pa.array(raw, pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        counts[row] = len(added)
+    return more_headers(records, counts, pa.array(more, pa.binary()))

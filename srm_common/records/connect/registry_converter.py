@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
-from srm_common.domain.transforms.formats import Format, FormatKind, Side
+from srm_common.domain.transforms.formats import SCHEMA_ID_BYTES, Format, FormatKind, Side
 from srm_common.records.connect.converters import NULL, SchemaAndValue
 from srm_common.records.connect.data.java_values import DataFault
 from srm_common.records.connect.data.schema import Schema
@@ -13,8 +13,6 @@ from srm_common.records.connect.registry_values import RecordSchemas, RegistryVa
 _CACHED_SCHEMAS = 1000
 #: Parts of schemas that are kept of those read, and of those made; Protobuf's take some 2.5 KB each.
 _CACHED_PARTS = 50_000
-#: A zero and the id.
-HEADER_BYTES = 5
 Key = TypeVar("Key", bytes, Schema)
 Kept = TypeVar("Kept")
 
@@ -72,7 +70,7 @@ class RegistryConverter:
         """
         if data is None:
             return NULL
-        if len(data) < HEADER_BYTES or data[0] != 0:
+        if len(data) < SCHEMA_ID_BYTES or data[0] != 0:
             title = self._values.title
             raise DataFault(
                 f"is not {title} of a schema registry: it does not begin with a zero and the id of a schema"
@@ -110,7 +108,7 @@ class RegistryConverter:
         return known.header + known.values.encode(value)
 
     def _header(self, data: bytes) -> bytes:
-        return data[:HEADER_BYTES] + self._values.place_of(data[HEADER_BYTES:])
+        return data[:SCHEMA_ID_BYTES] + self._values.place_of(data[SCHEMA_ID_BYTES:])
 
     def _known_before(self, data: bytes) -> _Known | None:
         """What has read these bytes; None if they were not read, and may be anything."""
@@ -124,11 +122,11 @@ class RegistryConverter:
         return "" if subject is None else f"{before}subject {subject}{behind}"
 
     def _known(self, header: bytes) -> _Known:
-        whole = header[:HEADER_BYTES]
+        whole = header[:SCHEMA_ID_BYTES]
         fault = self._unusable.get(header) or self._unusable.get(whole)
         if fault is not None:
             raise DataFault(fault)
-        number = int.from_bytes(header[1:HEADER_BYTES])
+        number = int.from_bytes(header[1:SCHEMA_ID_BYTES])
         text = self._schemas.schema(number)
         if text is None:
             asked = self._schemas.read_from
@@ -139,7 +137,7 @@ class RegistryConverter:
             fault = f"has the schema id {number}, which is {text.kind}, not {title}{self._subject_of(number)}"
             raise DataFault(_kept(self._unusable, whole, fault))
         try:
-            values = self._values.of_text(text.text, text.references, self._format, header[HEADER_BYTES:])
+            values = self._values.of_text(text.text, text.references, self._format, header[SCHEMA_ID_BYTES:])
         except DataFault as error:
             fault = _kept(self._unusable, header, f"{error} (schema id {number}{self._subject_of(number, ', ', '')})")
             raise DataFault(fault) from None

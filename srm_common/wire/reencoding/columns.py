@@ -11,11 +11,12 @@ Offsets are upstream offsets: rows that are missing between two of them were dro
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srm_common.errors import CorruptBatch, RecordTooLarge
 from srm_common.wire.batches.batch import (
@@ -305,6 +306,19 @@ def with_headers(records: pa.RecordBatch, headers: pa.ListArray) -> pa.RecordBat
     at = ends[_offsets(counts)]
     raw = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(at), pa.py_buffer(data)])
     return records.set_column(4, SCHEMA[4], pa.array(counts.astype(np.int32))).set_column(5, SCHEMA[5], raw)
+
+
+def more_headers(records: pa.RecordBatch, added: int | npt.NDArray[np.int32], *encoded: Any) -> pa.RecordBatch:
+    """The records with more headers behind their own, which stay byte for byte.
+
+    Args:
+        added: how many each record gets.
+        encoded: what they are in a log (:func:`encoded_header`), in pieces: binary scalars for what is the same for all
+            records, otherwise arrays.
+    """
+    counts = records.column("header_count").to_numpy() + np.asarray(added, np.int32)
+    raw = pc.binary_join_element_wise(records.column("headers"), *encoded, pa.scalar(b"", pa.binary()))
+    return pa.RecordBatch.from_arrays([*records.columns[:-2], pa.array(counts), raw], schema=SCHEMA)
 
 
 def _offsets(lengths: Ints) -> Offsets:

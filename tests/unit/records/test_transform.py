@@ -29,7 +29,7 @@ from srm_common.records.transformed import transformed
 from srm_common.wire.batches.batch import Packed, SourceBatch
 from srm_common.wire.batches.codec import ZSTD
 from srm_common.wire.reencoding import columns
-from srm_common.wire.reencoding.columns import HEADERS_TYPE, decode, encoded_header, parsed_headers, with_headers
+from srm_common.wire.reencoding.columns import HEADERS_TYPE, decode, parsed_headers, with_headers
 from tests.unit.wire.built_batches import Record, rows, source_batch, take_all, without_offsets, written
 from tests.unit.wire.reencoding.test_columns import seen
 
@@ -185,8 +185,9 @@ def refusing(bad: Collection[int]) -> Transform:
         refused = {number: f"not {offset}" for number, offset in enumerate(offsets) if offset in bad}
         if refused:
             raise RowFaults(refused)
-        return module.appended(columns, encoded_header("h", b"v"), chosen)
+        return insert(step, columns, chosen)
 
+    insert = module._STEPS[StepKind.INSERT_HEADER]
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(module._STEPS, StepKind.INSERT_HEADER, picky)
         return Transform((Step("picky", StepKind.INSERT_HEADER, ("h", "v")),), "t")
