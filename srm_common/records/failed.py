@@ -1,6 +1,5 @@
-"""Records that a transform cannot handle, where the flow tolerates them: logged, and written for the dead letter topic.
-
-What Connect's ``LogReporter`` and ``DeadLetterQueueReporter`` do (KIP-298).
+"""Records that a transform cannot handle, in a flow that tolerates them: they are logged, and encoded for the dead
+letter topic, as Connect's ``LogReporter`` and ``DeadLetterQueueReporter`` do (KIP-298).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class FailedRecords:
-    """Those of one partition, which ``transform`` refuses.
+    """The records of one partition that ``transform`` cannot handle.
 
     Args:
         flow: its name, for the log and for the header ``connector.name``.
@@ -41,11 +40,11 @@ class FailedRecords:
 
     @property
     def tolerated(self) -> bool:
-        """Whether the partition continues without them."""
+        """Whether the partition goes on without them."""
         return self._handling.tolerate
 
     def log(self, faults: Sequence[RecordFault]) -> None:
-        """A line for each, if the flow asks for it."""
+        """Log a line for each, if the flow asks for it."""
         if self._handling.log:
             topic, partition = self._upstream
             for fault in faults:
@@ -54,10 +53,10 @@ class FailedRecords:
     def dead_letters(
         self, records: pa.RecordBatch, faults: Sequence[RecordFault], codec: int, body_bytes: int, level: int | None
     ) -> Iterator[Packed]:
-        """Batches of the failed ones among ``records``, as these were at the source, for the dead letter topic.
+        """Batches for the dead letter topic with those of ``records`` that failed, as they were at the source.
 
         Raises:
-            RecordTooLarge: a single record takes more than that topic allows.
+            RecordTooLarge: a single record is larger than that topic allows.
         """
         topic = self._handling.dead_letters
         if topic is None or not faults:

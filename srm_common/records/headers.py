@@ -1,4 +1,4 @@
-"""Headers as users' statements and functions have them: a name is text."""
+"""Headers as users' statements and functions see them: names are text."""
 
 from __future__ import annotations
 

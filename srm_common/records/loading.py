@@ -1,16 +1,16 @@
-"""Loads what transforms need into a process from which workers are forked: each of them would else do it for itself."""
+"""Loads what transforms need into the process from which workers are forked, so that they need not do it one by one."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-#: In the environment of Spark's Python workers, where a flow changes records.
+#: Set in the environment of Spark's Python workers if the flow changes records.
 CHANGES_RECORDS = "SRM_CHANGES_RECORDS"
 
 
 def load() -> None:
-    """Import Arrow, numba and the transforms, and take one record through the loops, which loads what numba compiled.
-    Nothing happens where a package is missing: the slot says which, in a sentence."""
+    """Import Arrow, numba and the transforms, and take one record through the loops, which loads what numba has
+    compiled. Does nothing if a package is missing: the slot reports which one."""
     if any(find_spec(package) is None for package in ("numpy", "pyarrow")):
         return
     from srm_common.records import plain_statement, provenance, python_function, sql_statement, transformed  # noqa: F401

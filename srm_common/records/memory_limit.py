@@ -1,7 +1,7 @@
-"""A memory limit for user code in the slot's process, so that exceeding it ends this code and not the slot.
+"""A memory limit for user code in the slot's process: code that exceeds it fails, instead of the slot being killed.
 
-Linux only: elsewhere there is none. It counts address space (``RLIMIT_AS``), which is more than what is used, and holds
-for the whole process while such code runs.
+Linux only. It limits address space (``RLIMIT_AS``), which is larger than the memory in use, and applies to the whole
+process while such code runs.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MIB = 1 << 20
-#: Allowed whatever is free: what Python and Arrow reserve before they use it.
+#: Allowed even if less is free: Python and Arrow reserve address space that they do not use.
 _LEAST_BYTES = 512 * _MIB
 _PROC, _CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
-#: What version 1 of cgroups says where there is no limit is a number near the largest one.
+#: Without a limit, version 1 of cgroups shows a number near the largest possible one.
 _NO_LIMIT = 1 << 60
 
 
 class _Shared:
-    """How many are inside, and the limit before the first of them came."""
+    """How many threads are inside, and the limit before the first of them came."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -35,8 +35,8 @@ _SHARED = _Shared()
 
 @contextlib.contextmanager
 def limited_memory() -> Iterator[int]:
-    """Inside, this process gets half of the memory that is free, and no more: then there is MemoryError, as a rule for
-    what takes most. Gives how many bytes; 0 where nothing is limited."""
+    """Inside, this process may take half of the free memory; beyond that, allocations raise MemoryError, as a rule in
+    the code that takes most. Yields the number of bytes, or 0 where there is no limit."""
     if sys.platform != "linux":
         yield 0
         return
@@ -78,8 +78,8 @@ def _set(limit: int) -> None:
 
 
 def free_bytes(proc: Path, cgroup: Path) -> int | None:
-    """What this process may take without anything being killed: of the machine, and of its container. None if the
-    system does not say.
+    """How much memory this process can take before the machine or its container runs out of it. None if the system does
+    not say.
 
     Args:
         proc: where the kernel's files are.

@@ -30,7 +30,7 @@ _COMPARED = {
 
 
 class PlainStatements:
-    """Statements of a flow none of which needs Spark
+    """The statements of a flow that does not need Spark for any of them
     (:func:`~srm_common.domain.transforms.plain_statements.needs_spark`)."""
 
     def __init__(self, statements: Sequence[Statement]) -> None:
@@ -42,7 +42,7 @@ class PlainStatements:
             self._statements.append(plain)
 
     def columns(self, statement: int) -> StatementColumns:
-        """What a statement reads and changes, by its number among the flow's."""
+        """The columns that a statement reads and changes; ``statement`` is its number in the flow."""
         return self._statements[statement].columns
 
     def evaluate(self, statement: int, columns: Mapping[str, pa.Array], rows: int, what: str) -> pa.StructArray:
@@ -60,7 +60,7 @@ def _evaluated(condition: Condition, columns: Mapping[str, pa.Array]) -> pa.Bool
             return columns[column].is_null()
         case Comparison(column, operator, operand):
             array = columns[column]
-            # Numbers are compared as such: a partition with one that no partition can have, too.
+            # As 64-bit numbers: a partition may be compared with a number that no partition can have.
             kind = array.type if isinstance(operand, str) else pa.int64()
             return _COMPARED[operator](array.cast(kind), pa.scalar(operand, kind))
         case Not(inner):

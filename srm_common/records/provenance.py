@@ -13,15 +13,15 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.wire.reencoding.columns import encoded_header, more_headers
 from srm_common.wire.varints import write_varint
 
-#: The length of an offset as text, as it lies in a record; it has no more than 19 digits.
+#: The encoded length of an offset as text, by the number of digits, of which there are at most 19.
 _LENGTHS = pa.array([write_varint(length) for length in range(20)], pa.binary())
 
 
 class ProvenanceHeaders:
-    """Those of one partition: numbers as decimal text, all text in UTF-8.
+    """The headers for one partition: numbers as decimal text, all text in UTF-8.
 
     Args:
-        wanted: which, in the order in which they are added behind the headers that a record has.
+        wanted: the headers, in the order in which they are appended to those of a record.
         flow: its name.
         cluster: the source's alias.
         upstream: the partition at the source.
@@ -37,7 +37,7 @@ class ProvenanceHeaders:
         self._offset = write_varint(len(name)) + name if "offset" in wanted else b""
 
     def added(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """The records with their headers."""
+        """The records with these headers appended."""
         parts: list[Any] = [pa.scalar(self._same, pa.binary())]
         if self._offset:
             texts = records.column("offset").cast(pa.string()).cast(pa.binary())

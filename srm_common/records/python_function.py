@@ -1,8 +1,7 @@
-"""A function of the user's that changes batches of records: called with limits of time and memory, and its result
-checked.
+"""A user's function that changes batches of records. Calls have limits of time and memory, and results are checked.
 
-The loops that write batches trust their columns, and the offset map trusts the offsets: what comes back is used only
-if it is what the contract says (docs/transforms.md).
+The loops that write batches trust their columns, and the offset map trusts the offsets: a result is used only if it
+keeps to the contract (docs/transforms.md).
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ SCHEMA = pa.schema(
         pa.field("headers", HEADERS_TYPE),
     ]
 )
-"""What a function is given and has to return. The metadata have ``topic``, the topic at the source."""
+"""What a function is given and has to return. The metadata contain ``topic``, the name of the topic at the source."""
 
 
 class _TimedOut(BaseException):
-    """Ends the function in its thread, as soon as it runs Python again."""
+    """Ends the function in its thread, as soon as that runs Python code again."""
 
 
 class PythonFunction:
@@ -44,12 +43,12 @@ class PythonFunction:
 
     Args:
         path: as configured, for messages.
-        call: what it leads to.
+        call: the function.
         timeout_seconds: how long a call may take.
         topic: the topic at the source.
     """
 
-    #: Between the key's first word and a fault's reason.
+    #: Makes up the key ``transforms.python`` in messages.
     alias = "python"
 
     def __init__(self, path: str, call: Callable[[pa.RecordBatch], Any], timeout_seconds: float, topic: str) -> None:
@@ -60,13 +59,12 @@ class PythonFunction:
         self._told_limit = ""
 
     def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What the function makes of ``records``, both as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
+        """What the function makes of ``records``, both as :data:`srm_common.wire.reencoding.columns.SCHEMA`.
 
         Raises:
-            RowFaults: as the function raises it; and records with a header whose name is not UTF-8.
-            TransformFailed: it raised something else, took too long or too much memory, or returned what the contract
-                does not allow.
-            CorruptBatch: headers that cannot be read.
+            RowFaults: raised by the function, or for records with a header whose name is not UTF-8.
+            TransformFailed: the function raised something else, took too much time or memory, or broke the contract.
+            CorruptBatch: headers cannot be read.
         """
         given = pa.RecordBatch.from_arrays([*records.columns[:4], named_headers(records)], schema=self._schema)
         try:
@@ -82,7 +80,7 @@ class PythonFunction:
                 records, f"took longer than transforms.python.timeout.seconds = {self._timeout:g}"
             ) from None
         except MemoryError as error:
-            # What it holds is in these frames, and has to go before anything else needs memory.
+            # These frames hold its memory, which must be free before anything else is allocated.
             traceback.clear_frames(error.__traceback__)
             raise self._failed(records, f"ran out of memory{self._told_limit}") from None
         except Exception as error:  # whatever the user's code may raise
@@ -107,7 +105,7 @@ class PythonFunction:
         )
 
     def _within_time(self, given: pa.RecordBatch) -> Any:
-        """A thread of its own, since only that can be left alone when it does not come back."""
+        """Runs in a thread of its own, because a thread that does not return can be left behind."""
         outcome: list[Any] = []
         fault: list[BaseException] = []
 
@@ -153,7 +151,7 @@ def _problem(given: pa.RecordBatch, result: Any) -> str:
     except pa.ArrowInvalid as error:
         return f"returned a batch that is not valid: {error}"
     headers = result.column(4).flatten()
-    # Of a null struct, Arrow may have any name.
+    # Under a null struct, Arrow may have any name.
     if headers.null_count or headers.field(0).null_count:
         return "returned a header without a name"
     if result.num_rows > given.num_rows:
@@ -167,7 +165,7 @@ def _problem(given: pa.RecordBatch, result: Any) -> str:
     if len(disorder):
         return f"returned offset {left[disorder[0] + 1]} after {left[disorder[0]]}; the order must not change"
     stamps = result.column(1).to_numpy()
-    # As for a producer. A broker stores it, but its log cleaner fails on the partition (MemoryRecordsBuilder).
+    # Producers refuse it, too. A broker stores it, but its log cleaner fails on the partition (MemoryRecordsBuilder).
     negative = np.flatnonzero((stamps < -1) & (stamps != given.column(1).to_numpy()[at]))
     if len(negative):
         first = negative[0]

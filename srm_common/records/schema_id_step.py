@@ -1,5 +1,5 @@
-"""Replaces the schema ids at the beginning of keys and values, from the source registry's to the target registry's.
-Avro, JSON Schema and Protobuf begin in the same way: a zero and four bytes of the id. Nothing after it is read.
+"""Replaces the source registry's schema ids at the beginning of keys and values by the target registry's. Avro, JSON
+Schema and Protobuf begin in the same way, with a zero byte and the id in four bytes; nothing after that is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CACHED_IDS = 10_000
 
 
 class MappedIds(Protocol):
-    """Where the ids of the target come from."""
+    """The source of the target's ids."""
 
     def mapped(self, number: int, topic: str, side: Side) -> int | None:
         """The target's id for one of the source's; None if the source's registry does not know it.
@@ -30,15 +30,15 @@ class MappedIds(Protocol):
 
 
 class SchemaIdStep:
-    """For the records of one topic; what does not begin with a zero and an id stays as it is.
+    """For the records of one topic. Keys and values that do not begin with a zero and an id stay as they are.
 
     Args:
-        topic: at the source.
-        sides: of records that begin with ids.
-        ids: of the target.
+        topic: its name at the source.
+        sides: whether keys, values or both begin with ids.
+        ids: the source of the target's ids.
     """
 
-    #: The key of the configuration that a fault is about.
+    #: The configuration key that faults are about.
     alias = "schemas.ids"
     path = f"{__name__}.SchemaIdStep"
 

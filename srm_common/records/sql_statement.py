@@ -1,7 +1,7 @@
-"""A statement of Spark SQL over records: its columns for Spark, and what comes back as records again.
+"""A Spark SQL statement over records: makes the columns for Spark, and records of what comes back.
 
-Only the columns that the statement reads go to Spark, and only those that it changes come back: the others keep their
-bytes here. Where it only asks whether a column is null, no more than that goes. A header that is the same for all
+Only the columns that the statement reads go to Spark, and only those that it changes come back; all others keep their
+bytes here. For a column of which it only asks whether it is null, no bytes are sent. A header that is the same for all
 records is appended here.
 """
 
@@ -36,13 +36,13 @@ SQL_COLUMNS = {
     "timestamp": TIMESTAMP,
     "avro": pa.string(),
 }
-"""What statements see, as Arrow's types; a timestamp is null where a record has none (-1). What is Avro in a value goes
-as the JSON that it says."""
+"""The columns that statements see, as Arrow types. A timestamp is null if the record has none (-1). An Avro value is
+sent as JSON."""
 _NO_TIMESTAMP = -1
 _MICROS = 1000
-#: Null stays null, whatever a schema has as default.
+#: Null stays null, whatever default a schema has.
 _AVRO = Format(FormatKind.AVRO, replace_null_with_default=False)
-#: Why a record may fail of whose value a statement reads these columns.
+#: Why a record may fail if the statement reads one of these columns.
 _NOT_PARSED = {"json": ", or its value is not JSON", "avro": ", or its value is more than a VARIANT holds"}
 _LAST_MS = np.iinfo(np.int64).max // _MICROS
 
@@ -53,15 +53,15 @@ class Evaluate(Protocol):
     """The way to Spark."""
 
     def __call__(self, statement: int, columns: Mapping[str, pa.Array], rows: int, what: str) -> pa.StructArray:
-        """What a statement makes of rows, in their number and order.
+        """Evaluate a statement; the result has as many rows, in the same order.
 
         Args:
-            statement: its number among the flow's.
+            statement: its number in the flow.
             columns: those of :data:`SQL_COLUMNS` that it reads.
             what: what is evaluated, for messages.
 
         Returns:
-            a struct of ``kept`` and of the columns that it changes; null for a row that it fails on.
+            a struct of ``kept`` and the columns that it changes; null for a row on which it fails.
 
         Raises:
             LostProcess: Spark does not answer.
@@ -72,10 +72,10 @@ class SqlStatement:
     """One statement for the records of one partition.
 
     Args:
-        number: of the statement among the flow's.
-        columns: which it reads and changes.
+        number: that of the statement in the flow.
+        columns: those that it reads and changes.
         upstream: the partition at the source.
-        schemas: of the registry by which values are read; needed where the statement reads ``avro``.
+        schemas: the registry's, to read values; needed if the statement reads ``avro``.
     """
 
     def __init__(
@@ -96,11 +96,11 @@ class SqlStatement:
         self._connect = ConnectRecords(upstream.topic, upstream.partition, schemas)
 
     def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What the statement keeps of ``records``, both as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
+        """What the statement makes of ``records``, both as :data:`srm_common.wire.reencoding.columns.SCHEMA`.
 
         Raises:
-            RowFaults: the records that it fails on.
-            CorruptBatch: headers that cannot be read, where the statement reads them.
+            RowFaults: the records on which it fails.
+            CorruptBatch: the statement reads headers, and they cannot be read.
             TransformFailed: a registry does not return a schema.
             LostProcess: Spark does not answer.
         """
@@ -143,10 +143,10 @@ class SqlStatement:
 
 
 def _as_json(values: pa.Array, connect: ConnectRecords) -> pa.Array:
-    """Values that are Avro as the JSON that they say.
+    """Avro values as JSON.
 
     Raises:
-        RowFaults: the values that are not Avro of a schema registry.
+        RowFaults: the values that are not Avro with an id of a schema registry.
         TransformFailed: a registry does not return a schema.
     """
     texts: list[str | None] = []
@@ -168,7 +168,7 @@ def _without_bytes(name: str) -> Any:
     return nulls
 
 
-#: Columns as null as they are, and empty otherwise. No record has no headers at all.
+#: Columns that are null where the record's are, and empty otherwise. Headers are never null.
 _NOTHING = {
     "key": _without_bytes("key"),
     "value": _without_bytes("value"),

@@ -1,7 +1,7 @@
-"""Connect's transforms on columns of records: applies a flow's chain to a batch.
+"""Applies a flow's chain of Connect transforms to a batch of records in columns.
 
-No transform moves a record: the rows that come out are some of those that went in, in their order. Those that look into
-keys or values are carried out in :mod:`srm_common.records.connect`; for the others these are bytes.
+No transform reorders records: the rows that come out are a subset of those that went in, in the same order. Transforms
+that look inside keys or values are in :mod:`srm_common.records.connect`; to all others, keys and values are bytes.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from srm_common.records.connect.registry_values import RecordSchemas
 
 Mask = npt.NDArray[np.bool_]
-#: Steps that are keys of the configuration themselves; the alias of a transform has no dot.
+#: Steps whose alias is itself a configuration key; the alias of a transform has no dot.
 _KEYS = frozenset({"schemas.ids"})
 
 
 class BatchStep(Protocol):
-    """What changes whole batches after the chain's steps: a statement, or a function of the user's.
+    """Changes whole batches, before or after the chain: a SQL statement, a user's function, the mapping of schema ids.
 
-    ``alias`` stands for a step's alias, ``path`` for its class. Called with records as
-    :data:`srm_common.wire.reencoding.columns.SCHEMA` has them, it returns some of them, in their order, changed or not.
+    ``alias`` takes the place of a step's alias, ``path`` that of its class. It is called with records in the form of
+    :data:`srm_common.wire.reencoding.columns.SCHEMA`, and returns a subset of them in the same order, changed or not.
 
     Raises:
-        RowFaults: it cannot handle these; it is called again with the others.
+        RowFaults: it cannot handle some rows; it is called again with the others.
         TransformFailed: it fails for the whole batch.
     """
 
@@ -59,7 +59,7 @@ class RecordFault(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Of the configuration, for sentences."""
+        """The configuration key, for messages."""
         return self.step if self.step in _KEYS else f"transforms.{self.step}"
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class RecordFault(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What is left of records, and those that a step could not handle, by offset; these are not among the former."""
+    """The records that are left, and by offset those that a step could not handle, which are not among them."""
 
     records: pa.RecordBatch
     faults: list[RecordFault]
@@ -79,10 +79,10 @@ class Transform:
     Args:
         chain: as configured.
         topic: the copy's name, which is what Connect's predicates see in MirrorMaker 2.
-        then: what gets the records that the steps have left, each what the one before has left.
-        partition: which InsertField may insert.
-        schemas: of registries, where :func:`~srm_common.domain.transforms.chain.schema_formats` says so.
-        first: what gets records before the steps do.
+        then: steps that follow the chain, in their order.
+        partition: the number that InsertField may insert.
+        schemas: a registry's, needed where :func:`~srm_common.domain.transforms.chain.schema_formats` says so.
+        first: steps that come before the chain.
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class Transform:
         self._steps = self._carried_out([step for step in chain if _concerns(step, topic)])
 
     def _carried_out(self, chain: Sequence[Step]) -> list[tuple[Step, Carry]]:
-        """The steps and what carries them out; what those of fields changed is written when bytes are needed."""
+        """Each step with its function. What steps that look into fields have changed is encoded only before a step that
+        needs the bytes, and at the end."""
         steps: list[tuple[Step, Carry]] = []
         unwritten: Step | None = None
         for step in chain:
@@ -116,20 +117,20 @@ class Transform:
 
     @property
     def changes(self) -> bool:
-        """Whether some record of the topic may come out other than it went in."""
+        """Whether any record of the topic may be changed or dropped."""
         return bool(self._first or self._steps or self._then)
 
     def class_of(self, alias: str) -> str:
-        """The class of a step, by its full name; or what stands for it."""
+        """The full name of a step's class, or what takes its place."""
         classes = {step.alias: step.class_name for step, _ in self._steps}
         return (classes | {batch_step.alias: batch_step.path for batch_step in (*self._first, *self._then)})[alias]
 
     def apply(self, records: pa.RecordBatch) -> Applied:
-        """What becomes of records, as :data:`srm_common.wire.reencoding.columns.SCHEMA` has them.
+        """Apply all steps to records in the form of :data:`srm_common.wire.reencoding.columns.SCHEMA`.
 
         Raises:
-            CorruptBatch: headers that cannot be read, where a step looks at them.
-            TransformFailed: a statement or function fails for the batch, or a registry does not return or accept
+            CorruptBatch: a step looks at headers, and they cannot be read.
+            TransformFailed: a statement or function fails for the whole batch, or a registry does not return or accept
                 one of its schemas.
         """
         faults: list[RecordFault] = []
@@ -149,7 +150,7 @@ class Transform:
         return Applied(records, sorted(faults))
 
     def _chosen(self, step: Step, records: pa.RecordBatch) -> Mask | None:
-        """Which records the step is for; None for all."""
+        """The records to which the step applies; None for all."""
         predicate = step.predicate
         if predicate is None or predicate.kind is PredicateKind.TOPIC_NAME:
             return None
@@ -172,7 +173,7 @@ def _through(steps: Sequence[BatchStep], records: pa.RecordBatch, faults: list[R
 
 
 def _without(records: pa.RecordBatch, step: str, error: RowFaults, faults: list[RecordFault]) -> pa.RecordBatch:
-    """The records but those that the step cannot handle; there are fewer each time."""
+    """The records without those that the step cannot handle; at least one is taken away."""
     offsets = records.column("offset")
     faults += [RecordFault(offsets[row].as_py(), step, reason) for row, reason in error.reasons.items()]
     left = np.ones(records.num_rows, np.bool_)
@@ -181,7 +182,7 @@ def _without(records: pa.RecordBatch, step: str, error: RowFaults, faults: list[
 
 
 def _concerns(step: Step, topic: str) -> bool:
-    """Whether the step is for any record of the topic: what a topic's name decides is the same for all of them."""
+    """Whether the step applies to any record of the topic; a predicate on the topic's name decides it for all."""
     predicate = step.predicate
     if predicate is None or predicate.kind is not PredicateKind.TOPIC_NAME:
         return True

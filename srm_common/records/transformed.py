@@ -1,4 +1,4 @@
-"""Batches of a partition on their way through a transform: taken apart, changed, put together again."""
+"""Takes the batches of a partition apart, applies a transform to their records, and builds batches again."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from srm_common.wire.batches.batch import CODEC_MASK, HEADER_SIZE, Packed, Sourc
 from srm_common.wire.batches.codec import NONE, library_level
 from srm_common.wire.reencoding.columns import OpenBatch, encode, opened, records_of
 
-#: What goes through the transform at a time, unless a single record has more, and what a batch that is put together may
-#: take, unless the target's limit is lower; both in bytes without compression.
+#: How much goes through the transform at a time, unless a single record is larger, and the size of the batches that are
+#: built, unless the target's limit is lower; both in bytes before compression.
 PIECE_BYTES, BODY_BYTES = 4 << 20, 512 << 10
 
-#: Takes how many records were dropped, how many failed, and the batches of these for the dead letter topic.
+#: Called with the number of records that were dropped, the number that failed, and the latter's batches for the dead
+#: letter topic.
 Skip = Callable[[int, int, Sequence[Packed]], None]
 
 
@@ -40,22 +41,21 @@ def transformed(
     failed: FailedRecords,
     provenance: ProvenanceHeaders | None = None,
 ) -> Iterator[Packed]:
-    """What ``transform`` makes of a row of visible batches of one partition, in log order; as
-    :func:`srm_common.wire.reencoding.repack.repack` otherwise. What is dropped leaves gaps between the runs, none of
-    which is coarsened.
+    """Batches with what ``transform`` makes of consecutive visible batches of one partition, in log order. Otherwise as
+    :func:`srm_common.wire.reencoding.repack.repack`, except that each dropped record is a gap between upstream runs:
+    none is coarsened.
 
     Args:
-        skip: called with how many records a step has dropped, how many were left out as a step could not handle them,
-            and the batches of these for the dead letter topic, before the batch is yielded whose upstream end is behind
-            them, or before the end.
-        failed: says whether they are left out.
-        provenance: headers that what is left gets.
+        skip: called before the batch is yielded whose upstream end is behind the records that it is told about, or
+            before the end.
+        failed: says whether records that a step cannot handle are left out.
+        provenance: headers for the records that are left.
 
     Raises:
         CorruptBatch: a checksum or layout is wrong. Everything before it was yielded.
         RecordTooLarge: a single record is above ``max_message_bytes`` as it comes out, or above the limit of the dead
             letter topic. Every batch before it was yielded.
-        TransformFailed: a step cannot handle a record, and it is not left out. Everything before it was yielded.
+        TransformFailed: a step cannot handle a record that may not be left out. Everything before it was yielded.
     """
     body_bytes = min(BODY_BYTES, max_message_bytes - HEADER_SIZE)
     for piece in _pieces(batches):
@@ -100,7 +100,7 @@ def transformed(
 
 
 def _dropped(before: pa.RecordBatch, left: pa.RecordBatch, faults: Sequence[RecordFault]) -> list[int]:
-    """The offsets of records that are neither left nor failed."""
+    """The offsets of records that are not there any more and have not failed."""
     if left.num_rows + len(faults) == before.num_rows:
         return []
     kept = np.append(left.column("offset").to_numpy(), [fault.offset for fault in faults])
@@ -116,7 +116,7 @@ def _skip_before(
     skip: Skip,
     end: int,
 ) -> None:
-    """Leave out what was dropped and what failed before ``end``; it is removed from both lists."""
+    """Report what was dropped and what failed before ``end``, and remove it from both lists."""
     due = [fault for fault in faults if fault.offset < end]
     gone = bisect_left(dropped, end)
     if due or gone:
@@ -127,8 +127,8 @@ def _skip_before(
 
 
 class _Piece(NamedTuple):
-    """Records that follow one another, the offset after them, and the codec of the first batch that has one: producers
-    leave alone what would not shrink."""
+    """Consecutive records, the offset after them, and the codec of the first compressed batch: producers leave batches
+    uncompressed that would not shrink."""
 
     records: pa.RecordBatch
     end: int
@@ -136,7 +136,7 @@ class _Piece(NamedTuple):
 
 
 def _pieces(batches: Sequence[SourceBatch]) -> Iterator[_Piece]:
-    """All records of the batches, up to the first corrupt batch. Raises CorruptBatch after them."""
+    """The records of the batches, in pieces, up to the first corrupt batch, after which it raises CorruptBatch."""
     row: list[SourceBatch] = []
     bodies: list[OpenBatch] = []
     size = 0
@@ -156,7 +156,7 @@ def _pieces(batches: Sequence[SourceBatch]) -> Iterator[_Piece]:
 
 
 def _cut(row: Sequence[SourceBatch], bodies: Sequence[OpenBatch]) -> Iterator[_Piece]:
-    """The records of a row of batches; those of a large one in pieces."""
+    """The records of consecutive batches; those of a large batch in several pieces."""
     if not row:
         return
     codecs = [batch.header.attributes & CODEC_MASK for batch in row if batch.header.magic == 2]
@@ -171,7 +171,7 @@ def _cut(row: Sequence[SourceBatch], bodies: Sequence[OpenBatch]) -> Iterator[_P
 
 
 def _ends(records: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """The bytes of all records up to each one, itself included."""
+    """For each record, the bytes of all records up to and including it."""
     fields = [pc.fill_null(pc.binary_length(records.column(name)), 0) for name in ("key", "value", "headers")]
     sizes: npt.NDArray[np.int64] = sum(field.to_numpy() for field in fields)
     return np.cumsum(sizes, dtype=np.int64)
