@@ -15,7 +15,7 @@ from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import ConfigError, Fenced
 from srm_common.kafka.client.library import EndTxnRequest
-from srm_common.kafka.client.links.link import EARLIEST, LATEST, ClusterLink
+from srm_common.kafka.client.links.link import EARLIEST, LATEST, ClusterLink, LogOffset
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.log.cluster_clock import clock_offset
@@ -189,13 +189,15 @@ class RecordsContract:
         StateWriter(settings(kafka), repeats_matter=False).write("write", [NewRecord(name, 0, b"k", b"v")])
         with ClusterLink(settings(kafka)) as link:
 
-            async def look() -> tuple[LogFacts, Any]:
+            async def look() -> tuple[LogFacts, Any, Any]:
                 await link.open([name])
-                return await log_facts(link, Place(name, 0)), await epoch_ends(link, {Place(name, 0): 7})
+                facts, ends = await log_facts(link, Place(name, 0)), await epoch_ends(link, {Place(name, 0): 7})
+                return facts, ends, await link.listed({Place(name, 0): LATEST})
 
-            facts, ends = link.run(look)
+            facts, ends, listed = link.run(look)
             assert (facts.start, facts.local_start, facts.end, facts.compacted) == (0, 0, 1, True)
             assert ends == ({(name, 0): EpochEnd(0, 1)}, {})
+            assert listed == ({(name, 0): LogOffset(1, -1, 0)}, {})
 
     def test_windows_count_what_a_consumer_sees(self, kafka: Cluster, name: str) -> None:
         kafka.create_topic(name)

@@ -87,6 +87,11 @@ PLANS: tuple[Plan, ...] = (
         "a record is not in the copy: the log had got it after a cut, before its new leader was known",
     ),
     Plan(
+        75328,
+        (Planned(0, "log cut", 17.987, None, 13), Planned(1, "partition", 0.478, "EndTxn", 7)),
+        "a record is not in the copy: the log had got it after a cut, at its end, by a new leader on the same node",
+    ),
+    Plan(
         51062,
         (
             Planned(1, "silence", 0.059, "Produce", 12),

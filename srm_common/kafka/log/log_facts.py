@@ -284,7 +284,7 @@ async def oldest_records(
         answers, _faults = await link.listed(open_ones, committed=committed, timeout_seconds=timeout_seconds)
         for place in open_ones:
             if place in answers:
-                searches[place].learn(*answers[place])
+                searches[place].learn(answers[place].offset, answers[place].timestamp_ms)
             else:
                 searches[place].done = True
     return {place: one.oldest_ms for place, one in searches.items() if one.oldest_ms is not None}

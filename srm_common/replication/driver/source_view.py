@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.link import LATEST, ClusterLink, LogOffset, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log import log_facts
 from srm_common.kafka.log.topic_ids import topic_ids
@@ -40,15 +40,28 @@ class SourceView(Closing):
         self._read_committed = flow.read_committed
         self._patience = patience_seconds
         self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool)
+        #: The epochs of the leaders that listed ends.
+        self._leading: dict[TopicPartition, int] = {}
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Up to where records can be read now: the last stable offsets, or the high watermarks for flows that read
         uncommitted."""
-        return self._opened().end_offsets(partitions, committed=self._read_committed, timeout_seconds=LISTING_SECONDS)
+        return self._listed_ends(partitions, self._read_committed)
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Where the logs end."""
-        return self._opened().end_offsets(partitions, committed=False, timeout_seconds=LISTING_SECONDS)
+        return self._listed_ends(partitions, False)
+
+    def _listed_ends(self, partitions: Iterable[TopicPartition], committed: bool) -> Listed:
+        link, places = self._opened(), dict.fromkeys(partitions, LATEST)
+
+        async def ask() -> tuple[dict[TopicPartition, LogOffset], dict[TopicPartition, str]]:
+            await link.track({topic for topic, _ in places})
+            return await link.listed(places, committed=committed, timeout_seconds=LISTING_SECONDS)
+
+        ends, faults = link.run(ask)
+        self._leading.update((place, end.leader_epoch) for place, end in ends.items())
+        return {place: end.offset for place, end in ends.items()}, faults
 
     def starts(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Where the logs begin."""
@@ -73,8 +86,14 @@ class SourceView(Closing):
         return self._link
 
     def leader_epoch(self, place: TopicPartition) -> int:
-        """The epoch of a listed partition's leader according to the metadata; -1 when it is not known."""
-        return log_facts.leader_epoch(self._link, place)
+        """The epoch of a partition's leader: the newer one of that in the metadata and that of the leader that listed
+        its end; -1 when it is not known.
+
+        Metadata may be much older than the leader's election if the node is the same: as long as no request is refused,
+        nobody asks for new ones.
+        """
+        known = log_facts.leader_epoch(self._link, place)
+        return -1 if known < 0 else max(known, self._leading.get(place, -1))
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """Where leader epochs end in the logs of their partitions."""

@@ -20,11 +20,13 @@ LIST_OFFSETS_VERSION = 6
 
 
 class LogOffset(NamedTuple):
-    """An answer of ListOffsets. A search by timestamp finds the first record at or after it; both values are -1 where
-    there is none. Other answers have no timestamp (-1)."""
+    """An answer of ListOffsets. A search by timestamp finds the first record at or after it; all values are -1 where
+    there is none. Other answers have no timestamp (-1). ``leader_epoch`` is that of the record, and of the leader that
+    answered where the end of the log was asked for (``Partition.fetchOffsetForTimestamp``)."""
 
     offset: int
     timestamp_ms: int
+    leader_epoch: int = -1
 
 
 def list_offsets_request(
@@ -140,7 +142,7 @@ class ClusterLink(BrokerLink):
                     for part in topic.partitions:
                         one = TopicPartition(topic.name, part.partition_index)
                         if part.error_code == codes.NONE:
-                            offsets[one] = LogOffset(part.offset, part.timestamp)
+                            offsets[one] = LogOffset(part.offset, part.timestamp, part.leader_epoch)
                             left.discard(one)
                             faults.pop(one, None)
                             continue

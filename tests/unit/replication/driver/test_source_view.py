@@ -1,0 +1,26 @@
+"""What the driver learns of the source's logs."""
+
+from __future__ import annotations
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.replication.driver.source_view import SourceView
+from srm_common.testing import FakeCluster
+from tests.flow_settings import small_flow
+
+T = TopicPartition("t", 0)
+
+
+def test_a_new_leader_on_the_same_node_is_known_by_the_end_that_it_lists() -> None:
+    """It was elected with a shorter log, which has grown to the old length: no request is refused, and nobody asks for
+    new metadata."""
+    with FakeCluster(nodes=1) as kafka:
+        kafka.create_topic(T.topic)
+        kafka.write(T.topic, [(None, b"old")] * 3)
+        cluster = ClusterSettings.plaintext("a", kafka.bootstrap_servers)
+        with SourceView(small_flow(cluster, cluster, T.topic)) as view:
+            assert (view.ends([T]), view.leader_epoch(T)) == (({T: 3}, {}), 0)
+            kafka.move_leader(T.topic, keep=2)
+            kafka.write(T.topic, [(None, b"new")])
+            assert view.leader_epoch(T) == 0
+            assert (view.ends([T]), view.leader_epoch(T)) == (({T: 3}, {}), 1)
