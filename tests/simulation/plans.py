@@ -92,6 +92,15 @@ PLANS: tuple[Plan, ...] = (
         "a record is not in the copy: the log had got it after a cut, at its end, by a new leader on the same node",
     ),
     Plan(
+        89227,
+        (
+            Planned(0, "log cut", 13.228, "Produce", 3),
+            Planned(3, "retention", 4.762, "EndTxn", 3),
+            Planned(5, "partition", 13.241, "Produce", 6),
+        ),
+        "a log parted from the copy, and retention removed the place before the slot had asked where: no run said so",
+    ),
+    Plan(
         51062,
         (
             Planned(1, "silence", 0.059, "Produce", 12),

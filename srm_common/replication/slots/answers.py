@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.domain.runs.data_loss import Bookmark, SourceLog, find_loss
+from srm_common.domain.runs.data_loss import Bookmark, EpochEnd, SourceLog, find_loss
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, CorruptBatch, DataLost, NoSuchPartition, PartitionError, SrmError
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
@@ -174,7 +174,7 @@ class Answers:
             if part.error_code:
                 self._refused(state, part, node)
             elif part.diverging is not None:
-                self._doubt(state, node, "another log")
+                self._doubt(state, node, "another log", EpochEnd(*part.diverging))
             elif part.preferred_replica >= 0:
                 self._replicas.named(state.upstream, part.preferred_replica)
             else:
@@ -281,8 +281,12 @@ class Answers:
         state.pause_until = time.monotonic() + _REPLICA_PAUSE_SECONDS
         return True
 
-    def _doubt(self, state: RangeState, node: int, answer: str) -> None:
-        """The position seems to be outside the log: query the leader, and let the range wait for its response."""
+    def _doubt(self, state: RangeState, node: int, answer: str, diverging: EpochEnd | None = None) -> None:
+        """The position seems to be outside the log: query the leader, and let the range wait for its response.
+
+        Args:
+            diverging: where the log parts from the one that was copied, according to the leader.
+        """
         if self._ask_leader(state, node):
             return
         state.fetching = True
@@ -302,12 +306,14 @@ class Answers:
                     # The chunk was started over meanwhile: the range asks again, with the epochs that it knows.
                     return
                 topic, partition = state.upstream
+                # Retention may have removed the place since, and all that a log knows of it.
+                gone = diverging is not None and diverging.offset < facts.start
                 log = SourceLog(
                     topic,
                     partition,
                     start=facts.start,
                     end=facts.end,
-                    epoch_end=facts.epoch_end,
+                    epoch_end=diverging if gone else facts.epoch_end,
                     compacted=facts.compacted is not False,
                 )
                 lost = find_loss(Bookmark(offset, leader_epoch=epoch), log)
