@@ -1,4 +1,4 @@
-"""Keys and values of a batch while a chain's transforms look into them: each is decoded once and encoded once."""
+"""Keys and values of a batch while a chain's transforms work on them: each is decoded once and encoded once."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from srm_common.records.row_faults import RowFaults
 from srm_common.wire.reencoding.columns import SCHEMA, encoded_header, more_headers
 
 Mask = npt.NDArray[np.bool_]
-#: Null stays null, whatever the default of a schema is, and a decimal is the number that it is.
+#: Null stays null even if the schema has a default, and decimals are written as numbers.
 _JSON = Converter(Format(FormatKind.JSON, replace_null_with_default=False, numeric_decimals=True))
 
 
 class _Cell(NamedTuple):
-    """A key or value; ``changed`` if it is no longer what its bytes say."""
+    """A decoded key or value; ``changed`` if it no longer matches its bytes."""
 
     data: SchemaAndValue
     changed: bool
 
 
 class ConnectRecords:
-    """What steps of fields have read and changed, by the offsets of records, until it is written into the columns.
+    """The keys and values that field steps have read or changed, by offset, until they are written into the columns.
 
     Args:
         topic: the copy's name.
@@ -61,15 +61,15 @@ class ConnectRecords:
         self._formats: dict[Side, Format] = {}
 
     def forget(self) -> None:
-        """Begin with other records."""
+        """Drop everything, before other records."""
         for cells in self._cells.values():
             cells.clear()
 
     def apply(self, step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
-        """The records after one step, whose new keys and values are not in the columns yet.
+        """The records after one step; its new keys and values are not in the columns yet.
 
         Raises:
-            RowFaults: rows that the step cannot read or take.
+            RowFaults: rows that the step cannot read or handle.
         """
         fields = step.fields
         assert fields is not None
@@ -111,7 +111,7 @@ class ConnectRecords:
         return records
 
     def write(self, step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
-        """The records with the keys and values that were changed in their columns. All are read again afterwards.
+        """The records, with the changed keys and values in their columns. Later steps decode them again.
 
         Raises:
             RowFaults: rows whose new key or value cannot be written.
@@ -142,7 +142,7 @@ class ConnectRecords:
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
     def tombstones(self, records: pa.RecordBatch) -> Mask:
-        """Which records have no value, as steps before have left it."""
+        """Which records have a null value after the steps so far."""
         cells = self._cells[Side.VALUE]
         held = np.array(records.column(3).is_null().to_numpy(zero_copy_only=False), np.bool_)
         if cells:
@@ -153,11 +153,11 @@ class ConnectRecords:
         return held
 
     def json_text(self, side: Side, format_: Format, data: bytes) -> str:
-        """What a key or value says: its JSON, or for other formats what ``JsonConverter`` writes without the schema,
-        with decimals as numbers.
+        """A key or value as JSON: its own text if its format is JSON Schema, otherwise what ``JsonConverter`` writes
+        without the schema, with decimals as numbers.
 
         Raises:
-            DataFault: it is not what the format says.
+            DataFault: it is not in the format.
             TransformFailed: a registry does not return its schema.
         """
         try:

@@ -1,4 +1,4 @@
-"""Bytes to Connect's data and back, as ``JsonConverter`` and ``StringConverter`` do it."""
+"""Converts bytes to Connect's data and back, as ``JsonConverter`` and ``StringConverter`` do."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CACHED_SCHEMAS = 1000
 
 
 class SchemaAndValue(NamedTuple):
-    """A key or value with its schema, None for data that has none."""
+    """A key or value with its schema, which is None for schemaless data."""
 
     schema: Schema | None
     value: Any
@@ -50,7 +50,7 @@ _OPTIONAL_STRING = Schema(Type.STRING, optional=True)
 
 
 class Converter:
-    """One side's converter. Keeps schemas that it has seen."""
+    """The converter of keys or of values. Caches the schemas that it has seen."""
 
     def __init__(self, format_: Format) -> None:
         self._format = format_
@@ -61,7 +61,7 @@ class Converter:
         """``toConnectData``.
 
         Raises:
-            DataFault: these bytes are not what the converter reads.
+            DataFault: the converter cannot read the bytes.
         """
         if self._format.kind is FormatKind.STRING:
             return SchemaAndValue(_OPTIONAL_STRING, None if data is None else data.decode("utf-8", "replace"))
@@ -79,7 +79,7 @@ class Converter:
         return SchemaAndValue(schema, self._read(schema, node["payload"]))
 
     def encode(self, schema: Schema | None, value: Any, before: bytes | None = None) -> bytes | None:
-        """``fromConnectData``. What the key or value was ``before`` counts in formats with schemas of a registry.
+        """``fromConnectData``. ``before`` matters only in formats with a schema registry.
 
         Raises:
             DataFault: the converter cannot write the value.
@@ -132,7 +132,7 @@ class Converter:
             return HashMap((key, self._read(schema.value_schema, child)) for key, child in node.items())
         pairs = node if isinstance(node, list) else None
         if pairs is None or any(not isinstance(pair, list) or len(pair) != 2 for pair in pairs):
-            raise DataFault("has something else than pairs of key and value where the schema has a map")
+            raise DataFault("has something other than pairs of key and value where the schema has a map")
         read = [(self._read(schema.key_schema, key), self._read(schema.value_schema, value)) for key, value in pairs]
         try:
             return HashMap(read)
@@ -140,7 +140,7 @@ class Converter:
             raise DataFault("has a map whose keys are lists or maps, which is not supported here") from None
 
     def _schema(self, node: Any) -> Schema | None:
-        """``asConnectSchema``; schemas of records are few."""
+        """``asConnectSchema``, cached: records have few different schemas."""
         if node is None:
             return None
         cached = pickle.dumps(node)
@@ -247,7 +247,7 @@ class Converter:
             return writer(value)
         if of is Type.STRUCT:
             if value.schema != schema:
-                raise DataFault("cannot be written: a struct has another schema than its field")
+                raise DataFault("cannot be written: a struct has a different schema from its field")
             pairs = zip(value.schema.fields, value.values, strict=True)
             texts = (f"{json_text.written(field.name)}:{self._written(field.schema, one)}" for field, one in pairs)
             return "{" + ",".join(texts) + "}"

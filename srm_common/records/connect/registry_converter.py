@@ -1,4 +1,4 @@
-"""Bytes in Confluent's wire format to Connect's data and back: a zero, the id of a registry's schema, the value."""
+"""Converts Confluent's wire format (a zero byte, the id of a schema, the value) to Connect's data and back."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from srm_common.records.connect.data.schema import Schema
 from srm_common.records.connect.registry_values import RecordSchemas, RegistryValues
 
 _CACHED_SCHEMAS = 1000
-#: Parts of schemas that are kept of those read, and of those made; Protobuf's take some 2.5 KB each.
+#: The most parts that schemas in one of the two caches have together; Protobuf's take some 2.5 KB each.
 _CACHED_PARTS = 50_000
 Key = TypeVar("Key", bytes, Schema)
 Kept = TypeVar("Kept")
 
 
 def values_of(kind: FormatKind) -> type[RegistryValues]:
-    """What reads and writes the values of a format.
+    """The class that reads and writes the values of a format.
 
     Raises:
         ImportError: it needs a package that is not installed.
     """
-    # fastavro is needed for Avro alone.
+    # Only Avro needs fastavro.
     if kind is FormatKind.AVRO:
         from srm_common.records.connect.avro.values import AvroValues
 
@@ -45,8 +45,8 @@ class _Known(NamedTuple):
 class RegistryConverter:
     """Confluent's ``AvroConverter``, ``JsonSchemaConverter`` or ``ProtobufConverter`` for one topic's keys or values.
 
-    Unlike them, what still has the schema that it was read with is written with that schema and its id, while they
-    write everything with what Connect's schema gives when made the registry's again, under a new id.
+    Unlike them, it writes data whose schema has not changed with the registry's schema that it was read with, under the
+    same id. They always derive a schema from the Connect schema, which gets a new id.
     """
 
     def __init__(self, topic: str, side: Side, format_: Format, schemas: RecordSchemas) -> None:
@@ -58,23 +58,21 @@ class RegistryConverter:
         self._schemas = schemas
         self._read: dict[bytes, _Known] = {}
         self._made: dict[Schema, _Known] = {}
-        #: Why schemas cannot be used, by what stands before the records that have them.
+        #: Why schemas cannot be used, by the bytes that precede their values.
         self._unusable: dict[bytes, str] = {}
 
     def decode(self, data: bytes | None) -> SchemaAndValue:
         """``toConnectData``.
 
         Raises:
-            DataFault: these bytes are not of a schema that the registry has.
+            DataFault: the bytes do not match a schema that the registry has.
             TransformFailed: the registry does not return the schema.
         """
         if data is None:
             return NULL
         if len(data) < SCHEMA_ID_BYTES or data[0] != 0:
             title = self._values.title
-            raise DataFault(
-                f"is not {title} of a schema registry: it does not begin with a zero and the id of a schema"
-            )
+            raise DataFault(f"is not {title} of a schema registry: it does not begin with a zero byte and a schema id")
         header = self._header(data)
         known = self._read.get(header)
         if known is None:
@@ -85,10 +83,10 @@ class RegistryConverter:
         """``fromConnectData``.
 
         Args:
-            before: what the key or value was; if its schema is the same, so is the id.
+            before: the bytes that the key or value was read from; an unchanged schema keeps its id.
 
         Raises:
-            DataFault: the kind of schema, or the schema, cannot hold the value.
+            DataFault: the schema does not accept the value, or has no equivalent in the registry's schema type.
             TransformFailed: the target's registry does not accept the schema.
         """
         if schema is None:
@@ -102,7 +100,7 @@ class RegistryConverter:
             known = self._made.get(schema)
         if known is None:
             text, values = self._values.of_schema(schema, self._format)
-            values.encode(value)  # what cannot be written registers nothing
+            values.encode(value)  # raises before anything is registered
             number = self._schemas.registered(self._subject, self._topic, self._values.kind, text)
             known = _kept_known(self._made, schema, _Known(values, b"\0" + number.to_bytes(4) + values.place))
         return known.header + known.values.encode(value)
@@ -111,7 +109,7 @@ class RegistryConverter:
         return data[:SCHEMA_ID_BYTES] + self._values.place_of(data[SCHEMA_ID_BYTES:])
 
     def _known_before(self, data: bytes) -> _Known | None:
-        """What has read these bytes; None if they were not read, and may be anything."""
+        """The schema that these bytes were read with; None if they were not read, and may be anything."""
         try:
             return self._read.get(self._header(data))
         except DataFault:

@@ -1,4 +1,4 @@
-"""What a registry's kinds of schemas have in common: schemas as it has them, and values by one of them."""
+"""The interface that Avro, JSON Schema and Protobuf share: a registry's schemas, and the values that they describe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Reference(NamedTuple):
 
 
 class SchemaText(NamedTuple):
-    """A schema as a registry has it. ``references``: the ones that it refers to, each behind those it needs itself."""
+    """A schema as a registry stores it. ``references``: all that it refers to, directly or not, dependencies first."""
 
     kind: str
     text: str
@@ -25,12 +25,12 @@ class SchemaText(NamedTuple):
 
 
 class RecordSchemas(Protocol):
-    """The schemas of keys and values: read from the source's registry, or from the target's where records have its ids
-    already (``schemas.ids = map``), and new ones registered at the target's."""
+    """The schemas of keys and values. They are read from the source's registry, or from the target's if records already
+    have its ids (``schemas.ids = map``); new ones are registered with the target's."""
 
     @property
     def read_from(self) -> Literal["source", "target"]:
-        """Whose registry the ids of records belong to, for sentences."""
+        """Whose registry the records' schema ids belong to, for messages."""
 
     def schema(self, number: int) -> SchemaText | None:
         """The schema with this id; None if there is none.
@@ -43,7 +43,7 @@ class RecordSchemas(Protocol):
         """A subject that has the schema with this id, for messages; None if the registry does not return one."""
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a subject's schema of a kind, such as AVRO; registered if it is not there.
+        """The id of a schema of the type ``kind``, such as AVRO, in a subject; registers it if it is not there.
 
         Raises:
             TransformFailed: the registry does not accept it; names the subject and the topic.
@@ -51,63 +51,63 @@ class RecordSchemas(Protocol):
 
 
 class RegistryValues(Protocol):
-    """Values of one schema of a registry, and its Connect schema."""
+    """Decodes and encodes the values of one schema of a registry; ``schema`` is its Connect schema."""
 
-    #: The registry's word for such schemas, and the one for sentences.
+    #: The schema type as registries name it, and as messages do.
     kind: ClassVar[str]
     title: ClassVar[str]
     schema: Schema
-    #: What stands between the id and the value: for Protobuf, which message of the schema it is.
+    #: The bytes between the schema id and the value: Protobuf's message indexes, otherwise none.
     place: bytes
-    #: How many parts the schema has, where its memory grows with them.
+    #: How many parts the schema has, if that decides how much memory it takes; otherwise 0.
     parts: int
 
     @staticmethod
     def place_of(data: bytes) -> bytes:
-        """What stands before the value in what follows the id.
+        """The bytes before the value; ``data`` begins after the schema id.
 
         Raises:
-            DataFault: it does not begin with that.
+            DataFault: they are missing or invalid.
         """
 
     @classmethod
     def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
-        """By a schema of a registry.
+        """From the text of a schema in a registry.
 
         Args:
-            references: the schemas that it refers to.
-            place: as of the record.
+            references: as in :class:`SchemaText`.
+            place: the record's bytes between id and value.
 
         Raises:
-            DataFault: it is none of this kind, or Connect has no such schema.
+            DataFault: the text is not a schema of this type, or it has no equivalent in Connect.
         """
 
     @classmethod
     def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
-        """By a schema of Connect, with the text to register for it.
+        """From a Connect schema; also returns the text to register for it.
 
         Raises:
-            DataFault: the kind has no such schema.
+            DataFault: this schema type has no equivalent.
         """
 
     @staticmethod
     def writes_null(schema: Schema) -> bool:
-        """Whether null is written by the schema; otherwise it is a tombstone."""
+        """Whether the schema encodes null; otherwise null becomes a tombstone."""
 
     def decode(self, data: bytes) -> Any:
-        """Raises :class:`DataFault` if the bytes are not of this schema."""
+        """Raises :class:`DataFault` if the bytes do not match the schema."""
 
     def encode(self, value: Any) -> bytes:
-        """Raises :class:`DataFault` if the schema does not take the value."""
+        """Raises :class:`DataFault` if the schema does not accept the value."""
 
 
 class WithoutPlace:
-    """Values that follow the id."""
+    """Values that directly follow the schema id."""
 
     place: bytes = b""
     parts: int = 0
 
     @staticmethod
     def place_of(data: bytes) -> bytes:
-        """Nothing stands before the value."""
+        """No bytes precede the value."""
         return b""
