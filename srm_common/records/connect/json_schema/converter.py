@@ -1,4 +1,4 @@
-"""JSON Schema as Connect's schemas and back, and values by them, as Confluent's ``JsonSchemaData`` does it."""
+"""Converts JSON Schemas to Connect's schemas and back, and their values, as Confluent's ``JsonSchemaData`` does."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _NUMBERS: Mapping[Any, Type] = {
     "bytes": Type.BYTES,
 }
 _NUMBER_NAMES: Mapping[Type, str] = {of: name for name, of in _NUMBERS.items()}
-#: A few lines of definitions that use each other twice make more of them than any memory holds.
+#: A few definitions, each of which uses the next one twice, expand to more parts than any memory holds.
 _MOST_PARTS = 20_000
 _NULL: Mapping[str, str] = {"type": "null"}
 
 
 class JsonSchemaValues(WithoutPlace):
-    """Values of one JSON Schema and its Connect schema. Implements
-    :class:`~srm_common.records.connect.registry_converter.RegistryValues`.
+    """Decodes and encodes the values of one JSON Schema. Implements
+    :class:`~srm_common.records.connect.registry_values.RegistryValues`.
     """
 
     kind: ClassVar[str] = "JSON"
@@ -45,7 +45,7 @@ class JsonSchemaValues(WithoutPlace):
 
     @classmethod
     def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
-        """Raises :class:`DataFault` if the text is not JSON Schema, or Connect has no such schema."""
+        """Raises :class:`DataFault` if the text is not JSON Schema, or has no equivalent in Connect."""
         try:
             return cls(to_connect(parsed(text, references), format_), format_)
         except RecursionError:
@@ -53,12 +53,12 @@ class JsonSchemaValues(WithoutPlace):
 
     @classmethod
     def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
-        """Any schema can be written."""
+        """Every Connect schema has an equivalent."""
         return from_connect(schema, format_), cls(schema, format_)
 
     @staticmethod
     def writes_null(schema: Schema) -> bool:
-        """Null is a tombstone only where the schema has no place for it."""
+        """Null becomes a tombstone only if the schema is required and has no default."""
         return schema.optional or schema.default is not None
 
     def decode(self, data: bytes) -> Any:
@@ -69,7 +69,7 @@ class JsonSchemaValues(WithoutPlace):
         return read(self.schema, node)
 
     def encode(self, value: Any) -> bytes:
-        """Raises :class:`DataFault` if the schema does not take the value."""
+        """Raises :class:`DataFault` if the schema does not accept the value."""
         text = written(self._format, self.schema, value)
         if text is None:
             raise DataFault("cannot be written: no schema of a oneOf has a value")
@@ -80,7 +80,7 @@ def to_connect(schema: JsonSchema, format_: Format) -> Schema:
     """``toConnectSchema``.
 
     Raises:
-        DataFault: Connect has no such schema.
+        DataFault: the schema has no equivalent in Connect.
     """
     return _Reader(format_).schema(schema)
 
@@ -93,7 +93,7 @@ class _Reader:
 
     def schema(self, one: JsonSchema | None, *, optional: bool = False) -> Schema:
         if one is None:
-            raise DataFault("has a schema without the one of its items, entries or branches, which Connect needs")
+            raise DataFault("has a schema without one for its items, entries or branches, which Connect needs")
         self._parts += 1
         if self._parts > _MOST_PARTS:
             raise DataFault(f"has a schema of more than {_MOST_PARTS} parts")
@@ -112,7 +112,7 @@ class _Reader:
                 assert one.referred is not None
                 return self.schema(one.referred(), optional=optional)
             case Kind.ALL_OF | Kind.ONE_OF if len(one.parts) == 1:
-                # Confluent forgets here that the schema was to be optional.
+                # Confluent's converter loses ``optional`` here.
                 return self.schema(one.parts[0])
             case Kind.ALL_OF:
                 return self._all_of(one, optional)
@@ -141,8 +141,8 @@ class _Reader:
                 fields = self._fields(_in_order(one.properties), one.required)
                 return _described(one, Schema(Type.STRUCT, optional=optional, fields=fields))
             case Kind.ANY:
-                raise DataFault("has a schema that allows everything somewhere, which is not supported here")
-        raise DataFault(f"has a schema that is {one.kind.value}, which Connect has not")
+                raise DataFault("has a schema with a part that allows any value, which is not supported here")
+        raise DataFault(f"has a schema that consists of {one.kind.value}, for which Connect has no type")
 
     def _array(self, one: JsonSchema, entries: bool, optional: bool) -> Schema:
         if one.items is None:
@@ -191,7 +191,7 @@ class _Reader:
         elif Kind.REFERENCE in last:
             schema = last[Kind.REFERENCE]
         if schema is None:
-            raise DataFault("has a schema whose keywords together are no type of Connect's")
+            raise DataFault("has a schema whose combination of keywords has no Connect type")
         return self.schema(schema, optional=optional)
 
 
@@ -213,7 +213,7 @@ def _collect(one: JsonSchema, properties: dict[str, JsonSchema], required: set[s
 
 
 def _in_order(properties: Mapping[str, JsonSchema]) -> dict[str, JsonSchema]:
-    """By ``connect.index``. Confluent loses a field whose index another one has; here it gets the next free one."""
+    """By ``connect.index``. If two fields have the same, Confluent loses one; here it gets the next free index."""
     placed: dict[int, str] = {}
     for name, one in properties.items():
         index = one.own.get("connect.index")
@@ -245,18 +245,19 @@ def _symbol(value: Any) -> str:
 
 
 def _described(one: JsonSchema, schema: Schema, *, nullable: bool = False) -> Schema:
-    """The schema with what JSON Schema says beside the type.
+    """The schema with its title, description, default and ``connect.`` properties.
 
     Args:
-        nullable: whether the default may be null. To Confluent, only unions are optional before their default is read.
+        nullable: whether the default may be null. In Confluent's converter, only unions are optional by the time their
+            default is read.
     """
     own = one.own
     texts = {key: own.get(key) for key in ("title", "description")}
     parameters = own.get("connect.parameters") or {}
     if not all(text is None or isinstance(text, str) for text in texts.values()):
-        raise DataFault("has a schema whose title or description is not text")
+        raise DataFault("has a schema whose title or description is not a string")
     if not isinstance(parameters, dict) or not all(isinstance(value, str) for value in parameters.values()):
-        raise DataFault("has a schema whose connect.parameters are not texts by name")
+        raise DataFault("has a schema whose connect.parameters are not an object of strings")
     version = own.get("connect.version")
     made = schema.changed(
         name=texts["title"] if schema.name is None else schema.name,
@@ -276,7 +277,7 @@ def from_connect(schema: Schema, format_: Format) -> str:
 
 
 class _Json(str):
-    """A default, which is JSON."""
+    """A default that is JSON already."""
 
     __slots__ = ()
 

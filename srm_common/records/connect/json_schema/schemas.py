@@ -1,7 +1,7 @@
-"""JSON Schema as Confluent's converter reads it: of each schema what decides which schema of Connect it becomes.
+"""JSON Schema as Confluent's converter reads it: the parts of each schema that determine its Connect schema.
 
-Drafts 4 to 7 are read as everit's ``SchemaLoader`` does it, 2019-09 and 2020-12 as Confluent's ``SchemaTranslator``
-translates them to everit's classes. Nothing is fetched: what a schema refers to is in its registry.
+Drafts 4 to 7 are read as by everit's ``SchemaLoader``, 2019-09 and 2020-12 as Confluent's ``SchemaTranslator``
+translates them to everit's classes. Nothing is fetched: the registry has all that a schema refers to.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ class Kind(Enum):
 
 @dataclass(eq=False, slots=True)
 class JsonSchema:
-    """A schema; equal to itself alone.
+    """A schema, compared by identity.
 
     Args:
-        own: the JSON object that its title, description, default and ``connect.`` properties stand in.
-        parts: of ``allOf``, ``anyOf`` and ``oneOf``.
+        own: the JSON object that has its title, description, default and ``connect.`` properties.
+        parts: the schemas in ``allOf``, ``anyOf`` or ``oneOf``.
         properties: in the order of Java's ``HashMap``.
-        additional: the schema of additional properties, if that is one.
+        additional: the schema of additional properties, if there is one.
         items: the schema of all items, if there is one for all.
-        symbols: of ``enum`` and ``const``.
-        formatted: has a ``format`` that counts.
-        referred: what a reference refers to.
+        symbols: the values of ``enum`` or ``const``.
+        formatted: it has a ``format``, and its dialect does not ignore it.
+        referred: returns what a reference refers to.
     """
 
     kind: Kind
@@ -69,7 +69,7 @@ class _Dialect(NamedTuple):
     id_keyword: str = "$id"
     constants: bool = True
     conditions: bool = True
-    #: Since 2019-09 a reference stands beside other keywords, ``format`` says nothing, and ``$id`` begins a document.
+    #: Since 2019-09, ``$ref`` may have keywords beside it, ``format`` has no effect, and ``$id`` begins a document.
     modern: bool = False
 
 
@@ -90,7 +90,7 @@ _COMBINED = ("allOf", "anyOf", "oneOf")
 
 
 class _Scope(NamedTuple):
-    """Where a schema stands: the document that ``#`` is the root of, the address of references, the dialect."""
+    """The context of a schema: the document whose root is ``#``, the base URI of references, the dialect."""
 
     document: Any
     base: str
@@ -98,13 +98,13 @@ class _Scope(NamedTuple):
 
 
 def parsed(text: str, references: Sequence[Reference] = ()) -> JsonSchema:
-    """A schema of a registry.
+    """Parse a schema of a registry.
 
     Args:
-        references: the schemas that it refers to, each behind those that it refers to itself.
+        references: all schemas that it refers to, dependencies first.
 
     Raises:
-        DataFault: not a JSON Schema. What references refer to is looked up when they are followed.
+        DataFault: not a JSON Schema. References are resolved only when they are followed.
     """
     loader = _Loader(_json(text), references)
     return loader.load(loader.root.document, loader.root)
@@ -148,14 +148,14 @@ class _Loader:
         return _Scope(document, base, dialect)
 
     def _within(self, node: Mapping[str, Any], scope: _Scope) -> _Scope:
-        """The keywords that contain the parts of a schema."""
+        """The scope inside a schema: its own id changes the base URI and, since 2019-09, the document."""
         own = node.get(scope.dialect.id_keyword)
         if node is scope.document or not isinstance(own, str) or own.startswith("#"):
             return scope
         return _Scope(node if scope.dialect.modern else scope.document, _joined(scope.base, own), scope.dialect)
 
     def _index(self, node: Any, scope: _Scope) -> None:
-        """Keep the schemas that have an address of their own."""
+        """Collect the schemas that have an id or an anchor."""
         if isinstance(node, dict):
             within = self._within(node, scope)
             own = node.get(scope.dialect.id_keyword)
@@ -198,11 +198,11 @@ class _Loader:
         return scope
 
     def load(self, node: Any, scope: _Scope) -> JsonSchema:
-        """Raises :class:`DataFault` where a keyword has something else than JSON Schema says."""
+        """Raises :class:`DataFault` if a keyword has a value that JSON Schema does not allow."""
         if isinstance(node, bool):
             return JsonSchema(Kind.ANY if node else Kind.OTHER)
         if not isinstance(node, dict):
-            raise _wrong("a schema is neither an object nor true or false")
+            raise _wrong("a schema is neither an object nor a boolean")
         scope = self._within(node, scope)
         schemas = list(self._extracted(node, scope))
         made = JsonSchema(Kind.ANY) if not schemas else schemas[0] if len(schemas) == 1 else JsonSchema(Kind.ALL_OF)
@@ -212,12 +212,12 @@ class _Loader:
         return made
 
     def _extracted(self, node: dict[str, Any], scope: _Scope) -> Iterator[JsonSchema]:
-        """Each group of keywords, in the order of everit's extractors."""
+        """A schema for each group of keywords, in the order of everit's extractors."""
         dialect = scope.dialect
         if "$ref" in node:
             reference = node["$ref"]
             if not isinstance(reference, str):
-                raise _wrong("$ref is not text")
+                raise _wrong("$ref is not a string")
             yield JsonSchema(Kind.REFERENCE, referred=lambda: self._referred(reference, scope))
             if not dialect.modern:
                 return
@@ -238,7 +238,7 @@ class _Loader:
         yield from self._sniffed(node, types, scope)
 
     def _sniffed(self, node: dict[str, Any], types: Sequence[Any], scope: _Scope) -> Iterator[JsonSchema]:
-        """The type implied by keywords, where none is given."""
+        """The types that keywords imply, unless ``type`` names them."""
         modern = scope.dialect.modern
         groups = (
             ("array", (*_ARRAYS, "contains", *(("prefixItems", "unevaluatedItems") if modern else ()))),
@@ -272,7 +272,7 @@ class _Loader:
                 return self._array(node, scope)
             case "object":
                 return self._object(node, scope)
-        raise _wrong(f"unknown type {name}" if isinstance(name, str) else "a type is not text")
+        raise _wrong(f"unknown type {name}" if isinstance(name, str) else "a type is not a string")
 
     def _array(self, node: dict[str, Any], scope: _Scope) -> JsonSchema:
         items = node.get("items")
@@ -315,11 +315,11 @@ def _joined(base: str, address: str) -> str:
 
 
 def _pointed(scope: _Scope, pointer: str, reference: str) -> tuple[Any, _Scope]:
-    """What a JSON pointer points to; ``definitions`` are found as ``$defs``, too."""
+    """What a JSON pointer points to; ``$defs`` falls back to ``definitions``."""
     node = scope.document
     words = [unquote(word).replace("~1", "/").replace("~0", "~") for word in pointer.split("/")]
     if words[0]:
-        raise DataFault(f"has a schema that refers to {reference}, which is not there")
+        raise DataFault(f"has a schema that refers to {reference}, which does not exist")
     for place, word in enumerate(words[1:]):
         if place == 0 and word == "$defs" and isinstance(node, dict):
             definitions, named = node.get("definitions"), node.get("$defs", {})
@@ -331,5 +331,5 @@ def _pointed(scope: _Scope, pointer: str, reference: str) -> tuple[Any, _Scope]:
         elif isinstance(node, list) and word.isascii() and word.isdigit() and len(word) < 10 and int(word) < len(node):
             node = node[int(word)]
         else:
-            raise DataFault(f"has a schema that refers to {reference}, which is not there")
+            raise DataFault(f"has a schema that refers to {reference}, which does not exist")
     return node, scope

@@ -1,4 +1,4 @@
-"""JSON to Connect's values and back by a schema of Connect, as Confluent's ``JsonSchemaData`` does it."""
+"""Converts JSON to Connect's values and back by a Connect schema, as Confluent's ``JsonSchemaData`` does."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _FLOATS = (Type.FLOAT32, Type.FLOAT64)
 
 
 def read(schema: Schema, node: Any) -> Any:
-    """``toConnectData`` of a value that is there.
+    """``toConnectData`` of a value that is not missing.
 
     Raises:
-        DataFault: the schema does not take it.
+        DataFault: the schema does not accept it.
     """
     if node is None:
         if schema.default is not None:
@@ -41,7 +41,7 @@ def read(schema: Schema, node: Any) -> Any:
         return _union(schema, node) if schema.name == UNION else _struct(schema, node)
     if of is Type.ARRAY:
         assert schema.value_schema is not None
-        # As with Jackson's trees, what has no elements is an empty list.
+        # As in Jackson's trees, a node without elements is an empty list.
         children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
         return [read(schema.value_schema, child) for child in children]
     return _map(schema, node)
@@ -67,7 +67,7 @@ def _map(schema: Schema, node: Any) -> HashMap:
             raise DataFault(f"has {node_type(node)} where the schema has a map")
         return HashMap((key, read(values, child)) for key, child in node.items())
     if not isinstance(node, list) or any(not isinstance(pair, dict) or len(pair) != 2 for pair in node):
-        raise DataFault("has something else than objects of key and value where the schema has a map")
+        raise DataFault("has something other than objects of key and value where the schema has a map")
     pairs = [tuple(_member(pair, name, of) for name, of in (("key", keys), ("value", values))) for pair in node]
     try:
         return HashMap((key, value) for key, value in pairs)
@@ -80,7 +80,7 @@ def _member(pair: dict[str, Any], name: str, schema: Schema) -> Any:
 
 
 def _by_name(keys: Schema) -> bool:
-    """Whether a map is a JSON object."""
+    """Whether a map with such keys is a JSON object."""
     return keys.type is Type.STRING and not keys.optional
 
 
@@ -101,7 +101,7 @@ def _union(schema: Schema, node: Any) -> Struct:
 
 
 def _is_simple(of: Type, node: Any) -> bool:
-    """``isInstanceOfSchemaTypeForSimpleSchema``: bytes are numbers with a fraction there, and never text."""
+    """``isInstanceOfSchemaTypeForSimpleSchema``, which takes numbers with a fraction for bytes, but never strings."""
     if isinstance(node, bool):
         return of is Type.BOOLEAN
     if isinstance(node, str):
@@ -112,7 +112,7 @@ def _is_simple(of: Type, node: Any) -> bool:
 
 
 def _matching(schema: Schema, node: Any) -> int:
-    """``matchStructSchema``: how many fields of a struct an object has, and theirs."""
+    """``matchStructSchema``: how many fields of a struct an object has, nested ones included."""
     if schema.type is not Type.STRUCT or not isinstance(node, dict):
         return 0
     common = [field for field in schema.fields if field.name in node]
@@ -120,10 +120,10 @@ def _matching(schema: Schema, node: Any) -> int:
 
 
 def written(format_: Format, schema: Schema, value: Any) -> str | None:
-    """``fromConnectData`` as text; None where nothing is written, which is so for null without default or option.
+    """``fromConnectData`` as text; None if nothing is written: for null, unless it is optional or has a default.
 
     Raises:
-        DataFault: the schema does not take the value.
+        DataFault: the schema does not accept the value.
     """
     if value is None:
         if schema.default is not None:
@@ -152,7 +152,7 @@ def _or_null(format_: Format, schema: Schema, value: Any) -> str:
 
 def _written_struct(format_: Format, schema: Schema, value: Struct) -> str | None:
     if value.schema != schema:
-        raise DataFault("cannot be written: a struct has another schema than its field")
+        raise DataFault("cannot be written: a struct has a different schema from its field")
     if schema.name == UNION:
         for field in schema.fields:
             held = value.get(field.name)
@@ -174,7 +174,7 @@ def _written_map(format_: Format, schema: Schema, value: JavaMap) -> str:
     pairs = [(key, _or_null(format_, values, one)) for key, one in value.entries()]
     if _by_name(keys):
         if not all(isinstance(key, str) for key, _ in pairs):
-            raise DataFault("cannot be written: it has a map with a key that is not text")
+            raise DataFault("cannot be written: it has a map with a key that is not a string")
         return "{" + ",".join(f"{json_text.written(key)}:{text}" for key, text in pairs) + "}"
     texts = (f'{{"key":{_or_null(format_, keys, key)},"value":{text}}}' for key, text in pairs)
     return f"[{','.join(texts)}]"
