@@ -1,4 +1,4 @@
-"""Connect's schemas as ``.proto`` files, as ``ProtobufData.fromConnectSchema`` and ``ProtobufSchema`` write them."""
+"""``.proto`` files for Connect's schemas, as ``ProtobufData.fromConnectSchema`` and ``ProtobufSchema`` write them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PRIMITIVES: Mapping[Type, str] = {
     Type.BYTES: "bytes",
 }
 _SMALL: Mapping[Type, str] = {Type.INT8: "int8", Type.INT16: "int16"}
-#: Kinds of numbers that ``KIND`` may name for a type of Connect's, and the wrappers of those that have others.
+#: The kinds of numbers that ``KIND`` may name for a Connect type, and the wrappers of the unsigned ones.
 _KINDS: Mapping[Type, frozenset[str]] = {
     Type.INT32: frozenset(("sint32", "sfixed32")),
     Type.INT64: frozenset(("uint32", "uint64", "sint64", "fixed32", "fixed64", "sfixed64")),
@@ -53,7 +53,7 @@ _UNSIGNED: Mapping[str, str] = {
 }
 _WRAPPERS_FILE = "google/protobuf/wrappers.proto"
 _LOGICAL_NAMES: Mapping[str | None, str] = {name: message for message, name in LOGICAL.items()}
-#: ``google/protobuf/wrappers.proto`` as Confluent's serializer registers it for values that are no structs.
+#: ``google/protobuf/wrappers.proto`` as Confluent's serializer registers it for values other than structs.
 _WRAPPERS_TEXT = """syntax = "proto3";
 package google.protobuf;
 
@@ -103,7 +103,7 @@ class _Message:
 
 @dataclass(frozen=True)
 class Definition:
-    """A ``.proto`` file, and the indexes of the message in it that is a value."""
+    """A ``.proto`` file, and the indexes of the message that a key or value is."""
 
     text: str
     indexes: tuple[int, ...]
@@ -112,11 +112,11 @@ class Definition:
 def from_connect(schema: Schema, options: ProtobufOptions) -> Definition:
     """``fromConnectSchema``.
 
-    Unlike Confluent's, fields without a number, or with one that another has, as after ``Flatten``, get the next one
-    that no other field has; Confluent counts from 1 whatever numbers the others have, and fails.
+    Fields without a number, or with the number of another field, as after ``Flatten``, get the next free one.
+    Confluent's converter counts from 1 whatever numbers the other fields have, and fails.
 
     Raises:
-        DataFault: Protobuf has no such schema.
+        DataFault: the schema has no equivalent in Protobuf.
     """
     if schema.type is Type.STRUCT:
         return _Writer(options).file(schema)
@@ -137,7 +137,7 @@ class _Writer:
         self._options = options
         self._imports: dict[str, None] = {}
         self._packages: list[str] = []
-        #: Names of the messages around what is being written.
+        #: The names of the enclosing messages.
         self._open: list[str] = []
         self._unnamed = 0
         self._parts = 0
@@ -169,7 +169,8 @@ class _Writer:
         name = scrub_name(name) if self._options.scrub_names else name
         if NAME.fullmatch(name) is None:
             raise DataFault(
-                f"cannot be written: '{name[:40]}' is no name in Protobuf; set scrub.invalid.names of the converter"
+                f"cannot be written: '{name[:40]}' is not a valid Protobuf name; set scrub.invalid.names of the "
+                "converter"
             )
         return name
 
@@ -205,14 +206,14 @@ class _Writer:
             assert schema.value_schema is not None
             schema = schema.value_schema
             if schema.type in (Type.ARRAY, Type.MAP):
-                raise DataFault(f"cannot be written: {name} is a list of lists or maps, which Protobuf has not")
+                raise DataFault(f"cannot be written: {name} is a list of lists or maps, which Protobuf does not have")
         if member and label == "repeated":
-            raise DataFault(f"cannot be written: {name} is a list or map in a oneof, which Protobuf has not")
+            raise DataFault(f"cannot be written: {name} is a list or map in a oneof, which Protobuf does not allow")
         parameters = HashMap()
         of = self._kind(schema, name, parameters, member=member)
         if schema.type is Type.STRUCT:
-            # A reference to a message of the parent's name is one to the parent (``FromConnectContext``), and one to
-            # a message around is one to that if it is the same.
+            # A message with its parent's name refers to the parent (``FromConnectContext``), and a recursive one to
+            # the enclosing message.
             around = self._open if isinstance(schema, SchemaWithin) else (message.name,)
             if of not in around and of not in message.messages:
                 message.messages[of] = _Message(of)
@@ -237,7 +238,7 @@ class _Writer:
         logical = _LOGICAL_NAMES.get(schema.name)
         if logical is not None:
             if schema.name == DECIMAL:
-                # As Confluent's, which puts them into a HashMap.
+                # In the order of Confluent's HashMap.
                 parameters.update({META_PRECISION: own[PRECISION]} if PRECISION in own else {})
                 parameters.update({META_SCALE: own[SCALE]} if SCALE in own else {})
             self._imports[LOGICAL_FILES[logical]] = None
@@ -260,7 +261,7 @@ class _Writer:
         return kind
 
     def _imported(self, name: str) -> str:
-        """A name of another package, with a dot where it would be looked up in this one, such as com.google."""
+        """A name in another package, with a leading dot if it would be looked up in this one, such as com.google."""
         return f".{name}" if name.partition(".")[0] in self._packages else name
 
     def _entry(self, name: str, schema: Schema) -> _Message:
@@ -272,7 +273,7 @@ class _Writer:
         return entry
 
     def _enum(self, schema: Schema) -> str:
-        """As Confluent's, with the symbols that the schema's parameters have."""
+        """As Confluent's, with the symbols from the schema's parameters."""
         symbols = [
             f"{self._symbol(key.removeprefix(f'{ENUM}.'))} = {_integer(number)};\n"
             for key, number in (schema.parameters or {}).items()
@@ -282,16 +283,16 @@ class _Writer:
 
     def _symbol(self, symbol: str) -> str:
         if NAME.fullmatch(symbol) is None:
-            raise DataFault(f"cannot be written: '{symbol[:40]}' is no symbol of an enum in Protobuf")
+            raise DataFault(f"cannot be written: '{symbol[:40]}' is not a valid Protobuf enum symbol")
         return symbol
 
 
 class _Numbers:
-    """The numbers of a struct's fields: their own where they have one that no field before them has.
+    """The numbers of a struct's fields: each one's own, unless it has none or an earlier field has the same.
 
     Args:
-        schema: of the struct.
-        only: the number of all fields.
+        schema: that of the struct.
+        only: the number to use for every field.
     """
 
     def __init__(self, schema: Schema | None, only: int | None = None) -> None:
@@ -303,7 +304,7 @@ class _Numbers:
     def of(self, schema: Schema) -> int:
         number = self._only or _tag(schema)
         if number is None or number in self._given:
-            while self._next in self._own or 19_000 <= self._next < 20_000:  # those are Protobuf's own
+            while self._next in self._own or 19_000 <= self._next < 20_000:  # reserved by Protobuf
                 self._next += 1
             number = self._next
             self._next += 1
@@ -326,7 +327,7 @@ def _tag(schema: Schema) -> int | None:
 def _integer(text: str) -> int:
     plain = text.removeprefix("-")
     if not (plain.isascii() and plain.isdigit() and len(plain) < 11):
-        raise DataFault(f"cannot be written: '{text[:40]}' in its schema is no number for Protobuf")
+        raise DataFault(f"cannot be written: '{text[:40]}' in its schema is not a valid Protobuf number")
     return int(text)
 
 

@@ -1,5 +1,5 @@
 """Messages and enums of a ``.proto`` file with their types resolved, as ``ProtobufSchema`` and protobuf's
-``Descriptors`` make them of its text: names from the innermost scope outwards, maps as messages of key and value.
+``Descriptors`` do: names are looked up from the innermost scope outwards, maps are messages of key and value.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from srm_common.records.connect.protobuf.tokens import parse_integer
 from srm_common.records.connect.protobuf.types import known_text
 from srm_common.records.connect.registry_values import Reference
 
-#: Types that are not defined in files, with the value of a field that is not there.
+#: Scalar types, with the value of an absent field.
 SCALARS: Mapping[str, Any] = {
     "double": 0.0,
     "float": Float32(0),
@@ -35,18 +35,18 @@ SCALARS: Mapping[str, Any] = {
     "string": "",
     "bytes": b"",
 }
-#: Fields that are not packed where they are repeated, for each of their values tells its size.
+#: Kinds of repeated fields that are never packed, because each value has its own length.
 _SIZED = ("string", "bytes", "message")
 _MAP_KEYS = frozenset(SCALARS) - {"double", "float", "bytes"}
 _MOST_NUMBER = (1 << 29) - 1
-#: Each type is looked up in all scopes of its name: long ones would take their square.
+#: Each type is looked up in all scopes of its name, in time that grows with the square of the name's length.
 _MOST_NAME = 1000
 _FLOAT = re.compile(r"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?", re.ASCII)
 
 
 @dataclass(eq=False)
 class EnumType:
-    """An enum. ``symbols`` by number: of several the first one; ``first`` is the number of its first symbol."""
+    """An enum. ``symbols``: the first one of each number; ``first``: the number of the first symbol."""
 
     name: str
     full_name: str
@@ -62,11 +62,11 @@ class FieldType:
 
     Args:
         kind: a name in ``SCALARS``, ``message`` or ``enum``.
-        present: a message tells whether it has the field, though it is no message: ``hasOptionalKeyword``.
-        default: of a field that is not there, unsigned ones of 64 bits as Java's ``long``; None for messages and
-            repeated ones.
-        closed: numbers without a symbol are no values of the enum.
-        strict: texts have to be UTF-8.
+        present: its label gives it explicit presence (``hasOptionalKeyword``).
+        default: the value of an absent field, unsigned ones of 64 bits as Java's ``long``; None for messages and
+            repeated fields.
+        closed: numbers without a symbol are not values of the enum.
+        strict: strings have to be UTF-8.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Linked:
     messages: Sequence[MessageType]
 
     def at(self, indexes: Sequence[int]) -> MessageType:
-        """The message that indexes of Confluent's wire format name (``toMessageName``).
+        """The message with these indexes, as in Confluent's wire format (``toMessageName``).
 
         Raises:
             DataFault: there is none.
@@ -122,7 +122,7 @@ class Linked:
         found: MessageType | None = None
         for index in indexes or (0,):
             if not 0 <= index < len(among):
-                raise DataFault("has a schema without the message that the record names by its place in it")
+                raise DataFault("has a schema without the message that the record's message indexes name")
             found = among[index]
             among = found.nested
         assert found is not None
@@ -130,13 +130,13 @@ class Linked:
 
 
 def linked(text: str, references: Sequence[Reference] = ()) -> Linked:
-    """A schema of a registry.
+    """Parse a schema of a registry and resolve its types.
 
     Args:
         references: the files that it imports, and those that these import.
 
     Raises:
-        DataFault: the text is not Protobuf, or refers to what there is not.
+        DataFault: the text is not Protobuf, or refers to something undefined.
     """
     return _Linker(text, {reference.name: reference.text for reference in references}).link()
 
@@ -156,7 +156,7 @@ class _Linker:
         while wanted:
             name = wanted.pop()
             text = self._references.get(name, known_text(name))
-            # What is not known is not looked for, as in Confluent's: it may define options only.
+            # Unknown imports are ignored, as by Confluent: they may define options only.
             if name in seen or text is None:
                 continue
             seen.add(name)
@@ -184,7 +184,7 @@ class _Linker:
         if full in self._names:
             raise DataFault(f"has a schema that defines {full} twice")
         if NAME.fullmatch(name) is None:
-            raise DataFault(f"has a schema with '{name[:40]}', which is no name in Protobuf")
+            raise DataFault(f"has a schema with '{name[:40]}', which is not a valid Protobuf name")
         self._names.add(full)
         return full
 
@@ -206,7 +206,7 @@ class _Linker:
             raise DataFault(f"has a schema whose enum {full} has no symbols")
         symbols: dict[int, str] = {}
         for symbol, number in written.symbols:
-            self._new(scope, symbol)  # symbols stand beside their enum
+            self._new(scope, symbol)  # symbols belong to the scope around their enum
             if not -(1 << 31) <= number < 1 << 31:
                 raise DataFault(f"has a schema whose enum {full} has a number of more than 32 bits")
             symbols.setdefault(number, symbol)
@@ -238,7 +238,7 @@ class _Linker:
                 )
             numbers.add(text_field.number)
             if message.proto3 and text_field.label == "required":
-                raise DataFault(f"has a schema whose field {where} is required, which proto3 has not")
+                raise DataFault(f"has a schema whose field {where} is required, which proto3 does not allow")
             found = (
                 self._field(message, text_field, where)
                 if text_field.key is None
@@ -268,7 +268,7 @@ class _Linker:
             of = self._find(message.full_name, kind)
             if of is None:
                 raise DataFault(
-                    f"has a schema whose field {where} is of {kind[:80]}, which it does not define or import"
+                    f"has a schema whose field {where} is of {kind[:80]}, which is neither defined nor imported"
                 )
             kind = "message" if isinstance(of, MessageType) else "enum"
         enum = of if isinstance(of, EnumType) else None
@@ -323,7 +323,7 @@ def _default(kind: str, enum: EnumType | None, constant: Constant, where: str) -
             low, high = (0, 1 << bits) if kind[0] in "uf" else (-(1 << bits - 1), 1 << bits - 1)
             if low <= whole < high:
                 return wrapped(whole, 64) if bits == 64 else whole
-    raise DataFault(f"has a schema whose field {where} has a default that is no {kind}")
+    raise DataFault(f"has a schema whose field {where} has a default that is not of type {kind}")
 
 
 def _decimal(written: str) -> float | None:

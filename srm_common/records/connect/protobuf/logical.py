@@ -1,6 +1,6 @@
-"""Messages that Connect has types of its own for: dates, times, timestamps, decimals and wrapped scalars.
+"""Messages for which Connect has types of its own: dates, times, timestamps, decimals and wrapped scalars.
 
-As the logical converters of Confluent's ``ProtobufData`` and ``DecimalUtils`` do it.
+They are converted as in Confluent's ``ProtobufData`` and ``DecimalUtils``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ DECIMAL_TYPE, DATE_TYPE, TIME_TYPE, TIMESTAMP_TYPE = (
     "google.type.TimeOfDay",
     "google.protobuf.Timestamp",
 )
-#: Connect's names of logical types, by the message that stands for each.
+#: The names of Connect's logical types, by the message that represents each.
 LOGICAL: Mapping[str, str] = {DECIMAL_TYPE: DECIMAL, DATE_TYPE: DATE, TIME_TYPE: TIME, TIMESTAMP_TYPE: TIMESTAMP}
 #: The file that defines each of them.
 LOGICAL_FILES: Mapping[str, str] = {
@@ -32,7 +32,7 @@ LOGICAL_FILES: Mapping[str, str] = {
     TIMESTAMP_TYPE: "google/protobuf/timestamp.proto",
 }
 _WRAPPERS = "google.protobuf."
-#: Connect's types of the scalars in wrappers.
+#: Connect's types of the wrapped scalars, by wrapper.
 WRAPPED: Mapping[str, Type] = {
     f"{_WRAPPERS}DoubleValue": Type.FLOAT64,
     f"{_WRAPPERS}FloatValue": Type.FLOAT32,
@@ -44,7 +44,7 @@ WRAPPED: Mapping[str, Type] = {
     f"{_WRAPPERS}StringValue": Type.STRING,
     f"{_WRAPPERS}BytesValue": Type.BYTES,
 }
-#: The wrapper that Connect's types get (``dataTypeFromConnectSchema``).
+#: The wrapper of each Connect type (``dataTypeFromConnectSchema``).
 WRAPPERS: Mapping[Type, str] = {
     Type.INT8: "Int32Value",
     Type.INT16: "Int32Value",
@@ -58,7 +58,7 @@ WRAPPERS: Mapping[Type, str] = {
 }
 _TIME_PARTS = (("hours", 24, 3_600_000), ("minutes", 60, 60_000), ("seconds", 60, 1000))
 _NANOS_PER_MILLI = 1_000_000
-#: What ``Timestamps.checkValid`` takes: from the year 1 to 9999.
+#: What ``Timestamps.checkValid`` accepts: the years 1 to 9999.
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
 _INTEGERS = frozenset(("int32", "int64", "uint32", "uint64", "sint32", "sint64", "sfixed32", "sfixed64"))
 
@@ -67,7 +67,7 @@ Write = Callable[[Any], bytes]
 
 
 class Parts:
-    """A message's fields by their names, as the logical converters look them up. None of them is repeated."""
+    """A message's fields by name, as the logical converters look them up. None of them is repeated."""
 
     def __init__(self, message: MessageType, kinds: Mapping[str, frozenset[str]]) -> None:
         self._message = message
@@ -84,13 +84,13 @@ class Parts:
         return None if field is None else raw.get(field.number) or None
 
     def data(self, values: Mapping[str, Any]) -> bytes:
-        """The message with these values, those that are not zero."""
+        """The message with these values; zeros are left out."""
         fields = sorted((one.number, one) for name, one in self._fields.items() if values[name])
         return b"".join(field_bytes(one, values[one.name]) for _, one in fields)
 
 
 def logical_part(message: MessageType, name: str) -> tuple[Read, Write]:
-    """What reads and writes a message as one of Connect's logical types.
+    """Functions that read and write a message as one of Connect's logical types.
 
     Raises:
         DataFault: it is not the message that Protobuf defines under its name.
@@ -118,7 +118,7 @@ def _date(message: MessageType) -> tuple[Read, Write]:
     def read(raw: Raw) -> JavaDate:
         year, month, day = (wrapped(parts.get(raw, name) or 0, 32) for name in ("year", "month", "day"))
         if year < 1 or not 1 <= month <= 12 or not 1 <= day <= 31 or date_of(days_from(year, month, day))[2] != day:
-            raise DataFault(f"has a google.type.Date that is no day: {int(year)}-{int(month)}-{int(day)}")
+            raise DataFault(f"has a google.type.Date that is not a day: {int(year)}-{int(month)}-{int(day)}")
         return JavaDate(days_from(year, month, day) * MILLIS_PER_DAY)
 
     def write(value: Any) -> bytes:
@@ -127,7 +127,7 @@ def _date(message: MessageType) -> tuple[Read, Write]:
             raise DataFault("cannot be written: it has a time of day in a Date")
         year, month, day = date_of(days)
         if not 0 < year < 1 << 31:
-            raise DataFault(f"cannot be written: it has a Date of the year {year}, which Protobuf's has not")
+            raise DataFault(f"cannot be written: it has a Date in the year {year}, which google.type.Date cannot hold")
         return parts.data({"year": year, "month": month, "day": day})
 
     return read, write
@@ -183,7 +183,7 @@ def _decimal(message: MessageType) -> tuple[Read, Write]:
     def read(raw: Raw) -> Decimal:
         data = parts.get(raw, "value") or b""
         if not data:
-            raise DataFault("has a decimal of no bytes")
+            raise DataFault("has a decimal without bytes")
         precision, scale = (wrapped(parts.get(raw, name) or 0, 32) for name in ("precision", "scale"))
         if precision < 0:
             raise DataFault(f"has a decimal with the precision {int(precision)}")
@@ -202,7 +202,7 @@ def _decimal(message: MessageType) -> tuple[Read, Write]:
 
 
 def _rounded(number: int, scale: int, precision: int) -> Decimal:
-    """``new BigDecimal(unscaled, scale, new MathContext(precision))``: halves are rounded up; 0 is unlimited."""
+    """``new BigDecimal(unscaled, scale, new MathContext(precision))``: rounds half up; precision 0 is unlimited."""
     decimal = decimal_of(number, scale)
     while precision and (drop := len(decimal.as_tuple().digits) - precision) > 0:
         unit = 10**drop

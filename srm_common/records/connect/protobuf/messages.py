@@ -1,4 +1,4 @@
-"""Messages of Protobuf as Connect's values and back (``ProtobufData.toConnectData`` and ``fromConnectData``)."""
+"""Converts Protobuf messages to Connect's values and back (``ProtobufData.toConnectData``, ``fromConnectData``)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from srm_common.records.connect.protobuf.scalars import Part, enum_part, scalar_
 from srm_common.records.connect.protobuf.schemas import ENUM, MOST_PARTS, UNION, union_field
 from srm_common.records.connect.protobuf.wire import MessageDecoder, Raw, field_bytes
 
-#: Fields of the structs of one record, there or not: two bytes are an empty message, which may have any number.
+#: The most fields, set or not, in all structs of one record: an empty message is two bytes, but may have any number.
 MOST_FIELDS = 1 << 22
 
 
 class _Slot(NamedTuple):
-    """A field of a struct that is a field of the message. ``absent`` gives its value where the message has it not."""
+    """A struct field that is a field of the message. ``absent`` returns its value if the message does not have it."""
 
     place: int
     field: FieldType
@@ -32,7 +32,7 @@ class _Slot(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """A field of a struct that is a oneof: the schema of its struct, and the slots of that."""
+    """A struct field that is a oneof: the schema of its own struct, and the slots of that struct."""
 
     place: int
     schema: Schema
@@ -103,10 +103,10 @@ class _StructPart:
 
 
 class MessageValues:
-    """Values of one message by one schema of Connect. Not for several threads.
+    """Reads and writes the values of one message by one Connect schema. Not thread-safe.
 
     Raises:
-        DataFault: the schema is not one of the message.
+        DataFault: the schema does not fit the message.
     """
 
     def __init__(self, message: MessageType, schema: Schema, options: ProtobufOptions) -> None:
@@ -114,18 +114,18 @@ class MessageValues:
         self._options = options
         self._decoder = MessageDecoder(message)
         self._fields = self.parts = 0
-        #: Of messages in themselves, by the schema, which lives as long as this.
+        #: Parts of recursive messages, by the id of their schema, which lives as long as this object.
         self._known: dict[int, Part] = {}
         wraps = schema.type is not Type.STRUCT and message.full_name in WRAPPED
         self._part = self._wrapper(message, schema) if wraps else self._message(message, schema)
 
     def decode(self, data: bytes) -> Any:
-        """Raises :class:`DataFault` if the bytes are no such message."""
+        """Raises :class:`DataFault` if the bytes are not such a message."""
         self._fields = 0
         return self._part.read(self._decoder.decode(data))
 
     def encode(self, value: Any) -> bytes:
-        """Raises :class:`DataFault` if the message does not take the value."""
+        """Raises :class:`DataFault` if the message cannot hold the value."""
         data: bytes = self._part.write(value)
         return data
 
@@ -139,7 +139,7 @@ class MessageValues:
         return self._struct(message, schema)
 
     def _within(self, message: MessageType, schema: SchemaWithin) -> Part:
-        """A message in itself; its part is made when it is needed, for it has itself in it."""
+        """A message inside itself; its part is made on first use, because it contains itself."""
 
         def part() -> Part:
             made = self._known.get(id(schema))
@@ -155,7 +155,7 @@ class MessageValues:
         return Part(part.read, part.write)
 
     def _split(self, message: MessageType, schema: Schema) -> tuple[list[_Choice], list[_Slot]]:
-        """The fields of a struct: oneofs of the message, and its other fields."""
+        """The fields of a struct, split into oneofs and other fields of the message."""
         by_name = {one.name: one for one in message.fields}
         unions = {union_field(message, place, self._options): place for place in range(len(message.oneofs))}
         choices: list[_Choice] = []
@@ -174,7 +174,7 @@ class MessageValues:
                 ]
                 if len(inner) != len(of.fields):
                     raise DataFault(
-                        f"cannot be written: {message.full_name} has not all fields of the oneof {one.name}"
+                        f"cannot be written: {message.full_name} does not have all fields of the oneof {one.name}"
                     )
                 choices.append(_Choice(one.place, of, inner))
                 continue
@@ -191,7 +191,7 @@ class MessageValues:
     def _count(self, fields: int) -> None:
         self._fields += fields
         if self._fields > MOST_FIELDS:
-            raise DataFault(f"has messages with more than {MOST_FIELDS} fields together, which is not supported here")
+            raise DataFault(f"has messages with more than {MOST_FIELDS} fields in total, which is not supported here")
 
     # ---- fields
 
@@ -204,12 +204,12 @@ class MessageValues:
         if schema.type is Type.ARRAY:
             return _Slot(place, field, self._list(field, schema), list)
         if field.repeated:
-            raise DataFault(f"cannot be written: the field {field.name} is repeated, but {schema} is no list")
+            raise DataFault(f"cannot be written: the field {field.name} is repeated, but {schema} is not a list")
         part = self._one(field, schema)
         return _Slot(place, field, part, self._absent(field, part))
 
     def _absent(self, field: FieldType, part: Part) -> Callable[[], Any]:
-        """``setStructField``: what a field that is not there is read as."""
+        """``setStructField``: what an absent field is read as."""
         options = self._options
         if field.oneof is not None:
             return _nothing
@@ -230,7 +230,7 @@ class MessageValues:
         def write(value: Any) -> list[Any] | None:
             items = taken(schema, value)
             if any(item is None for item in items):
-                raise DataFault(f"cannot be written: the list {field.name} has a null, which Protobuf has not")
+                raise DataFault(f"cannot be written: the list {field.name} has a null, which Protobuf does not allow")
             return [one.write(item) for item in items] or None
 
         return Part(lambda raw: [one.read(item) for item in raw], write)
@@ -240,7 +240,7 @@ class MessageValues:
         assert schema.value_schema is not None
         entry = field.message
         if entry is None or not field.repeated or [one.name for one in entry.fields] != ["key", "value"]:
-            raise DataFault(f"cannot be written: the field {field.name} is no map")
+            raise DataFault(f"cannot be written: the field {field.name} is not a map")
         slots = [
             self._slot(place, one, of)
             for place, (one, of) in enumerate(zip(entry.fields, (schema.key_schema, schema.value_schema), strict=True))
@@ -251,7 +251,7 @@ class MessageValues:
             found = raw.get(slot.field.number)
             if found is not None:
                 return slot.part.read(found)
-            # An entry without a message has an empty one.
+            # An entry without its message has an empty one.
             return slot.part.read({}) if slot.field.message is not None else slot.part.read(slot.field.default)
 
         def read(raw: list[Raw]) -> HashMap:
@@ -266,7 +266,7 @@ class MessageValues:
             for pair in taken(schema, value).entries():
                 parts: list[tuple[int, bytes]] = []
                 for slot, number, one in zip(slots, numbers, pair, strict=True):
-                    # As generated code does, zeros are written here, too.
+                    # Zeros are written here, too, as by generated code.
                     raw = None if one is None else slot.part.write(one)
                     if raw is not None:
                         parts.append((number, field_bytes(slot.field, raw)))
@@ -309,7 +309,7 @@ def _nothing() -> None:
 
 
 def _written(message: MessageType, slot: _Slot, value: Any) -> bytes | None:
-    """A field with its value; None for what proto3 does not write."""
+    """A field with its value; None if proto3 leaves it out."""
     field = slot.field
     raw = slot.part.write(value)
     if raw is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import urllib.parse
 
-#: What messages that are entries of maps end with.
+#: How the names of map entries end.
 ENTRY = "Entry"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _OK = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
@@ -13,14 +13,14 @@ _OTHER = re.compile(r"[^A-Za-z0-9_]", re.ASCII)
 
 
 def map_entry(name: str) -> str:
-    """What the message is called that is the entry of a map of this name (``ProtobufSchema.toMapEntry``)."""
+    """The name of the message for a map's entries, by the name of the map (``ProtobufSchema.toMapEntry``)."""
     if "_" in name:
         name = "".join(word[:1].upper() + word[1:].lower() for word in name.split("_"))
     return name + ENTRY
 
 
 def map_field(name: str) -> str:
-    """What Confluent calls the map whose entries are a message of this name (``ProtobufSchema.toMapField``)."""
+    """Confluent's name for a map, by the name of the message for its entries (``ProtobufSchema.toMapField``)."""
     before, dot, last = name.rpartition(".")
     if last.endswith(ENTRY):
         words = re.split(r"(?<=.)(?=[A-Z])", last.removesuffix(ENTRY), flags=re.DOTALL)
@@ -29,7 +29,7 @@ def map_field(name: str) -> str:
 
 
 def scrub_name(name: str) -> str:
-    """``doScrubName``: the name as ``URLEncoder`` writes it, with underscores for what Protobuf's names have not."""
+    """``doScrubName``: the name as ``URLEncoder`` writes it, with underscores for what Protobuf does not allow."""
     if not name or _OK.fullmatch(name):
         return name
     # URLEncoder writes blanks as +, and leaves * and - alone; all of them become underscores.

@@ -1,4 +1,4 @@
-"""Fields of Protobuf that are no messages, as Connect's values and back."""
+"""Converts Protobuf fields other than messages to Connect's values and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from srm_common.records.connect.data.schema import Schema, Struct, Type, type_of
 from srm_common.records.connect.protobuf.descriptors import EnumType, FieldType
 from srm_common.records.connect.protobuf.logical import LOGICAL
 
-#: What Java calls a number that has no symbol (``findValueByNumberCreatingIfUnknown``).
+#: Java's name for a number that has no symbol (``findValueByNumberCreatingIfUnknown``).
 _UNKNOWN_SYMBOL = "UNKNOWN_ENUM_VALUE_{}_"
 _MASK32 = (1 << 32) - 1
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
@@ -26,14 +26,14 @@ _KINDS: dict[Type, frozenset[str]] = {
 
 
 class Part(NamedTuple):
-    """``read`` makes Connect's value of what the wire has, ``write`` the other way; messages are written as bytes."""
+    """``read`` converts from wire to Connect values, ``write`` the other way; messages are written as bytes."""
 
     read: Callable[[Any], Any]
     write: Callable[[Any], Any]
 
 
 def taken(schema: Schema, value: Any) -> Any:
-    """The value, if it is one of the schema's.
+    """The value, if the schema accepts it.
 
     Raises:
         DataFault: it is of another type, or a struct of another schema.
@@ -46,10 +46,10 @@ def taken(schema: Schema, value: Any) -> Any:
 
 
 def scalar_part(field: FieldType, schema: Schema) -> Part:
-    """A number, a boolean, a text or bytes.
+    """A number, a boolean, a string or bytes.
 
     Raises:
-        DataFault: the schema is not one for the field.
+        DataFault: the schema does not fit the field.
     """
     if field.kind not in _KINDS.get(schema.type, ()) or schema.name in LOGICAL.values():
         raise DataFault(
@@ -66,7 +66,7 @@ def scalar_part(field: FieldType, schema: Schema) -> Part:
 
 
 def enum_part(field: FieldType, enum: EnumType, schema: Schema) -> Part:
-    """An enum, as text or as its number. Numbers without a symbol stay what they are, where the enum is open.
+    """An enum, as a string or as its number. If the enum is open, numbers without a symbol are kept.
 
     Raises:
         DataFault: the schema is neither.
@@ -89,7 +89,7 @@ def enum_part(field: FieldType, enum: EnumType, schema: Schema) -> Part:
         if number is None and symbol.startswith(unknown):
             number = _number(symbol.removeprefix(unknown))
         if number is None:
-            raise DataFault(f"cannot be written: it has a text that is no symbol of the enum {enum.full_name}")
+            raise DataFault(f"cannot be written: it has a string that is not a symbol of the enum {enum.full_name}")
         return known(number)
 
     return Part(lambda raw: enum.symbols.get(raw, f"{unknown}{raw}"), write)

@@ -1,4 +1,4 @@
-"""Messages of Protobuf as Connect's schemas, as Confluent's ``ProtobufData.toConnectSchema`` makes them."""
+"""Connect's schemas for Protobuf messages, as Confluent's ``ProtobufData.toConnectSchema`` makes them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from srm_common.records.connect.protobuf.logical import DECIMAL_TYPE, LOGICAL, W
 from srm_common.records.connect.protobuf.names import map_field
 
 _NAMESPACE = "io.confluent.connect.protobuf"
-#: Parameters of Connect's schemas for what it has no place for.
+#: Parameters of Connect schemas that hold what Connect has no other place for.
 ENUM, TAG, KIND, WRAPPER = (f"{_NAMESPACE}.{name}" for name in ("Enum", "Tag", "Type", "Wrapper"))
 UNION = f"{_NAMESPACE}.Union"
 PRECISION, SCALE = "connect.decimal.precision", "scale"
-#: Parameters of Confluent's option for fields, by which types that Protobuf has not are told.
+#: Parameters of Confluent's field option, which describe types that Protobuf does not have.
 CONNECT_TYPE, META_PRECISION, META_SCALE = "connect.type", "precision", "scale"
 _SMALL: Mapping[str | None, Type] = {"int8": Type.INT8, "int16": Type.INT16}
 _SCALARS: Mapping[str, Type] = {
@@ -32,15 +32,15 @@ _SCALARS: Mapping[str, Type] = {
 }
 _LOGICAL_TYPES: Mapping[str, Type] = {DECIMAL: Type.BYTES, DATE: Type.INT32, TIME: Type.INT32}
 _INTEGER = re.compile(r"[+-]?\d{1,10}", re.ASCII)
-#: A few lines of messages that use each other twice make more of them than any memory holds.
+#: A few messages, each of which uses the next one twice, expand to more parts than any memory holds.
 MOST_PARTS = 20_000
 
 
 def to_connect(message: MessageType, options: ProtobufOptions) -> Schema:
-    """``toConnectSchema`` of the message that is a whole value.
+    """``toConnectSchema`` of the message that a key or value is.
 
     Raises:
-        DataFault: Connect has no such schema.
+        DataFault: the message has no equivalent in Connect.
     """
     if options.wrappers_as_primitives and message.full_name in WRAPPED:
         return Schema(WRAPPED[message.full_name])
@@ -48,7 +48,7 @@ def to_connect(message: MessageType, options: ProtobufOptions) -> Schema:
 
 
 def union_field(message: MessageType, oneof: int, options: ProtobufOptions) -> str:
-    """The field of Connect's struct that is a oneof (``unionFieldName``)."""
+    """The name of the struct field that is a oneof (``unionFieldName``)."""
     name = message.oneofs[oneof]
     return f"{name}_{oneof}" if options.union_indexes else name
 
@@ -56,7 +56,7 @@ def union_field(message: MessageType, oneof: int, options: ProtobufOptions) -> s
 class _Reader:
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
-        #: Messages that are being read, with the schemas of themselves in them.
+        #: Messages that are being read, with the schemas of their recursive uses.
         self._open: dict[MessageType, list[SchemaWithin]] = {}
         self._parts = 0
 
@@ -112,7 +112,7 @@ class _Reader:
         return one.changed(optional=optional, parameters=parameters | {TAG: str(field.number)})
 
     def _one(self, field: FieldType) -> Schema:
-        """Of one of the field's values; enums and messages are optional whatever the settings."""
+        """The schema of one of the field's values; enums and messages are optional whatever the settings."""
         if field.message is not None:
             return self._of_message(field, field.message).changed(optional=True)
         if field.enum is not None:

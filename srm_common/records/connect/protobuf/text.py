@@ -1,7 +1,7 @@
-"""Schemas as registries have Protobuf: the text of a ``.proto`` file, read as far as values depend on it.
+"""Parses the text of a ``.proto`` file, as registries store Protobuf schemas, as far as values depend on it.
 
 The grammar is that of the Protocol Buffers language specification for proto2 and proto3. Services, extensions, groups
-and most options are read over: Confluent's ``ProtobufData`` has no place for them either.
+and most options are skipped: Confluent's ``ProtobufData`` has no place for them either.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from srm_common.records.connect.protobuf.tokens import TokenKind, Tokens
 
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _LABELS = ("optional", "required", "repeated")
-#: Confluent's option with what Connect says of a field and Protobuf has no place for.
+#: Confluent's option for properties of a Connect field that Protobuf has no place for.
 FIELD_META = "confluent.field_meta"
-#: Messages in messages, by ``io.grpc`` and C++'s parsers alike no deeper than this.
+#: How deep messages may be nested; the parsers of ``io.grpc`` and C++ have the same limit.
 _DEEPEST = 100
 
 
 class Constant(NamedTuple):
-    """The value of an option: a word or number as it is written, or the bytes of a text."""
+    """The value of an option: a word or number as it is written, or the bytes of a string."""
 
     written: str
     data: bytes | None = None
@@ -59,7 +59,7 @@ class TextMessage(NamedTuple):
 
 
 class TextFile(NamedTuple):
-    """A ``.proto`` file. ``imports`` are names of files, ``public`` those that count as imported by its importers."""
+    """A ``.proto`` file. ``public`` names its public imports, which its importers import, too; ``imports`` the rest."""
 
     package: str
     proto3: bool
@@ -70,7 +70,7 @@ class TextFile(NamedTuple):
 
 
 def parsed(text: str) -> TextFile:
-    """A ``.proto`` file.
+    """Parse a ``.proto`` file.
 
     Raises:
         DataFault: it is not proto2 or proto3; names the line.
@@ -97,7 +97,7 @@ class _Parser:
                 case "syntax":
                     proto3 = self._syntax()
                 case "edition":
-                    raise DataFault("has a schema of an edition; only proto2 and proto3 are supported here")
+                    raise DataFault("has a schema that uses an edition; only proto2 and proto3 are supported here")
                 case "package":
                     package = tokens.name()
                     tokens.expect(";")
@@ -123,7 +123,7 @@ class _Parser:
         syntax = _utf8(self._tokens.data())
         self._tokens.expect(";")
         if syntax not in ("proto2", "proto3"):
-            raise DataFault(f"has a schema of the syntax '{syntax[:40]}'; only proto2 and proto3 are supported here")
+            raise DataFault(f"has a schema with the syntax '{syntax[:40]}'; only proto2 and proto3 are supported here")
         return syntax == "proto3"
 
     def _message(self) -> TextMessage:
@@ -174,7 +174,7 @@ class _Parser:
                 self._field(fields, place)
 
     def _field(self, fields: list[TextField], oneof: int | None) -> None:
-        """One field; none for a group, which is read over."""
+        """Add one field; a group is skipped."""
         tokens = self._tokens
         label = tokens.take().text if oneof is None and tokens.next.text in _LABELS else None
         of, key = tokens.name(), None
@@ -231,7 +231,7 @@ class _Parser:
     # ---- options
 
     def _options(self) -> dict[str, Any]:
-        """Those in brackets, by name; a part of one, such as ``(a.b).c``, as what has only this part."""
+        """The options in brackets, by name. A part of one, such as ``(a.b).c``, is read as an option with this part."""
         tokens = self._tokens
         found: dict[str, Any] = {}
         if not tokens.accept("["):
@@ -268,7 +268,7 @@ class _Parser:
         return name, parts
 
     def _value(self) -> Any:
-        """A constant, or what braces hold: lists of values by name."""
+        """A constant, or the contents of braces: lists of values by name."""
         tokens = self._tokens
         if tokens.accept("{"):
             return self._aggregate("}")
@@ -286,7 +286,7 @@ class _Parser:
         tokens.refuse("a value")
 
     def _aggregate(self, end: str) -> dict[str, list[Any]]:
-        """In the text format of messages."""
+        """The contents of braces, in Protobuf's text format."""
         tokens = self._tokens
         self._depth += 1
         if self._depth > _DEEPEST:
@@ -312,10 +312,10 @@ class _Parser:
         self._depth -= 1
         return found
 
-    # ---- what is read over
+    # ---- what is skipped
 
     def _skip_statement(self) -> None:
-        """Up to its semicolon."""
+        """Skip to its semicolon."""
         depth = 0
         while True:
             token = self._tokens.take()
@@ -328,7 +328,7 @@ class _Parser:
                 self._tokens.refuse("';'", token.text)
 
     def _skip_block(self) -> None:
-        """Up to the end of its braces."""
+        """Skip to its closing brace."""
         while not self._tokens.accept("{"):
             if self._tokens.next.text == ";" or self._tokens.next.text in _CLOSE:
                 self._tokens.refuse("'{'")

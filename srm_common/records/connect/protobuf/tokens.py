@@ -1,6 +1,6 @@
-"""The words, numbers, texts and signs of a ``.proto`` file, one at a time.
+"""The words, numbers, strings and signs of a ``.proto`` file, one at a time.
 
-By the lexical rules of the Protocol Buffers language specification (proto2 and proto3, which have the same).
+By the lexical rules of the Protocol Buffers language specification, which are the same for proto2 and proto3.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 )
 _ESCAPE = re.compile(rb"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SHORT = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
-#: As Java's and C++'s lexers take them: more is no number of the language.
+#: The most that Java's and C++'s lexers accept in a number.
 _MOST_DIGITS = 400
 
 
@@ -46,7 +46,7 @@ _END = Token(TokenKind.END, "")
 
 
 class Tokens:
-    """The tokens of a file. Reads no further than one ahead, so that a long text takes no more memory than itself."""
+    """The tokens of a file. Reads only one token ahead, so that a long file takes no more memory than its text."""
 
     def __init__(self, text: str) -> None:
         self._text = text.removeprefix("\ufeff")
@@ -89,18 +89,18 @@ class Tokens:
         return "".join(parts)
 
     def data(self) -> bytes:
-        """The bytes of the texts that follow each other, at least one.
+        """The bytes of one or more adjacent strings.
 
         Raises:
-            DataFault: there is none, or it has an escape of nothing.
+            DataFault: there is none, or it has an invalid escape.
         """
-        parts = [self._unescaped(self._of(TokenKind.TEXT, "a text"))]
+        parts = [self._unescaped(self._of(TokenKind.TEXT, "a string"))]
         while self.next.kind is TokenKind.TEXT:
             parts.append(self._unescaped(self.take().text))
         return b"".join(parts)
 
     def integer(self) -> int:
-        """A decimal, octal or hexadecimal integer, with or without a minus.
+        """A decimal, octal or hexadecimal integer, with or without a minus sign.
 
         Raises:
             DataFault: there is none.
@@ -116,10 +116,9 @@ class Tokens:
         """Raises :class:`DataFault` that names the line and what is there."""
         line = self._text.count("\n", 0, self._at) + 1
         found = self.next.text if found is None else found
-        there = f"'{found[:40]}'" if found else "the end"
+        there = f"'{found[:40]}'" if found else "the end of the text"
         raise DataFault(
-            f"has a schema that is not Protobuf: in line {line} of it there is {there}"
-            + (f" instead of {wanted}" if wanted else "")
+            f"has a schema that is not Protobuf: {there} in line {line}" + (f" instead of {wanted}" if wanted else "")
         )
 
     def _of(self, kind: TokenKind, wanted: str) -> str:

@@ -1,14 +1,15 @@
-"""Protobuf's files that every registry knows, and schemas import without a reference (``ProtobufSchema.knownTypes``).
+"""The ``.proto`` files that all registries know, so that schemas import them without a reference
+(``ProtobufSchema.knownTypes``).
 
-Only what values depend on. ``google/protobuf/descriptor.proto`` and ``confluent/meta.proto`` are left out: schemas
-import them for options, which have no values.
+Only what values depend on: ``google/protobuf/descriptor.proto`` and ``confluent/meta.proto`` are left out, because
+schemas import them for options only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: What files define, by their names; all are proto3, in the package that their folders give.
+#: What each file defines; all are proto3, in the package named after their folder.
 _DEFINED: Mapping[str, str] = {
     "confluent/type/decimal.proto": "message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }",
     "confluent/type/variant.proto": "message Variant { bytes metadata = 1; bytes value = 2; }",

@@ -1,4 +1,4 @@
-"""Values of a message of Protobuf by a schema of a registry, as Confluent's ``ProtobufConverter`` reads and writes."""
+"""Protobuf messages by a schema of a registry, as Confluent's ``ProtobufConverter`` reads and writes them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from srm_common.records.connect.registry_values import Reference
 
 
 class ProtobufValues(MessageValues):
-    """Values of one message and its Connect schema. Implements
-    :class:`~srm_common.records.connect.registry_converter.RegistryValues`.
+    """Decodes and encodes the values of one message. Implements
+    :class:`~srm_common.records.connect.registry_values.RegistryValues`.
     """
 
     kind: ClassVar[str] = "PROTOBUF"
@@ -30,7 +30,7 @@ class ProtobufValues(MessageValues):
 
     @classmethod
     def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"\0") -> Self:
-        """Raises :class:`DataFault` if the text is not Protobuf, or Connect has no such schema."""
+        """Raises :class:`DataFault` if the text is not Protobuf, or has no equivalent in Connect."""
         try:
             message = linked(text, references).at(_indexes(place))
             schema = to_connect(message, format_.protobuf)
@@ -40,7 +40,7 @@ class ProtobufValues(MessageValues):
 
     @classmethod
     def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
-        """Raises :class:`DataFault` if Protobuf has no such schema."""
+        """Raises :class:`DataFault` if the schema has no equivalent in Protobuf."""
         definition = from_connect(schema, format_.protobuf)
         try:
             message = linked(definition.text).at(definition.indexes)
@@ -50,12 +50,12 @@ class ProtobufValues(MessageValues):
 
     @staticmethod
     def writes_null(schema: Schema) -> bool:
-        """Null is a tombstone."""
+        """Null becomes a tombstone."""
         return False
 
     @staticmethod
     def place_of(data: bytes) -> bytes:
-        """The indexes of a message in its file, which stand before it (``MessageIndexes``).
+        """The message indexes, which precede the message (``MessageIndexes``).
 
         Raises:
             DataFault: there are none.
@@ -69,7 +69,7 @@ class ProtobufValues(MessageValues):
 
 
 def _index(data: bytes, at: int) -> tuple[int, int]:
-    """A number as Kafka writes it, with the sign in its last bit (``ByteUtils.readVarint``)."""
+    """A zigzag varint, as in Kafka's ``ByteUtils.readVarint``, and the offset after it."""
     try:
         bits, behind = varint(data[at : at + 5], 0, min(5, len(data) - at))
     except DataFault:

@@ -1,8 +1,8 @@
-"""Protobuf's binary encoding of messages to values by the numbers of their fields and back.
+"""Decodes Protobuf messages to values by field number, and encodes fields.
 
-As Java's ``CodedInputStream`` and ``DynamicMessage`` do it: what comes last counts, messages are merged, fields of a
-type that the schema does not say are unknown, as are numbers that it does not have. Unknown fields are read over:
-Connect has no place for them.
+As in Java's ``CodedInputStream`` and ``DynamicMessage``, the last value of a field wins, messages are merged, and a
+field with a number or wire type that the schema does not have is unknown. Unknown fields are skipped: Connect has no
+place for them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from srm_common.records.connect.data.java_values import DataFault, Float32
 from srm_common.records.connect.protobuf.descriptors import FieldType, MessageType
 
-#: A message: values by the numbers of their fields; messages as such again, repeated fields as lists. 64 bits are
-#: Java's ``long``, 32 bits ``int`` but for unsigned ones, which are as they count. Negative numbers are of oneofs.
+#: A message: values by field number; nested messages are of this type, too, repeated fields are lists. Numbers of 64
+#: bits are Java's ``long``, of 32 bits its ``int`` unless the type is unsigned. Negative keys are those of oneofs.
 Raw = dict[int, Any]
-#: Takes what stands at a place into a message, and returns the place behind it: (message, bytes, place, end, depth).
+#: Reads a field into a message and returns the offset after it: (message, bytes, offset, end, depth).
 _Take = Callable[[Raw, bytes, int, int, int], int]
 _VARINT, _FIXED64, _SIZED, _GROUP, _END_GROUP, _FIXED32 = range(6)
 #: ``CodedInputStream``'s limit for messages in messages.
@@ -35,7 +35,7 @@ def _zigzag(number: int) -> int:
     return (number >> 1) ^ -(number & 1)
 
 
-#: What the bits of a varint say, by the kind of a field.
+#: Converts the bits of a varint to a value, by the kind of the field.
 _FROM_VARINT: Mapping[str, Callable[[int], Any]] = {
     "int32": lambda bits: _signed(bits, 32),
     "int64": lambda bits: _signed(bits, 64),
@@ -67,7 +67,7 @@ _FIXED: Mapping[str, struct.Struct] = {
 
 
 def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """An unsigned number of up to ten bytes, and the place behind it.
+    """An unsigned number of up to ten bytes, and the offset after it.
 
     Raises:
         DataFault: there is none.
@@ -83,7 +83,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def varint_bytes(number: int) -> bytes:
-    """Of a number that is not negative."""
+    """The varint of a number that is not negative."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -93,11 +93,11 @@ def varint_bytes(number: int) -> bytes:
 
 
 class MessageDecoder:
-    """Reads messages of one type, and those in them.
+    """Reads messages of one type, and those nested in them.
 
     Args:
         message: the type.
-        decoders: those of the types that were met before.
+        decoders: those of the types met so far.
     """
 
     def __init__(self, message: MessageType, decoders: dict[MessageType, MessageDecoder] | None = None) -> None:
@@ -110,13 +110,13 @@ class MessageDecoder:
                 self._takes[field.number << 3 | wire_type] = alone
 
     def decode(self, data: bytes) -> Raw:
-        """Raises :class:`DataFault` if the bytes are no message."""
+        """Raises :class:`DataFault` if the bytes are not such a message."""
         found: Raw = {}
         self.merge(found, data, 0, len(data), 0)
         return found
 
     def merge(self, into: Raw, data: bytes, at: int, end: int, depth: int) -> None:
-        """Take a part of the bytes into a message."""
+        """Merge a part of the bytes into a message."""
         takes = self._takes
         while at < end:
             tag = data[at]
@@ -147,12 +147,12 @@ def _wire_type(kind: str) -> int:
 
 
 def _alone(take: _Take, number: int, oneof: int) -> _Take:
-    """Of the fields of a oneof the last one counts; which it is, is kept under a number that no field has."""
+    """Of the fields of a oneof, only the last one is kept; its number is stored under the oneof's negative key."""
     chosen = -1 - oneof
 
     def taking(into: Raw, data: bytes, at: int, end: int, depth: int) -> int:
         at = take(into, data, at, end, depth)
-        # A symbol that a closed enum has not is an unknown field, which leaves the oneof as it was.
+        # An unknown number of a closed enum is an unknown field, which leaves the oneof as it was.
         if number in into:
             before = into.get(chosen, number)
             if before != number:
@@ -230,7 +230,7 @@ def _text(field: FieldType) -> _Take:
             try:
                 found = found.decode("utf-8", errors)
             except UnicodeDecodeError:
-                raise DataFault(f"has bytes in the text {name} that are not UTF-8") from None
+                raise DataFault(f"has bytes in the string {name} that are not UTF-8") from None
         if repeated:
             into.setdefault(number, []).append(found)
         else:
@@ -273,7 +273,9 @@ def _over(tag: int, data: bytes, at: int, end: int, depth: int) -> int:
             raise DataFault(_CUT)
         return at + size
     if wire_type != _GROUP:
-        raise DataFault("has the end of a group that did not begin" if wire_type == _END_GROUP else "has no wire type")
+        raise DataFault(
+            "has the end of a group that did not begin" if wire_type == _END_GROUP else "has an unknown wire type"
+        )
     if depth >= _DEEPEST:
         raise DataFault(f"has groups that are nested deeper than {_DEEPEST}")
     while True:
@@ -285,7 +287,7 @@ def _over(tag: int, data: bytes, at: int, end: int, depth: int) -> int:
 
 
 def field_bytes(field: FieldType, raw: Any) -> bytes:
-    """A field with its value, as :class:`MessageDecoder` gives it, but messages as bytes."""
+    """A field with its tag; ``raw`` is as :class:`MessageDecoder` returns it, except that messages are bytes."""
     tag = field.number << 3
     if not field.repeated:
         return varint_bytes(tag | _type(field)) + value_bytes(field, raw)

@@ -182,11 +182,11 @@ def test_indexes_of_messages(place: bytes, name: str) -> None:
         (framed(1, b"\x04\x02"), "it does not say which message of its schema it is"),
         (framed(1, b"\x01\x00"), "it does not say which message of its schema it is"),
         (framed(1, b"\x80\x80\x80\x80\x80\x00"), "it does not say which message of its schema it is"),
-        (framed(1, b"\x02\x04"), "without the message that the record names by its place in it .schema id 1"),
-        (framed(1, b"\x02\x01"), "without the message that the record names by its place in it .schema id 1"),
+        (framed(1, b"\x02\x04"), "without the message that the record's message indexes name .schema id 1"),
+        (framed(1, b"\x02\x01"), "without the message that the record's message indexes name .schema id 1"),
         (framed(7, b"\x00"), "has the schema id 7, which the registry of the source does not know"),
         (framed(2, b"\x00"), "has the schema id 2, which is AVRO, not Protobuf"),
-        (framed(3, b"\x00"), "in line 1 of it there is 'mess' instead of a definition .schema id 3"),
+        (framed(3, b"\x00"), "'mess' in line 1 instead of a definition .schema id 3"),
         (framed(1, b"\x00\x08"), "ends in the middle of a field"),
     ],
 )
@@ -376,16 +376,16 @@ STRING = Schema(Type.STRING)
         ),
         (
             struct_of(("l", Schema(Type.ARRAY, value_schema=Schema(Type.ARRAY, value_schema=STRING)))),
-            "l is a list of lists or maps, which Protobuf has not",
+            "l is a list of lists or maps, which Protobuf does not have",
         ),
-        (struct_of(("a b", STRING)), "'a b' is no name in Protobuf; set scrub.invalid.names of the converter"),
-        (struct_of(("a = 1; int32 b", STRING)), "'a = 1; int32 b' is no name in Protobuf"),
-        (struct_of(("a", STRING), name="x-y.M"), "'x-y' is no name in Protobuf"),
+        (struct_of(("a b", STRING)), "'a b' is not a valid Protobuf name; set scrub.invalid.names of the converter"),
+        (struct_of(("a = 1; int32 b", STRING)), "'a = 1; int32 b' is not a valid Protobuf name"),
+        (struct_of(("a", STRING), name="x-y.M"), "'x-y' is not a valid Protobuf name"),
         (
             struct_of(("a", STRING.changed(parameters={TAG: "536870912"}))),
             r"it has a schema whose field a.M.a has the number 536870912",
         ),
-        (struct_of(("a", STRING.changed(parameters={TAG: "0x"}))), "'0x' in its schema is no number for Protobuf"),
+        (struct_of(("a", STRING.changed(parameters={TAG: "0x"}))), "'0x' in its schema is not a valid Protobuf number"),
         (
             struct_of(("a", struct_of(("x", STRING), name="N")), ("b", struct_of(("y", STRING), name="N"))),
             r"cannot be written: a.M.N has no field y",
@@ -474,7 +474,7 @@ def test_a_schema_that_cannot_be_used_is_read_once() -> None:
     registry = Counting("message M { N m = 1; }")
     of = RegistryConverter("orders", Side.VALUE, FORMAT, registry)
     for _ in range(3):
-        with pytest.raises(DataFault, match=r"is of N, which it does not define or import .schema id 1"):
+        with pytest.raises(DataFault, match=r"is of N, which is neither defined nor imported .schema id 1"):
             of.decode(framed(1, b"\0"))
     assert registry.asked == 1
 
