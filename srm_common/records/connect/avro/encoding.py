@@ -1,6 +1,6 @@
-"""Whether bytes are Avro's binary encoding of a schema, by the rules of Java's ``BinaryDecoder``.
+"""Checks whether bytes are a value of a schema in Avro's binary encoding, by the rules of Java's ``BinaryDecoder``.
 
-fastavro takes more: indexes of branches that count back from the end, numbers of any length, blocks of any size.
+fastavro accepts more: branch indexes that count back from the end, numbers of any length, blocks of any size.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from srm_common.records.connect.data.java_values import DataFault
 
-#: Goes over a value that begins at a place of the bytes; returns the place behind it.
+#: Checks the value at an offset of the bytes; returns the offset after it.
 Check = Callable[[bytes, int], int]
-#: Items that take no bytes, such as records without fields, in one value: a few bytes could ask for any number.
+#: The most items of no bytes, such as records without fields, in one value: a few bytes could claim any number.
 MOST_EMPTY_ITEMS = 1 << 20
 #: Bytes of the longest number, by ``BinaryDecoder.readInt`` and ``readLong``.
 _INT_BYTES, _LONG_BYTES = 5, 10
@@ -21,10 +21,10 @@ _END = "does not match its schema"
 
 
 class AvroEncoding:
-    """The binary encoding of one schema. Not for several threads.
+    """The binary encoding of one schema. Not thread-safe.
 
     Args:
-        wire: the schema as JSON, without names that stand for one defined before.
+        wire: the schema as JSON, without names that refer to earlier definitions.
     """
 
     def __init__(self, wire: Any) -> None:
@@ -65,7 +65,7 @@ class AvroEncoding:
                 count, at = _number(data, at, _LONG_BYTES)
                 if count == 0:
                     return at
-                if count < 0:  # the size of the block follows, which Java does not look at either
+                if count < 0:  # the block's size follows; Java ignores it, too
                     count, at = -count, _number(data, at, _LONG_BYTES)[1]
                 if least == 0:
                     self._empty += count

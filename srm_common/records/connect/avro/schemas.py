@@ -1,4 +1,4 @@
-"""Avro's schemas as Connect's and back, as Confluent's ``AvroData`` does it with its default settings."""
+"""Converts Avro schemas to Connect's and back, as Confluent's ``AvroData`` does with its default settings."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LOGICAL_NAMES: Mapping[str | None, str] = {name: logical for (_, logical), name
 
 
 class AvroField(NamedTuple):
-    """A field of a record; ``default`` is JSON, ``has_default`` tells null from none."""
+    """A field of a record; ``default`` is JSON, ``has_default`` tells a default of null from none."""
 
     name: str
     of: Avro
@@ -49,7 +49,7 @@ class AvroField(NamedTuple):
 
 
 class Avro(NamedTuple):
-    """An Avro schema whose names are resolved. ``name`` is the full one; ``own`` what stands in its JSON object."""
+    """An Avro schema with names resolved. ``name`` is the full name; ``own`` is its JSON object."""
 
     kind: str
     own: Mapping[str, Any]
@@ -59,10 +59,10 @@ class Avro(NamedTuple):
 
 
 def parsed(text: str, references: Sequence[str] = ()) -> Avro:
-    """A schema of a registry.
+    """Parse a schema of a registry.
 
     Args:
-        references: the schemas that it refers to, each behind those that it refers to itself.
+        references: all schemas that it refers to, dependencies first.
 
     Raises:
         DataFault: not an Avro schema, or one that contains itself.
@@ -103,7 +103,7 @@ def _resolved(node: Any, namespace: str, names: dict[str, Avro | None]) -> Avro:
     if kind == "fixed" and not (type(node["size"]) is int and node["size"] >= 0):
         raise DataFault(f"has a schema whose fixed {name} has no size")
     if kind == "enum" and not _symbols(node["symbols"]):
-        raise DataFault(f"has a schema whose enum {name} has symbols that are no texts, or not different ones")
+        raise DataFault(f"has a schema whose enum {name} has symbols that are not strings, or not distinct")
     names[name] = None
     fields = tuple(
         AvroField(
@@ -124,14 +124,14 @@ def _symbols(found: Any) -> bool:
 
 
 def nullable(avro: Avro) -> int | None:
-    """For a union of null and one other schema, where null stands; None for everything else."""
+    """The index of null in a union of null and one other schema; None for everything else."""
     if avro.kind != "union" or len(avro.branches) != 2:
         return None
     return next((place for place, one in enumerate(avro.branches) if one.kind == "null"), None)
 
 
 def branch_name(avro: Avro) -> str:
-    """The field of Connect's struct for one branch of a union (``unionMemberFieldName``)."""
+    """The name of the struct field for one branch of a union (``unionMemberFieldName``)."""
     return avro.name.rpartition(".")[2] if avro.kind in ("record", "enum") else avro.kind
 
 
@@ -146,10 +146,10 @@ def to_connect(avro: Avro, *, optional: bool = False, default: Any = None) -> Sc
     """``toConnectSchema``.
 
     Args:
-        default: of the field that has the schema, as JSON.
+        default: that of the field with this schema, as JSON.
 
     Raises:
-        DataFault: Connect has no such schema.
+        DataFault: the schema has no equivalent in Connect.
     """
     null = nullable(avro)
     if null is not None:
@@ -183,7 +183,7 @@ def to_connect(avro: Avro, *, optional: bool = False, default: Any = None) -> Sc
 
 
 def _parameters(avro: Avro) -> dict[str, str]:
-    """What Avro says that Connect has no place for."""
+    """Parameters for what Connect has no other place for."""
     own, short = avro.own, avro.name.rpartition(".")[2]
     out: dict[str, str] = {}
     if avro.kind == "record":
@@ -197,7 +197,7 @@ def _parameters(avro: Avro) -> dict[str, str]:
     elif avro.kind in ("bytes", "fixed") and own.get("logicalType") == "decimal":
         scale, precision = own.get("scale", 0), own.get("precision", _DEFAULT_PRECISION)
         if type(scale) is not int or type(precision) is not int:
-            raise DataFault("has a schema of a decimal whose scale or precision is no integer")
+            raise DataFault("has a schema of a decimal whose scale or precision is not an integer")
         out["scale"] = str(scale)
         if precision != _DEFAULT_PRECISION:
             out[_PRECISION] = str(precision)
@@ -205,7 +205,7 @@ def _parameters(avro: Avro) -> dict[str, str]:
 
 
 def _shape(avro: Avro) -> tuple[Type, str | None, dict[str, Any]]:
-    """Connect's type, the name of a logical one, and the schemas of its parts."""
+    """Connect's type, the name of its logical type, and the schemas of its parts."""
     match avro.kind:
         case "union":
             branches = [branch for branch in avro.branches if branch.kind != "null"]
@@ -229,7 +229,7 @@ def _shape(avro: Avro) -> tuple[Type, str | None, dict[str, Any]]:
         case "map":
             return Type.MAP, None, {"key_schema": Schema(Type.STRING), "value_schema": to_connect(avro.branches[0])}
         case "null":
-            raise DataFault("has a schema that is null, which Connect has not")
+            raise DataFault("has a schema that is null, for which Connect has no type")
         case "bytes" | "fixed":
             return Type.BYTES, DECIMAL if avro.own.get("logicalType") == "decimal" else None, {}
     logical = avro.own.get("logicalType")
@@ -273,7 +273,7 @@ def _from_json(schema: Schema, avro: Avro, node: Any) -> Any:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, DataFault):
             raise
-        raise DataFault(f"has a schema with a default that {schema} does not take") from None
+        raise DataFault(f"has a schema with a default that {schema} does not accept") from None
 
 
 def from_connect(schema: Schema) -> Any:
@@ -346,7 +346,7 @@ def _field(struct: Schema, name: str, schema: Schema, names: dict[str, Schema]) 
 
 
 def _describe(schema: Schema, out: dict[str, Any]) -> None:
-    """What Avro has no place for."""
+    """Add what Avro has no place for."""
     parameters = schema.parameters or {}
     if schema.doc is not None:
         out["connect.doc"] = schema.doc

@@ -1,7 +1,7 @@
-"""Avro's binary encoding to Connect's values and back.
+"""Converts Avro's binary encoding to Connect's values and back.
 
-fastavro reads and writes the bytes, by a schema that is encoded as the original is, and in which no choice is left to
-it: branches of unions are records with one field, of which it says and is told the name; logical types are left out.
+fastavro reads and writes the bytes by a schema that has the same encoding as the original, but leaves no choice to
+fastavro: branches of unions are records with one field, chosen by the record's name, and there are no logical types.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from srm_common.records.connect.json.values import decimal_of, logical_integer, 
 from srm_common.records.connect.registry_values import Reference, WithoutPlace
 
 Convert = Callable[[Any], Any]
-#: What comes of properties of the wrong kind (``connect.parameters``, ``logicalType`` and more): a registry checks only
-#: what is Avro's own, and nothing checks the schemas that JSON has in its envelopes.
+#: What properties of the wrong type raise (``connect.parameters``, ``logicalType`` and more): a registry checks only
+#: Avro's own properties, and nothing checks the schemas in JSON envelopes.
 _ODD = (
     SchemaParseException,
     ValueError,
@@ -46,7 +46,7 @@ _ODD = (
     AssertionError,
 )
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
-#: What fastavro raises for bytes that the schema does not fit to, and for values.
+#: What fastavro raises for bytes and values that do not match the schema.
 _BROKEN = (ValueError, TypeError, EOFError, IndexError, KeyError, OverflowError, AttributeError, MemoryError)
 
 
@@ -57,8 +57,8 @@ class _Part(NamedTuple):
 
 
 class AvroValues(WithoutPlace):
-    """Values of one Avro schema and its Connect schema. Implements
-    :class:`~srm_common.records.connect.registry_converter.RegistryValues`.
+    """Decodes and encodes the values of one Avro schema. Implements
+    :class:`~srm_common.records.connect.registry_values.RegistryValues`.
     """
 
     kind: ClassVar[str] = "AVRO"
@@ -74,7 +74,7 @@ class AvroValues(WithoutPlace):
 
     @classmethod
     def of_text(cls, text: str, references: Sequence[Reference], format_: Format, place: bytes = b"") -> Self:
-        """Raises :class:`DataFault` if the text is not Avro, or Connect has no such schema."""
+        """Raises :class:`DataFault` if the text is not Avro, or has no equivalent in Connect."""
         try:
             avro = parsed(text, [reference.text for reference in references])
             return cls(avro, to_connect(avro))
@@ -85,22 +85,22 @@ class AvroValues(WithoutPlace):
 
     @classmethod
     def of_schema(cls, schema: Schema, format_: Format) -> tuple[str, Self]:
-        """Raises :class:`DataFault` if Avro has no such schema."""
+        """Raises :class:`DataFault` if the schema has no equivalent in Avro."""
         try:
             text = json.dumps(from_connect(schema), ensure_ascii=False, separators=(",", ":"))
             return text, cls(parsed(text), schema)
         except DataFault:
             raise
         except _ODD as error:
-            raise DataFault(f"cannot be written: Avro has nothing for its schema, {schema}: {error!r}") from error
+            raise DataFault(f"cannot be written: Avro has no equivalent of its schema, {schema}: {error!r}") from error
 
     @staticmethod
     def writes_null(schema: Schema) -> bool:
-        """Null is a tombstone."""
+        """Null becomes a tombstone."""
         return False
 
     def decode(self, data: bytes) -> Any:
-        """Raises :class:`DataFault` if the bytes are not of this schema, or are more than that."""
+        """Raises :class:`DataFault` if the bytes do not match the schema, or continue after the value."""
         self._encoding.check(data)
         stream = io.BytesIO(data)
         try:
@@ -108,23 +108,23 @@ class AvroValues(WithoutPlace):
         except _BROKEN:
             raise DataFault("does not match its schema") from None
         if stream.tell() != len(data):
-            raise DataFault(f"has {len(data) - stream.tell()} bytes after the end of its schema")
+            raise DataFault(f"has {len(data) - stream.tell()} bytes after the end of its value")
         try:
             return self._read(decimal)
         except DataFault:
             raise
         except _ODD:
-            raise DataFault(f"is not what its schema says, {self.schema}") from None
+            raise DataFault(f"does not match its schema, {self.schema}") from None
 
     def encode(self, value: Any) -> bytes:
-        """Raises :class:`DataFault` if the schema does not take the value."""
+        """Raises :class:`DataFault` if the schema does not accept the value."""
         stream = io.BytesIO()
         try:
             fastavro.schemaless_writer(stream, self._wire, self._write(value))
         except DataFault:
             raise
         except _BROKEN:
-            raise DataFault("cannot be written: its schema does not take it") from None
+            raise DataFault("cannot be written: its schema does not accept it") from None
         return stream.getvalue()
 
     def _name(self) -> str:
@@ -168,7 +168,7 @@ class AvroValues(WithoutPlace):
     def _nullable(self, avro: Avro, schema: Schema, null: int) -> _Part:
         part = self._part(avro, schema)
         name = self._name()
-        # In a record, nothing of the value decides which branch it is.
+        # In a record, the branch does not depend on the value.
         held = {"type": "record", "name": name, "fields": [{"name": "v", "type": part.wire}]}
         return _Part(
             ["null", held] if null == 0 else [held, "null"],
@@ -272,7 +272,7 @@ def _taken(schema: Schema, value: Any) -> Any:
 
 
 def _enum(avro: Avro, schema: Schema) -> _Part:
-    """As the int that it is encoded as: fastavro takes fewer symbols than registries, and counts back from the end."""
+    """As the int that encodes it: fastavro accepts fewer symbols than registries do, and counts back from the end."""
     symbols: Sequence[str] = avro.own["symbols"]
     places = {symbol: place for place, symbol in enumerate(symbols)}
 
@@ -283,7 +283,7 @@ def _enum(avro: Avro, schema: Schema) -> _Part:
 
     def write(value: Any) -> int:
         if _taken(schema, value) not in places:
-            raise DataFault(f"cannot be written: it has a text that is no symbol of the enum {avro.name}")
+            raise DataFault(f"cannot be written: it has a string that is not a symbol of the enum {avro.name}")
         return places[value]
 
     return _Part("int", read, write)
@@ -319,7 +319,7 @@ def _small(bits: int) -> Convert:
 def _read_decimal(scale: int) -> Convert:
     def read(found: bytes) -> Any:
         if not found:
-            raise DataFault("has a decimal of no bytes")
+            raise DataFault("has a decimal without bytes")
         return decimal_of(int.from_bytes(found, signed=True), scale)
 
     return read

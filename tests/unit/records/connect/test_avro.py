@@ -121,7 +121,7 @@ def test_a_record_of_all_kinds_keeps_id_and_bytes() -> None:
         (framed(1, b""), "does not match its schema"),
         (framed(1, b"\x08ab"), "does not match its schema"),
         (framed(1, b"\x02\xff"), "does not match its schema"),
-        (framed(1, b"\x02ab"), "has 1 bytes after the end of its schema"),
+        (framed(1, b"\x02ab"), "has 1 bytes after the end of its value"),
         (framed(2, b"\x02"), "has the schema id 2, which is JSON, not Avro .subject b.$"),
         (framed(3, b"\x00"), "contains itself, which is not supported here .schema id 3, subject c.$"),
         (framed(4, b"\x80\x80\x80\x80\x80\x80\x01"), "has a number of more than 32 bits"),
@@ -361,7 +361,7 @@ def test_symbols_of_an_enum_may_be_any_text() -> None:
 @pytest.mark.parametrize(
     ("schema", "data", "text"),
     [
-        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x00", "a decimal of no bytes"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x00", "a decimal without bytes"),
         ({"type": "int", "logicalType": "date"}, b"\x80\x80\x80\x80\x80\x01", "a number of more than 32 bits"),
         ({"type": "int"}, b"\xfe\xff\xff\xff\x7f", "a number of more than 32 bits"),
     ],
@@ -501,5 +501,5 @@ def test_schemas_of_envelopes_that_are_none_of_avro_fail_their_record_alone(sche
 )
 def test_values_that_are_not_what_connect_is_told_fail_their_record_alone(avro: Any, data: bytes) -> None:
     values = AvroValues.of_text(json.dumps(avro), (), Format(FormatKind.AVRO))
-    with pytest.raises(DataFault, match=r"^is not what its schema says, Schema"):
+    with pytest.raises(DataFault, match=r"^does not match its schema, Schema"):
         values.decode(data)
