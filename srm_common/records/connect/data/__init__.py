@@ -1,1 +1,1 @@
-"""Connect's schemas and values, as the classes of org.apache.kafka.connect.data have them."""
+"""Connect's schemas and values, modelled on the classes of org.apache.kafka.connect.data."""

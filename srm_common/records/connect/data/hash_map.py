@@ -1,8 +1,8 @@
 """Maps that iterate in the order of Java's ``HashMap``, since that is the order of keys in the JSON.
 
 Connect reads objects without a schema into ``java.util.HashMap``: its order depends on the keys' hash codes, on the
-size of its table, and, within a bucket, on the order in which they came. Not imitated: trees, which buckets of nine or
-more keys become in tables of 64 and more.
+size of its table, and, within a bucket, on the order of insertion. Trees are not imitated: buckets of nine or more keys
+become trees in tables of 64 and more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DEFAULT_TABLE, _LARGEST_CHAIN, _SMALLEST_TREE_TABLE = 16, 8, 64
 
 
 class JavaMap(dict[Any, Any]):
-    """A ``LinkedHashMap``: entries as they came."""
+    """A ``LinkedHashMap``: entries in the order of insertion."""
 
     JAVA_NAME = "java.util.LinkedHashMap"
     __slots__ = ()
@@ -33,11 +33,11 @@ class JavaMap(dict[Any, Any]):
 
 
 class HashMap(JavaMap):
-    """A ``HashMap``. The dictionary has the entries as they came; ``table`` is the size of Java's table.
+    """A ``HashMap``. The dictionary itself keeps the order of insertion.
 
     Args:
-        entries: put one after the other.
-        table: before the first of them.
+        entries: inserted one after the other.
+        table: the size of Java's table before the first one.
     """
 
     JAVA_NAME = "java.util.HashMap"
@@ -62,13 +62,13 @@ class HashMap(JavaMap):
     def entries(self) -> Iterator[tuple[Any, Any]]:
         keys = tuple(self)
         if len(keys) > 1:
-            # Equal keys of other classes, as 1 and true, have other hash codes.
+            # Keys that are equal in Python, such as 1 and true, have different hash codes in Java.
             keys = (_order if set(map(type, keys)) == _TEXT else _in_order)(keys, self._start)
         return iter([(key, self[key]) for key in keys])
 
 
 def hash_set(keys: Iterable[str]) -> tuple[str, ...]:
-    """Strings in the order of a ``HashSet`` made of them."""
+    """Strings in the order of a ``HashSet`` made from them."""
     unique = tuple(dict.fromkeys(keys))
     return _order(unique, _table_for(max(int(len(unique) / 0.75) + 1, _DEFAULT_TABLE)))
 
@@ -89,7 +89,7 @@ def _in_order(keys: tuple[Any, ...], table: int) -> tuple[Any, ...]:
     return tuple(key for _, key in sorted(zip(hashes, keys, strict=True), key=lambda one: one[0] & (table - 1)))
 
 
-#: Records of a topic have few sets of keys: each is worked out once.
+#: Records of a topic have few different sets of keys: the order of each is computed once.
 _order = lru_cache(maxsize=4096)(_in_order)
 
 

@@ -1,7 +1,7 @@
-"""Java's values as in Connect's data, and their conversions as in Java: to text, to numbers, or to fewer bits.
+"""The Java values in Connect's data, and their conversions as in Java: to text, to numbers, or to fewer bits.
 
 ``Long`` is ``int``, ``Double`` ``float``, ``String`` ``str``, ``Boolean`` ``bool``, ``byte[]`` ``bytes``,
-``BigDecimal`` ``decimal.Decimal``, a list ``list``; the others have classes here, for Connect tells them apart by
+``BigDecimal`` ``decimal.Decimal``, a list ``list``; the others have classes here, because Connect tells them apart by
 class.
 """
 
@@ -199,7 +199,7 @@ def unsigned_zero(number: Decimal) -> Decimal:
 
 
 def date_text(date: JavaDate) -> str:
-    """What Connect writes for a date in text: the shortest of its ISO 8601 forms that seems to fit, in UTC."""
+    """A date as Connect writes it in text: in the shortest of its ISO 8601 forms that seems to fit, in UTC."""
     if date.millis < MILLIS_PER_DAY:
         return _TIME.format(date.millis)
     return (_TIMESTAMP if date.millis % MILLIS_PER_DAY else _DATE).format(date.millis)
@@ -250,5 +250,5 @@ _CLASSES: dict[type, str] = {
 
 
 def class_name(value: Any) -> str:
-    """The name of a value's Java class, for sentences about it."""
+    """The name of a value's Java class, for messages."""
     return _CLASSES.get(type(value)) or str(getattr(type(value), "JAVA_NAME", type(value).__name__))

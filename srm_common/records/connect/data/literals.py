@@ -25,7 +25,7 @@ from srm_common.records.connect.data.java_values import (
 from srm_common.records.connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP, Type
 
 _DELIMITERS = frozenset(':,{}[]"')
-#: What ``String.trim`` takes off.
+#: The characters that ``String.trim`` removes.
 _SPACE = "".join(map(chr, range(33)))
 #: By the length of the text.
 _TEMPORAL = {
@@ -39,13 +39,13 @@ _INTEGERS: Mapping[Type, tuple[int, type[int]]] = {
     Type.INT32: (32, Int32),
     Type.INT64: (64, int),
 }
-#: Numbers from the narrowest on: two have the wider one in common.
+#: Types of numbers, the narrowest first; the common type of two is the wider one.
 _NUMBERS = (*_INTEGERS, Type.FLOAT32, Type.FLOAT64)
 _BEYOND_LONG = Decimal(10**19)
 
 
 class _Kind(NamedTuple):
-    """What counts of a schema here: its type and name."""
+    """What matters of a schema here: its type and name."""
 
     type: Type
     name: str | None = None
@@ -57,7 +57,7 @@ class _Typed(NamedTuple):
 
 
 class LiteralMap(JavaMap):
-    """A ``LinkedHashMap`` whose keys may be of any class: 1 and true are two, and lists are keys."""
+    """A ``LinkedHashMap`` whose keys may be of any class: 1 and true differ, and lists can be keys."""
 
     __slots__ = ("_entries",)
 
@@ -75,13 +75,13 @@ class LiteralMap(JavaMap):
 
 def parse_literal(text: str) -> Any:
     """The value that a text stands for: a number of the narrowest type, true or false, a date or time, a list or map of
-    such, None for ``null``, or the text itself."""
+    these, None for ``null``, or the text itself."""
     if not text:
         return text
     try:
         parsed = _Parser(text).parse(embedded=False)
     except (DataFault, RecursionError):
-        # The former are blanks that Java trims, for which its transform cannot be configured.
+        # A DataFault means blanks, which Java trims, so that its transform cannot be configured with them.
         return text
     return None if parsed is None else parsed.value
 
@@ -127,7 +127,7 @@ class _Parser:
         return _Typed(_Kind(Type.STRING), self._text)
 
     def _temporal(self, token: str) -> _Typed | None:
-        """Times have colons, which are delimiters, so that they come in five tokens."""
+        """Times contain colons, which are delimiters, so they consist of five tokens."""
         start = at = self._mark()
         for _ in range(4):
             if not self._has_next():
@@ -212,7 +212,7 @@ class _Parser:
         return self._read() if token is None else token
 
     def _consumes(self, expected: str) -> bool:
-        """Takes the next token if it is this one; blank ones before it are skipped, also if it is not."""
+        """Take the next token if it is this one; blank tokens before it are skipped in any case."""
         if self._next is None:
             if not self._more():
                 return False
@@ -237,7 +237,7 @@ class _Parser:
 
 
 class _Common:
-    """``Values.SchemaMerger``: what the elements of a list have in common; None if nothing, or there are none."""
+    """``Values.SchemaMerger``: the common type of a list's elements; None if they have none, or there are none."""
 
     def __init__(self) -> None:
         self.kind: _Kind | None = None
@@ -270,7 +270,7 @@ def _aligned(entries: Iterable[tuple[Any, Any]], keys: _Kind | None, values: _Ki
 
 
 def _converted(kind: _Kind, value: Any) -> Any:
-    """``Values.convertTo``, as far as a value can get there."""
+    """``Values.convertTo``, for the values that can occur."""
     if value is None:
         raise DataFault("null is mixed with values")
     if isinstance(value, JavaDate):
@@ -307,7 +307,7 @@ def _temporal(text: str) -> _Typed | None:
 
 
 def _number(token: str) -> _Typed | None:
-    """Of the narrowest type that has it, as Kafka sees it: what has a fraction is a float, however much is lost."""
+    """Of the narrowest type by Kafka's rules: with a fraction it is a float, however much precision is lost."""
     try:
         number = big_decimal(token)
     except DataFault:
@@ -326,7 +326,7 @@ def _number(token: str) -> _Typed | None:
 
 
 def _identity(key: Any) -> Any:
-    """The same for what is equal in Java."""
+    """Equal for keys that are equal in Java."""
     if isinstance(key, list):
         return list, *map(_identity, key)
     if isinstance(key, LiteralMap):

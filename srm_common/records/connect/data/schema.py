@@ -36,7 +36,7 @@ class Type(Enum):
     MAP = "MAP"
     STRUCT = "STRUCT"
 
-    #: An enum's own one takes longer than the look-up that it is for.
+    #: An enum's own hash takes longer than the look-up that needs it.
     __hash__ = object.__hash__
 
 
@@ -55,13 +55,13 @@ class Field(NamedTuple):
 
 
 class Schema:
-    """``ConnectSchema``. Immutable; equal where all of it is.
+    """``ConnectSchema``. Immutable; equal if all its properties are.
 
     Args:
         fields: name and schema of each, for structs.
 
     Raises:
-        DataFault: a field without a name, or two of the same.
+        DataFault: a field has no name, or two have the same.
     """
 
     __slots__ = (
@@ -113,7 +113,7 @@ class Schema:
         self._hash: int | None = None
 
     def like(self, of: Type, **changed: Any) -> Schema:
-        """One of another type with this one's name, version, documentation and parameters (``copySchemaBasics``)."""
+        """A schema of another type with this one's name, version, doc and parameters (``copySchemaBasics``)."""
         return Schema(of, name=self.name, version=self.version, doc=self.doc, parameters=self.parameters, **changed)
 
     def changed(self, **changed: Any) -> Schema:
@@ -132,7 +132,7 @@ class Schema:
         return Schema(self.type, **(kept | changed))
 
     def field(self, name: str) -> Field | None:
-        """Raises :class:`DataFault` if this is not a struct's."""
+        """Raises :class:`DataFault` if this is not the schema of a struct."""
         if self.type is not Type.STRUCT:
             raise DataFault(f"a field '{name}' was looked up in {self}, which has none")
         return self.by_name.get(name)
@@ -175,7 +175,7 @@ class Struct:
         return field.schema.default if value is None and with_default else value
 
     def put(self, name: str, value: Any) -> None:
-        """Raises :class:`DataFault` if there is no such field, or it does not take the value."""
+        """Raises :class:`DataFault` if there is no such field, or it does not accept the value."""
         field = self.schema.by_name.get(name)
         if field is None:
             raise DataFault(f"'{name}' is not a field of the struct")
@@ -219,7 +219,7 @@ def validate(schema: Schema, value: Any, what: str = "value") -> None:
     """``ConnectSchema.validateValue``.
 
     Raises:
-        DataFault: the value is not one of the schema's.
+        DataFault: the schema does not accept the value.
     """
     if value is None:
         if not schema.optional:
@@ -248,10 +248,10 @@ def validate(schema: Schema, value: Any, what: str = "value") -> None:
 
 
 def with_default(schema: Schema, default: Any) -> Schema:
-    """The schema with a default, checked.
+    """The schema with a default, which is checked.
 
     Raises:
-        DataFault: the schema does not take it; structs never are taken, as in Connect (``SchemaBuilder.defaultValue``).
+        DataFault: the schema does not accept it; structs are never accepted, as in ``SchemaBuilder.defaultValue``.
     """
     if isinstance(default, Struct):
         raise DataFault("a struct cannot be the default of a schema")

@@ -7,15 +7,15 @@ from typing import Any
 
 from srm_common.records.connect.data.schema import Schema, Type
 
-#: Pairs of fields that are being compared: to be the same, they need only differ in nothing else.
+#: Pairs of fields that are being compared: where they contain themselves, they are treated as equal.
 _comparing = threading.local()
 
 
 class SchemaWithin(Schema):
-    """The schema of a struct, where it is part of itself. Has no fields until the whole is known.
+    """The schema of a struct inside itself. Has no fields until those of the whole are known.
 
     Args:
-        waiting: all those of one whole, until :func:`complete` tells them its fields.
+        waiting: all such schemas of one whole, until :func:`complete` gives them its fields.
     """
 
     __slots__ = ("_waiting",)
@@ -27,7 +27,7 @@ class SchemaWithin(Schema):
             waiting.append(self)
 
     def changed(self, **changed: Any) -> Schema:
-        """This one but for what is given; with other fields, it is no longer part of itself."""
+        """A copy with the given properties replaced; with other fields, it is no longer part of itself."""
         if "fields" in changed:
             return super().changed(**changed)
         kept = {name: getattr(self, name) for name in ("optional", "default", "name", "version", "doc", "parameters")}
@@ -36,7 +36,7 @@ class SchemaWithin(Schema):
         return made
 
     def complete(self, whole: Schema) -> None:
-        """Take the fields of the whole."""
+        """Adopt the fields of the whole."""
         self.fields, self.by_name, self._waiting = whole.fields, whole.by_name, None
 
     def __eq__(self, other: object) -> bool:
@@ -62,7 +62,7 @@ class SchemaWithin(Schema):
 
 
 def complete(waiting: list[SchemaWithin], whole: Schema) -> None:
-    """Tell schemas the fields of the whole that they are part of."""
+    """Give schemas the fields of the whole that they are part of."""
     for within in waiting:
         within.complete(whole)
     waiting.clear()
