@@ -1,8 +1,8 @@
 """JSON as Jackson reads and writes it for Connect's ``JsonConverter``.
 
 Read values are ``dict``, ``list``, ``str``, ``bool``, None, ``int`` and, for numbers with a fraction or an exponent,
-``Decimal``. What follows the first value is not looked at; numbers may begin with zeros; the bytes may be UTF-8, 16 or
-32.
+``Decimal``. What follows the first value is ignored; numbers may begin with zeros; the bytes may be UTF-8, UTF-16 or
+UTF-32.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ _BOMS = (
 
 
 def read(data: bytes) -> Any:
-    """The first value; :data:`MISSING` where there is none.
+    """The first value; :data:`MISSING` if there is none.
 
     Raises:
-        DataFault: what is wrong, without any of the content.
+        DataFault: not JSON; the message says why, without quoting the content.
     """
     try:
         text, whole = data.decode(), True
@@ -75,7 +75,7 @@ def read(data: bytes) -> Any:
     except RecursionError:
         raise DataFault("is JSON that is nested too deeply") from None
     if not whole and _ESCAPED_BYTE.search(_texts(value)):
-        raise DataFault("is not JSON: a text in it is not UTF-8")
+        raise DataFault("is not JSON: a string in it is not UTF-8")
     if _ESCAPED_SURROGATE.search(text) and _has_broken_name(value):
         raise DataFault("is not JSON that Connect reads: a name has half of a surrogate pair")
     return value
@@ -90,7 +90,7 @@ def _has_broken_name(value: Any) -> bool:
 
 
 def _texts(value: Any) -> str:
-    """All texts of a value, one after the other."""
+    """All strings in a value, concatenated."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -124,7 +124,7 @@ def _first(text: str) -> Any:
 
 
 def _too_long(error: ValueError) -> DataFault:
-    """Of the decoder: Python reads integers of 4,300 digits only."""
+    """The fault for an error of the decoder: Python reads integers of at most 4,300 digits."""
     if isinstance(error, DataFault):
         return error
     return DataFault(f"is not JSON that Connect reads: a number has more than {_NUMBER_LENGTH} digits")
@@ -163,7 +163,7 @@ def too_long(number: int) -> bool:
 
 
 def written(text: str) -> str:
-    """A text with its quotes, as Jackson writes it in UTF-8: surrogates escaped, hexadecimal digits in capitals."""
+    """A string with its quotes, as Jackson writes it in UTF-8: surrogates escaped, hexadecimal digits in upper case."""
     quoted = encode_basestring(text)
     if quoted.isascii():
         return _CONTROL.sub(_upper, quoted) if "\\u00" in quoted else quoted

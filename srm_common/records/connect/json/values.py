@@ -41,7 +41,7 @@ _name = lru_cache(maxsize=4096)(json_text.written)
 
 
 def plain(node: Any) -> Any:
-    """Data without a schema."""
+    """A node as schemaless data."""
     of = type(node)
     if of is str or of is bool or node is None:
         return node
@@ -53,10 +53,10 @@ def plain(node: Any) -> Any:
 
 
 def plain_text(value: Any) -> str:
-    """Data without a schema as JSON.
+    """Schemaless data as JSON.
 
     Raises:
-        DataFault: a value that needs a schema.
+        DataFault: a value needs a schema.
     """
     of = type(value)
     if of is str:
@@ -87,15 +87,15 @@ def _long(node: int) -> int:
 
 
 def member(node: Any, name: str) -> Any:
-    """Null if there is none, or if the node is not an object."""
+    """A member of an object; None if it has none of this name, or the node is not an object."""
     return node.get(name) if isinstance(node, dict) else None
 
 
 def node_type(node: Any) -> str:
-    """For sentences."""
+    """The type of a node, for messages."""
     if isinstance(node, dict | list):
         return "an object" if isinstance(node, dict) else "a list"
-    return "a text" if isinstance(node, str) else "true or false" if isinstance(node, bool) else "a number"
+    return "a string" if isinstance(node, str) else "true or false" if isinstance(node, bool) else "a number"
 
 
 def _is_number(node: Any) -> bool:
@@ -103,12 +103,12 @@ def _is_number(node: Any) -> bool:
 
 
 def _integers(bits: int) -> Callable[[Any], int]:
-    """Of anything but a number 0; bytes and shorts are cut from an int, as in Java."""
+    """Anything but a number becomes 0; bytes and shorts are cut from an int, as in Java."""
     return lambda node: integral(node if _is_number(node) else 0, bits)
 
 
 def base64_bytes(text: str) -> bytes:
-    """As Jackson reads it: padded, white space between groups of four.
+    """Base64 as Jackson reads it: padded, with optional white space between groups of four.
 
     Raises:
         DataFault: anything else.
@@ -137,7 +137,7 @@ def _scale(schema: Schema) -> int:
     try:
         return int(text)
     except ValueError:
-        raise DataFault("has a Decimal whose schema has no usable parameter scale") from None
+        raise DataFault("has a Decimal whose schema has no valid parameter scale") from None
 
 
 def _decimal(schema: Schema, node: Any) -> Decimal:
@@ -159,7 +159,7 @@ def decimal_of(unscaled: int, scale: int) -> Decimal:
     """
     if unscaled.bit_length() > MOST_DECIMAL_BITS:
         raise DataFault(f"has a decimal of {unscaled.bit_length()} bits; at most {MOST_DECIMAL_BITS} are read")
-    # Not by its text: Python refuses that of more than 4300 digits.
+    # Not through its text: Python converts at most 4,300 digits.
     sign, digits, _ = Decimal(unscaled).as_tuple()
     return Decimal((sign, digits, -scale))
 
@@ -170,19 +170,19 @@ def _is_int(node: Any, bits: int) -> bool:
 
 def _date(schema: Schema, node: Any) -> JavaDate:
     if not _is_int(node, 32):
-        raise DataFault("has something else than an integer where the schema has a Date")
+        raise DataFault("has something other than an integer where the schema has a Date")
     return JavaDate(node * MILLIS_PER_DAY)
 
 
 def _time(schema: Schema, node: Any) -> JavaDate:
     if not _is_int(node, 32) or not 0 <= node <= MILLIS_PER_DAY:
-        raise DataFault("has something else than milliseconds of a day where the schema has a Time")
+        raise DataFault("has something other than milliseconds of a day where the schema has a Time")
     return JavaDate(node)
 
 
 def _timestamp(schema: Schema, node: Any) -> JavaDate:
     if type(node) is not int:
-        raise DataFault("has something else than an integer where the schema has a Timestamp")
+        raise DataFault("has something other than an integer where the schema has a Timestamp")
     return JavaDate(wrapped(node, 64))
 
 
@@ -190,20 +190,20 @@ def unscaled_bytes(schema: Schema, value: Decimal) -> bytes:
     """``Decimal.fromLogical``.
 
     Raises:
-        DataFault: the value has another scale than the schema.
+        DataFault: the value's scale differs from the schema's.
     """
     sign, digits, exponent = value.as_tuple()
     if exponent != -_scale(schema):
-        raise DataFault(f"cannot be written: a Decimal has another scale than its schema, {_scale(schema)}")
+        raise DataFault(f"cannot be written: a Decimal's scale differs from its schema's, {_scale(schema)}")
     number = int(Decimal((sign, digits, 0)))
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, signed=True)
 
 
 def logical_integer(schema: Schema, date: JavaDate) -> int:
-    """What a Date, Time or Timestamp is as a number (``fromLogical``).
+    """A Date, Time or Timestamp as a number (``fromLogical``).
 
     Raises:
-        DataFault: a date with a time, or a time with a date.
+        DataFault: a Date has a time, or a Time a date.
     """
     if schema.name == TIMESTAMP:
         return date.millis
@@ -233,7 +233,7 @@ def _write_double(value: float) -> str:
     return text if text[-1].isdigit() else f'"{text}"'
 
 
-#: Of types without parts; what does not fit becomes zero, false or null, as in Jackson.
+#: For types without parts; what does not fit becomes zero, false or null, as in Jackson.
 READERS: Mapping[Type, Callable[[Any], Any]] = {
     Type.INT8: _integers(8),
     Type.INT16: _integers(16),

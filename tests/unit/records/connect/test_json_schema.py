@@ -272,7 +272,7 @@ def test_a_field_without_an_index_keeps_its_place_beside_others() -> None:
         ({"type": "string", "default": None}, "has null for a required STRING"),
         ({"type": "string", "connect.type": "bytes", "default": "?"}, "not Base64"),
         ({"properties": {}, "default": {}}, "a struct cannot be the default"),
-        ({"type": "string", "title": DECIMAL, "connect.type": "bytes", "default": "AA=="}, "no usable parameter scale"),
+        ({"type": "string", "title": DECIMAL, "connect.type": "bytes", "default": "AA=="}, "no valid parameter scale"),
         ({"type": "string", "minimum": 1}, "combination of keywords has no Connect type"),
         (
             {
@@ -384,7 +384,7 @@ def test_null_is_written_where_the_schema_has_it() -> None:
         (framed(2, b'"a"'), "has the schema id 2, which is AVRO, not JSON Schema"),
         (framed(3, b"{}"), "contains itself, which is not supported here .schema id 3"),
         (framed(4, b'[{"key":1}]'), "something other than objects of key and value"),
-        (framed(5, b"1.5"), "something else than an integer where the schema has a Date"),
+        (framed(5, b"1.5"), "something other than an integer where the schema has a Date"),
         (framed(6, b"86400001"), "milliseconds of a day"),
     ],
 )
