@@ -1,1 +1,1 @@
-"""Connect's own transforms that look into records, as org.apache.kafka.connect.transforms has them."""
+"""Connect's built-in transforms that look into keys and values, as in org.apache.kafka.connect.transforms."""

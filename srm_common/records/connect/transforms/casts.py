@@ -29,11 +29,11 @@ def cast(schema: Schema | None, value: Any, to: str) -> Any:
     """A value as another type.
 
     Args:
-        schema: of the value, None if it has none.
+        schema: that of the value, None if it has none.
         to: int8, int16, int32, int64, float32, float64, boolean or string.
 
     Raises:
-        DataFault: a list, a map or a struct, a text that is no such number, or a value that is not the schema's.
+        DataFault: the value is a list, a map or a struct, a string that is not such a number, or not of the schema.
     """
     if value is None:
         return None
@@ -45,12 +45,12 @@ def cast(schema: Schema | None, value: Any, to: str) -> Any:
             return date_text(value)
         return base64_text(value) if isinstance(value, bytes) else java_text(value)
     if schema is not None and schema.name in (DATE, TIME, TIMESTAMP):
-        # A Cast before may have left the name to what is a number now; Java fails there, too.
+        # An earlier Cast may have kept the schema's name for what is a number now; Java fails then, too.
         if not isinstance(value, JavaDate):
             raise DataFault(f"Cast does not take {class_name(value)} for {schema}")
         value = logical_integer(schema, value)
     if isinstance(value, bytes | JavaDate):
-        raise DataFault(f"Cast makes {class_name(value)} a string only")
+        raise DataFault(f"Cast can make {class_name(value)} only a string")
     if isinstance(value, bool):
         value = int(value)
     if to == "boolean":

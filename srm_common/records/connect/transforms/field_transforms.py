@@ -54,13 +54,13 @@ Change = Callable[[SchemaAndValue, Origin], SchemaAndValue]
 
 
 class FieldTransform:
-    """One transform, as configured. Keeps the schemas that it has worked out."""
+    """One transform, as configured. Caches the schemas that it makes."""
 
     def __init__(self, options: Options) -> None:
         self._change = _changes(options)
 
     def __call__(self, data: SchemaAndValue, origin: Origin) -> SchemaAndValue:
-        """What becomes of a key or value, or for ValueToKey the key that a value gives; ``data`` itself if nothing.
+        """The transformed key or value, or for ValueToKey the key from the value; ``data`` itself if nothing changes.
 
         Raises:
             DataFault: the transform cannot handle it.
@@ -246,7 +246,7 @@ class _Mask:
                 raise DataFault(f"MaskField cannot mask {class_name(value)}")
             return _ZEROS[type(value)]
         if type(value) not in _REPLACEMENTS:
-            raise DataFault(f"MaskField cannot replace {class_name(value)} by replacement")
+            raise DataFault(f"MaskField cannot replace {class_name(value)} with its setting replacement")
         return _REPLACEMENTS[type(value)](text)
 
 

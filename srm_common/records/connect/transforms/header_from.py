@@ -12,7 +12,7 @@ from srm_common.records.connect.transforms.requirements import MadeSchemas, Orig
 
 
 class HeaderFromTransform:
-    """Carries out HeaderFrom: the remaining fields of the side. Its headers are read by :func:`headers_from`."""
+    """Carries out HeaderFrom: returns the remaining fields. The headers come from :func:`headers_from`."""
 
     def __init__(self, options: HeaderFrom) -> None:
         self._options = options
@@ -48,7 +48,7 @@ def headers_from(options: HeaderFrom, data: SchemaAndValue) -> list[tuple[str, A
     """The headers that HeaderFrom adds, by name and value.
 
     Raises:
-        DataFault: a struct that has no such field.
+        DataFault: the struct has no such field.
     """
     schema, value = data
     if schema is None:

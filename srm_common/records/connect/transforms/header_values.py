@@ -1,4 +1,4 @@
-"""Values of headers that transforms make: their bytes, as Connect's converters of headers write them."""
+"""The bytes of headers that transforms add, as Connect's header converters write them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def header_bytes(value: Any, converter: HeaderConverter) -> bytes | None:
     maps much like JSON (``Values.convertToString``); ``StringConverter`` what Java's ``toString`` gives.
 
     Raises:
-        DataFault: a value that cannot be written.
+        DataFault: the value cannot be written.
     """
     if value is None:
         return None
@@ -34,7 +34,7 @@ def header_bytes(value: Any, converter: HeaderConverter) -> bytes | None:
 
 @lru_cache(maxsize=256)
 def literal_bytes(literal: str, converter: HeaderConverter) -> bytes | None:
-    """The bytes of a header that InsertHeader inserts: the literal is read as a value, and this is written."""
+    """The bytes of a header that InsertHeader inserts: the literal is parsed, and its value is written."""
     return header_bytes(parse_literal(literal), converter)
 
 

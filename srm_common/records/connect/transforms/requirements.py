@@ -13,7 +13,7 @@ _CACHED_SCHEMAS = 1000
 
 
 class Origin(NamedTuple):
-    """Where a record stands: its topic as the copy is called, and its timestamp in milliseconds since the epoch."""
+    """Where a record belongs: the copy's topic and partition; the timestamp is in milliseconds since the epoch."""
 
     topic: str
     partition: int
@@ -21,14 +21,14 @@ class Origin(NamedTuple):
 
 
 class MadeSchemas:
-    """Schemas that a transform has made, by those that it made them from."""
+    """Schemas that a transform has made, by the schemas that it made them from."""
 
     def __init__(self, make: Callable[[Schema], Schema]) -> None:
         self._make = make
         self._made: dict[Schema, Schema] = {}
 
     def of(self, schema: Schema) -> Schema:
-        """The one made from ``schema``, now or before."""
+        """The schema made from ``schema``, now or earlier."""
         made = self._made.get(schema)
         if made is None:
             if len(self._made) >= _CACHED_SCHEMAS:

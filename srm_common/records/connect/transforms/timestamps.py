@@ -47,7 +47,7 @@ class TimestampTransform:
 
     def _schema(self, schema: Schema) -> Schema:
         if schema.type is not Type.STRUCT:
-            raise DataFault(f"TimestampConverter looks for a field in {schema}")
+            raise DataFault(f"TimestampConverter cannot look for a field in {schema}")
         fields = [
             (field.name, self._target(field.schema.optional) if field.name == self._options.field else field.schema)
             for field in schema.fields
@@ -78,7 +78,7 @@ class TimestampTransform:
             raise DataFault(f"TimestampConverter does not take {class_name(value)} as {form}")
         few, many = PRECISIONS[self._options.precision]
         if form == "unix":
-            # Java cuts towards zero where it divides, and stops at the ends of a long where it multiplies.
+            # Java's division rounds towards zero, and its multiplication stops at the ends of a long.
             millis = _bounded(value * many) if many > 1 else _divided(value, few)
         elif form == "string":
             millis = self._parsed(value)
