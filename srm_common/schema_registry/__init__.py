@@ -1,1 +1,1 @@
-"""Schema registries, by Confluent's REST API."""
+"""Schema registries, through Confluent's REST API."""

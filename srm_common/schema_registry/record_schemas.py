@@ -1,4 +1,4 @@
-"""The schemas of records that a slot changes, and their ids: read from the source's registry, registered at the
+"""The schemas of records that a slot changes, and their ids: read from the source's registry, registered with the
 target's."""
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.schema_registry.schema_ids import SchemaIds
 
 _CACHED_SCHEMAS = 10_000
-#: So long a registry that did not respond is not asked again: the slot's other partitions would wait for each attempt.
+#: How long an unresponsive registry is not asked again: the slot's other partitions would wait for each attempt.
 _SILENT_SECONDS = 10.0
-#: A registry may learn of a schema a little later than its records come.
+#: How long an unknown id is not requested again: a registry may get a schema a little later than the records arrive.
 _UNKNOWN_SECONDS = 10.0
-#: Deeper than any schema is nested; references in a circle end here.
+#: More references than any schema has; bounds the recursion that follows them.
 _MOST_REFERENCES = 1000
 
 
 class _Asking:
-    """Questions to registries. One that did not respond is not asked again for a while; no connection stays open."""
+    """Opens registries for requests and closes them afterwards. One that did not respond is not asked for a while."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        #: Until when a registry is not asked, and what it did not respond to.
+        #: Until when a registry is not asked, and the error of its last request.
         self._silent: dict[SchemaRegistry, tuple[float, RegistryError]] = {}
 
     @contextmanager
@@ -52,7 +52,7 @@ class RegistrySchemaIds:
 
     Args:
         naming: which subjects the flow copies, and what their copies are called.
-        clock: monotonic seconds, by which a registry is asked again.
+        clock: monotonic seconds, to decide when a registry is asked again.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class RegistrySchemaIds:
 
 
 class RegistrySchemas:
-    """Implements :class:`~srm_common.records.connect.registry_converter.RecordSchemas`. Not thread-safe. Each schema is
+    """Implements :class:`~srm_common.records.connect.registry_values.RecordSchemas`. Not thread-safe. Each schema is
     requested once; no connection is kept open in between.
 
     Args:
-        source: the registry to which the ids of records belong; the target's own where ids are mapped before.
-        target: None registers nothing, and gives new schemas the id 0.
-        context: of the target's registry, in which new schemas are registered.
-        source_context: of ``source``.
-        clock: monotonic seconds, by which a registry is asked again.
+        source: the registry to which the ids of records belong; the target's if ids were mapped before.
+        target: the registry for new schemas; without it, they are not registered and get the id 0.
+        context: that of the target's registry in which new schemas are registered.
+        source_context: that of ``source``.
+        clock: monotonic seconds, to decide when a registry is asked again.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class RegistrySchemas:
         return places[0][0] if places else None
 
     def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a subject's schema of a kind, such as AVRO; registered if it is not there.
+        """The id of a schema of the type ``kind``, such as AVRO, in a subject; registers it if it is not there.
 
         Raises:
             TransformFailed: the registry does not accept it; names the subject and the topic.

@@ -1,6 +1,6 @@
-"""One schema registry, by Confluent's REST API; Karapace has it, too.
+"""One schema registry, through Confluent's REST API, which Karapace has, too.
 
-What differs between registries is found by asking: contexts and mode IMPORT exist in Confluent's only.
+What a registry supports is found by asking it: only Confluent's has contexts and mode IMPORT.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from srm_common.schema_registry.registry_http import RegistryHttp
 _EVERY_CONTEXT = ":*:"
 #: Confluent's ``schema.search.max.limit`` is the same by default; a registry with a lower one gives smaller pages.
 _PAGE = 1000
-#: How often a list is begun that moves while it is read.
+#: How often reading a list is started if it changes in the meantime.
 _TIMES_LISTED = 5
 
 
@@ -30,7 +30,7 @@ class Registered(NamedTuple):
 
 
 class SchemaRegistry(RegistryHttp):
-    """What the registry of a cluster has, and changes of it.
+    """Reads and changes the registry of a cluster.
 
     Raises:
         RegistryError: from every method: no address responds, the registry refuses, or its answer cannot be read.
@@ -44,14 +44,14 @@ class SchemaRegistry(RegistryHttp):
         """All schemas of all contexts, soft-deleted ones too.
 
         Args:
-            levels_of: subjects whose own compatibility level is asked for, one request each: there is none for all.
-            whole: names under which the level of the registry, or of a context as a whole, is asked for.
+            levels_of: whether to ask for a subject's own compatibility level: this takes a request for each.
+            whole: names under which the level of the registry, or of a whole context, is asked for.
         """
         contexts = self._has_contexts()
         everything = {schema.place: schema for schema in self._schemas(contexts, deleted=True)}
         live = {schema.place: schema for schema in self._schemas(contexts, deleted=False)}
-        # Karapace 6.2 lists the live ones where all are asked for, and all where the live ones are. What only the
-        # second list has is soft-deleted there, and new where a registry does as asked.
+        # Karapace 6.2 lists the live ones when asked for all, and all when asked for the live ones. What only the
+        # second list has is soft-deleted there, and new in any other registry.
         unsure = {subject for subject, _ in live.keys() - everything.keys()}
         versions = {subject: self._live_versions(subject) for subject in sorted(unsure)}
         schema_versions = [
@@ -67,8 +67,7 @@ class SchemaRegistry(RegistryHttp):
         return RegistryView(view.schemas, levels, contexts)
 
     def _schemas(self, contexts: bool, *, deleted: bool) -> list[SchemaVersion]:
-        """Begins again when the list has moved between two of its pages: what it skipped would look as if it were not
-        there."""
+        """Starts over if the list has changed between two of its pages: what was skipped would seem not to exist."""
         query = {"deleted": "true" if deleted else "false", "limit": str(_PAGE)}
         if contexts:
             query["subjectPrefix"] = _EVERY_CONTEXT
@@ -78,12 +77,12 @@ class SchemaRegistry(RegistryHttp):
                 return versions
         raise RegistryError(
             f"the schemas of the schema registry of {self.alias} have changed {_TIMES_LISTED} times while they were "
-            f"listed; run it again"
+            f"listed; try again"
         )
 
     def _pages(self, query: Mapping[str, str]) -> list[SchemaVersion] | None:
-        """Each page begins with the last row of the one before; None where it does not. A registry without pages gives
-        everything each time, which ends it as well."""
+        """None if a page does not begin with the last row of the previous one. A registry without paging returns
+        everything each time, which ends the loop as well."""
         versions: dict[tuple[str, int], SchemaVersion] = {}
         last: tuple[str, int] | None = None
         offset = 0
@@ -99,7 +98,7 @@ class SchemaRegistry(RegistryHttp):
             if last is not None and page[0].place != last:
                 return None
             versions.update({version.place: version for version in page})
-            # A registry may be set to give one row at a time: those cannot overlap.
+            # A registry may be configured to return one row at a time: such pages cannot overlap.
             last, offset = (page[-1].place, len(versions) - 1) if len(page) > 1 else (None, len(versions))
 
     def _live_versions(self, subject: str) -> list[int]:
@@ -122,18 +121,18 @@ class SchemaRegistry(RegistryHttp):
             raise
 
     def level(self, subject: str) -> str | None:
-        """The compatibility level of a subject, None where it has none of its own; of an empty name the registry's."""
+        """The compatibility level of a subject, None if it has none of its own; the registry's for an empty name."""
         path = f"/config/{_quoted(subject)}" if subject else "/config"
         return self._text(path, f"show the compatibility of {_named(subject)}", "compatibilityLevel", "compatibility")
 
     def mode(self, subject: str) -> str | None:
-        """``READWRITE``, ``IMPORT`` and so on; None where the subject has no mode of its own."""
+        """``READWRITE``, ``IMPORT`` and so on; None if the subject has no mode of its own."""
         return self._text(f"/mode/{_quoted(subject)}", f"show the mode of {_named(subject)}", "mode")
 
     def by_id(self, number: int, context: str = "") -> dict[str, Any] | None:
-        """The schema with an id, as the registry has it: ``schema``, ``schemaType``, ``references``; None without."""
+        """The schema with an id, as the registry has it: ``schema``, ``schemaType``, ``references``; None if none."""
         if not _is_id(number):
-            return None  # Confluent's knows no route for it: ids are numbers of 31 bits
+            return None  # Confluent's has no route for it: ids are numbers of 31 bits
         try:
             what = f"show schema {number}"
             path = f"/schemas/ids/{number}"
@@ -141,13 +140,13 @@ class SchemaRegistry(RegistryHttp):
                 path += f"?subject={_quoted(f':.{context}:')}"
             return self._schema(self.ask("GET", path, what, dict), what)
         except RegistryError as error:
-            # Any other "not found" is of an address that is no registry's.
+            # Any other "not found" comes from an address that is not a registry's.
             if error.code == 40403:
                 return None
             raise
 
     def places_of(self, number: int, context: str = "") -> list[tuple[str, int]]:
-        """The subjects and versions that have an id, soft-deleted ones too; none where nothing has it."""
+        """The subjects and versions that have an id, soft-deleted ones too; empty if there are none."""
         what = f"list the subjects of schema {number}"
         try:
             path = f"/schemas/ids/{number}/versions?deleted=true"
@@ -164,8 +163,8 @@ class SchemaRegistry(RegistryHttp):
             raise self.unreadable(what) from None
 
     def lookup(self, schema: SchemaVersion) -> Registered | None:
-        """Where the subject of a schema has it, whatever its own id and version, soft-deleted or not; None without."""
-        what = f"look a schema of {_named(schema.subject)} up"
+        """Where the schema's subject has it, under any id and version, soft-deleted or not; None if it does not."""
+        what = f"look up a schema of {_named(schema.subject)}"
         path = f"/subjects/{_quoted(schema.subject)}?deleted=true"
         body = {key: one for key, one in schema.request().items() if key not in ("id", "version")}
         try:
@@ -180,7 +179,7 @@ class SchemaRegistry(RegistryHttp):
         return Registered(number, version)
 
     def schema_version(self, subject: str, version: int) -> SchemaVersion | None:
-        """A version of a subject with all that it has; soft-deleted ones too."""
+        """A version of a subject, parsed; soft-deleted ones too."""
         found = self.version(subject, version)
         try:
             return None if found is None else SchemaVersion.from_json({**found, "subject": subject})
@@ -188,7 +187,7 @@ class SchemaRegistry(RegistryHttp):
             raise self.unreadable(f"show version {version} of {_named(subject)}") from None
 
     def version(self, subject: str, version: int) -> dict[str, Any] | None:
-        """A version of a subject, likewise; soft-deleted ones too, since references to them stay."""
+        """A version of a subject, as the registry has it; soft-deleted ones too, since references to them remain."""
         path, what = f"/subjects/{_quoted(subject)}/versions/{version}", f"show version {version} of {_named(subject)}"
         found = self._unless_missing(f"{path}?deleted=true", what)
         return None if found is None else self._schema(found, what)
@@ -215,7 +214,7 @@ class SchemaRegistry(RegistryHttp):
         references: tuple[Reference, ...] = (),
         more: tuple[tuple[str, str], ...] = (),
     ) -> int:
-        """Register a schema as a producer does; returns the id, which is that of before if it is there.
+        """Register a schema as a producer does; returns its id, which stays the same if it is there already.
 
         Args:
             references, more: as :class:`~srm_common.domain.schemas.schemas.SchemaVersion` has them.
@@ -230,7 +229,7 @@ class SchemaRegistry(RegistryHttp):
 
     def set_mode(self, subject: str, mode: str | None) -> None:
         """Set the mode of a subject; None: that of the registry. Works even if the subject has versions."""
-        path, what = f"/mode/{_quoted(subject)}", f"set the mode of {_named(subject)} to {mode or 'its own'}"
+        path, what = f"/mode/{_quoted(subject)}", f"set the mode of {_named(subject)} to {mode or 'the default'}"
         if mode is not None:
             self.ask("PUT", f"{path}?force=true", what, dict, {"mode": mode})
             return
@@ -241,7 +240,7 @@ class SchemaRegistry(RegistryHttp):
                 raise
 
     def register(self, schema: SchemaVersion) -> None:
-        """Register with id and version, for which the subject has to be in mode IMPORT; harmless when repeated."""
+        """Register with id and version, which needs the subject to be in mode IMPORT; harmless when repeated."""
         what = f"register version {schema.version} of {_named(schema.subject)} with id {schema.id}"
         path = f"/subjects/{_quoted(schema.subject)}/versions"
         answer = self.ask("POST", path, what, dict, schema.request())
@@ -263,7 +262,7 @@ class SchemaRegistry(RegistryHttp):
                 raise
 
     def set_level(self, subject: str, level: str) -> None:
-        """The compatibility level of a subject; of an empty name the registry's."""
+        """Set the compatibility level of a subject; the registry's for an empty name."""
         path = f"/config/{_quoted(subject)}" if subject else "/config"
         self.ask("PUT", path, f"set the compatibility of {_named(subject)}", dict, {"compatibility": level})
 
@@ -277,12 +276,12 @@ class SchemaRegistry(RegistryHttp):
 
 
 def _is_id(number: object) -> bool:
-    """Whether it is one that fits into four bytes as registries count."""
+    """Whether it is a schema id: a number of 31 bits."""
     return type(number) is int and 0 <= number < 1 << 31
 
 
 def _says_missing(error: RegistryError) -> bool:
-    """Whether the registry itself does not have it: a gateway before it answers 404 without an error code."""
+    """Whether the registry itself does not have it: a proxy in front of it answers 404 without an error code."""
     return error.status == 404 and error.code is not None
 
 

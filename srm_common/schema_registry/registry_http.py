@@ -20,12 +20,12 @@ from srm_common.kafka.client.logins.security import registry_tls
 _TYPE = "application/vnd.schemaregistry.v1+json"
 #: More than any registry holds, and less than a process has memory for.
 _MOST_BYTES = 512 << 20
-#: Where the same request can succeed at another address.
+#: Statuses after which the same request can succeed at another address.
 _TRY_NEXT = frozenset({429, 500, 502, 503, 504})
 
 
 class RegistryHttp(Closing):
-    """The addresses of a cluster's registry; a context manager that keeps one connection open. Not for several threads.
+    """The addresses of a cluster's registry; a context manager that keeps one connection open. Not thread-safe.
 
     Args:
         timeout_seconds: of one request to one address; every address is tried once.
@@ -56,8 +56,8 @@ class RegistryHttp(Closing):
         """The decoded answer of the first address that has one.
 
         Args:
-            what: the registry is to do, for sentences.
-            kind: which the decoded answer has to be of.
+            what: what the registry is asked to do, for messages.
+            kind: the type that the decoded answer must have.
             body: sent as JSON.
 
         Raises:
@@ -104,13 +104,13 @@ class RegistryHttp(Closing):
         )
 
     def _exchange(self, url: str, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
-        """Status and body, all within the time of a request."""
+        """Status and body, within the timeout of a request, retries included."""
         deadline = time.monotonic() + self._timeout_seconds
         reused = self._connection is not None and self._connection[0] == url
         try:
             return self._once(url, method, path, body, deadline)
         except (http.client.RemoteDisconnected, ConnectionError):
-            # Servers close connections that were idle; a request on a new one then succeeds.
+            # Servers close idle connections; the request then succeeds on a new one.
             self.close()
             if not reused:
                 raise
@@ -156,7 +156,7 @@ class RegistryHttp(Closing):
         return headers
 
     def unreadable(self, what: str, url: str | None = None) -> RegistryError:
-        """The error for an answer that no registry gives; ``url`` None: of the address that answered last."""
+        """The error for an answer that no registry gives; ``url`` defaults to the address that answered last."""
         url = url or self._urls[0]
         return RegistryError(
             f"{url} is not a schema registry: asked to {what}, it gave an answer that no registry gives; "
@@ -173,7 +173,7 @@ class RegistryHttp(Closing):
                 f"{self.alias}.bearer.auth.token"
             )
         elif status == 403:
-            text = f"{there} does not permit to {what}: {message}".rstrip(": ")
+            text = f"{there} denies permission to {what}: {message}".rstrip(": ")
         elif 300 <= status < 400:
             text = (
                 f"{there} redirects to another address when trying to {what} (HTTP {status}); set "
@@ -186,7 +186,7 @@ class RegistryHttp(Closing):
 
 
 def _error(answer: bytes) -> tuple[int | None, str]:
-    """Error code and message of a refusal; None and the beginning of its text where a registry did not write it."""
+    """Error code and message of a refusal; None and the beginning of its text if it is not a registry's."""
     text = answer.decode(errors="replace")
     try:
         found = json_of(answer)

@@ -1,7 +1,7 @@
 """The target's ids of the source's schemas, where the target's registry assigns its own.
 
 The map is the target's registry: a schema is looked up in the subject of its copy, and registered there if it is not
-there yet. So nothing is kept that could differ from it, and every run finds the same id.
+there yet. So there is no second map that could differ from it, and every run finds the same id.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _CACHED_SCHEMAS = 10_000
 
 
 class SchemaIds:
-    """Looks up and registers what the flow copies. Not for several threads.
+    """Looks up and registers the schemas that the flow copies. Not thread-safe.
 
     Args:
-        source: the registry whose ids records have.
-        target: the registry that gives ids of its own.
+        source: the registry whose ids the records have.
+        target: the registry that assigns ids of its own.
         naming: which subjects are copied, and what their copies are called.
 
     Raises:
@@ -41,10 +41,10 @@ class SchemaIds:
         """The target's id for what has the id ``number`` at the source; None if that registry does not know it.
 
         Args:
-            topic: at the source, whose keys or values have it.
+            topic: the source's topic whose keys or values have it.
 
         Raises:
-            RegistryError: also where no subject that is copied has the schema.
+            RegistryError: also if no subject that is copied has the schema.
         """
         if self._source.by_id(number) is None:
             return None
@@ -61,8 +61,8 @@ class SchemaIds:
         return self.register(self._at_source(subject, version, f"schema id {number}")).id
 
     def register(self, schema: SchemaVersion) -> Registered:
-        """Where the copy of a source's schema is at the target; registered if it is not there, after those that it
-        refers to."""
+        """Where the target has the copy of a source's schema; if it does not, registers the copy, after the schemas
+        that it refers to."""
         registered = self._registered.get(schema.place)
         if registered is None:
             copy = self._copy(schema)
@@ -95,7 +95,7 @@ class SchemaIds:
         return self._target.lookup(self._named(schema, references)) is not None
 
     def _copy(self, schema: SchemaVersion) -> SchemaVersion:
-        """As the target is to have it, with references to versions there."""
+        """The schema as the target is to have it, with references to versions there."""
         with self._in_turn(schema):
             references = [
                 self._referring(reference, self._at_source(reference.subject, reference.version, _name(schema)))

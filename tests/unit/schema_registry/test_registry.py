@@ -228,7 +228,7 @@ def test_what_no_registry_answers_is_refused(server: LocalRegistry, answer: byte
         (
             403,
             b'{"error_code": 40301, "message": "Denied"}',
-            "does not permit to register version 3 of subject orders-v",
+            "denies permission to register version 3 of subject orders-v",
         ),
         (409, b'{"error_code": 409, "message": "not compatible"}', "(HTTP 409): not compatible"),
         (422, b'{"error_code": 42201, "message": "Invalid"}', "(HTTP 422, error 42201): Invalid"),
