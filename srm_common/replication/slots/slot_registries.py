@@ -63,7 +63,7 @@ class _Worker:
 
 
 class SlotRegistries:
-    """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` and
+    """What :class:`~srm_common.records.connect.registry_values.RecordSchemas` and
     :class:`~srm_common.records.schema_id_step.MappedIds` ask for, without waiting. For one thread.
 
     Args:

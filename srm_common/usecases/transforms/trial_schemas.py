@@ -30,7 +30,7 @@ class SchemaData(NamedTuple):
 
 
 class TrialSchemas:
-    """What :class:`~srm_common.records.connect.registry_converter.RecordSchemas` asks for.
+    """What :class:`~srm_common.records.connect.registry_values.RecordSchemas` asks for.
 
     Args:
         source: of the source's registry.
