@@ -21,7 +21,7 @@ _SILENT_SECONDS = 10.0
 #: How long an unknown id is not requested again: a registry may get a schema a little later than the records arrive.
 _UNKNOWN_SECONDS = 10.0
 #: More references than any schema has; bounds the recursion that follows them.
-_MOST_REFERENCES = 1000
+_MOST_REFERENCES = 300
 
 
 class _Asking:
@@ -205,7 +205,11 @@ class RegistrySchemas:
             if (name, subject, version) in seen:
                 continue
             seen.add((name, subject, version))
-            found = self._source.version(subject, version) if len(seen) < _MOST_REFERENCES else None
+            if len(seen) > _MOST_REFERENCES:
+                raise TransformFailed(
+                    f"schema id {number} refers to more than {_MOST_REFERENCES} other schemas; no more are read"
+                )
+            found = self._source.version(subject, version)
             if found is None:
                 raise TransformFailed(
                     f"schema id {number} refers to version {version} of subject {subject}, which the registry of "

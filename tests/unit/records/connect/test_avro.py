@@ -268,6 +268,17 @@ def test_references_are_read() -> None:
         assert value.get("i").get("n") == Float32(0.5)
 
 
+def test_a_chain_of_references_may_be_too_long() -> None:
+    """Each refers to the next one: a registry takes that, and Python's stack does not."""
+    with LocalRegistry() as source, LocalRegistry() as target:
+        number = source.register("s0", '"string"')
+        for place in range(1, 303):
+            chained = [{"name": f"s{place - 1}", "subject": f"s{place - 1}", "version": 1}]
+            number = source.register(f"s{place}", json.dumps({"type": "string", "n": place}), references=chained)
+        with pytest.raises(TransformFailed, match=f"schema id {number} refers to more than 300 other schemas; no more"):
+            converter(source, target).decode(framed(number, b"\x02"))
+
+
 # ---- schemas and bytes that are not as they should be
 
 JSON = st.recursive(
