@@ -136,7 +136,7 @@ def find_loss(bookmark: Bookmark, log: SourceLog) -> Finding | None:
         return Finding(Loss.RETENTION, bookmark, log, log.start - bookmark.offset)
     if _diverges(bookmark, log):
         finding = Finding(Loss.DIVERGED, bookmark, log, 0)
-        return replace(finding, count=bookmark.offset - max(finding.parts_at, log.start))
+        return replace(finding, count=bookmark.offset - finding.parts_at)
     return None
 
 

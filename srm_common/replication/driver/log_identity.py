@@ -57,10 +57,12 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class EpochAnswer:
-    """The source's response about a position's epoch; ``end`` is None if it was not queried, or cannot answer."""
+    """The source's response about a position's epoch; ``end`` is None if it was not queried, or cannot answer.
+    ``leading``: the epoch of the leader as it was known before the request."""
 
     end: EpochEnd | None = None
     compacted: bool = True
+    leading: int = -1
 
 
 def epochs_before(source: EpochSource, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -114,19 +116,21 @@ class LogIdentity:
         }
         if not due:
             return {}, {}
+        leading = {place: self._source.leader_epoch(place) for place in due}
         ends, faults = self._source.epoch_ends({place: position.epoch for place, position in due.items()})
         # Only for these does it matter whether compaction removed all batches of the epoch.
         older = {place for place, end in ends.items() if end is not None and end.epoch < due[place].epoch}
         compacted = self._source.compacted(sorted({topic for topic, _ in older})) if older else {}
         answers = {}
         for place, end in ends.items():
-            answers[place] = EpochAnswer(end, place not in older or compacted.get(place[0]) is not False)
+            whole = place not in older or compacted.get(place[0]) is not False
+            answers[place] = EpochAnswer(end, whole, leading[place])
         return answers, faults
 
     def holds(self, place: TopicPartition, position: Position, answer: EpochAnswer) -> int:
         """By this response the position is sound. Returns the epoch to continue with: -1 if the log does not have it,
         so that no broker is asked about it again."""
-        self._asked[place] = (position, self._source.leader_epoch(place))
+        self._asked[place] = (position, answer.leading)
         return position.epoch if answer.end is not None and answer.end.epoch >= position.epoch else -1
 
 

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.domain.runs.data_loss import Bookmark, EpochEnd, SourceLog, find_loss
+from srm_common.domain.runs.data_loss import Bookmark, EpochEnd, Finding, SourceLog, find_loss
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, CorruptBatch, DataLost, NoSuchPartition, PartitionError, SrmError
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
@@ -174,7 +174,7 @@ class Answers:
             if part.error_code:
                 self._refused(state, part, node)
             elif part.diverging is not None:
-                self._doubt(state, node, "another log", EpochEnd(*part.diverging))
+                self._parted(state, part, node)
             elif part.preferred_replica >= 0:
                 self._replicas.named(state.upstream, part.preferred_replica)
             else:
@@ -281,22 +281,29 @@ class Answers:
         state.pause_until = time.monotonic() + _REPLICA_PAUSE_SECONDS
         return True
 
-    def _doubt(self, state: RangeState, node: int, answer: str, diverging: EpochEnd | None = None) -> None:
-        """The position seems to be outside the log: query the leader, and let the range wait for its response.
+    def _parted(self, state: RangeState, part: fetch.FetchedPartition, node: int) -> None:
+        """The log is not the one that was copied (KIP-595). If it parted before the position, nothing has to be asked,
+        and by the time of an answer retention might have removed the place."""
+        epoch_end = EpochEnd(*(part.diverging or (-1, -1)))
+        log = SourceLog(*state.upstream, part.log_start_offset, part.high_watermark, epoch_end=epoch_end)
+        lost = find_loss(_bookmark(state), log)
+        if lost is None or epoch_end.offset >= state.fetched:
+            self._doubt(state, node, "another log")
+        elif not self._ask_leader(state, node):
+            _lose(state, lost)
 
-        Args:
-            diverging: where the log parts from the one that was copied, according to the leader.
-        """
+    def _doubt(self, state: RangeState, node: int, answer: str) -> None:
+        """The position seems to be outside the log: query the leader, and let the range wait for its response."""
         if self._ask_leader(state, node):
             return
         state.fetching = True
         generation = self._generation
 
         async def settle() -> None:
-            offset, epoch = state.fetched, state.epochs.at(state.fetched - 1)
+            before = _bookmark(state)
             fault: str | SrmError
             try:
-                facts = await log_facts(self._source, state.upstream, epoch)
+                facts = await log_facts(self._source, state.upstream, before.leader_epoch)
             except RetriableFault as error:
                 fault = f"partition {_name(state)}: {error}"
             except AccessDenied as error:
@@ -305,31 +312,16 @@ class Answers:
                 if generation != self._generation:
                     # The chunk was started over meanwhile: the range asks again, with the epochs that it knows.
                     return
-                topic, partition = state.upstream
-                # Retention may have removed the place since, and all that a log knows of it.
-                gone = diverging is not None and diverging.offset < facts.start
-                log = SourceLog(
-                    topic,
-                    partition,
-                    start=facts.start,
-                    end=facts.end,
-                    epoch_end=diverging if gone else facts.epoch_end,
-                    compacted=facts.compacted is not False,
-                )
-                lost = find_loss(Bookmark(offset, leader_epoch=epoch), log)
+                compacted = facts.compacted is not False
+                log = SourceLog(*state.upstream, facts.start, facts.end, epoch_end=facts.epoch_end, compacted=compacted)
+                lost = find_loss(before, log)
                 if lost is not None:
                     state.fetching = False
-                    state.stop_at(
-                        offset,
-                        DataLost(
-                            f"partition {_name(state)}: offset {offset} is not in the source log any more; "
-                            f"the next run applies on.data.loss ({lost})"
-                        ),
-                    )
+                    _lose(state, lost)
                     return
                 fault = (
                     f"partition {_name(state)} at {self._source.alias}: broker {node} answered {answer} for offset "
-                    f"{offset}, although the log has the offsets {facts.start} to {facts.end}"
+                    f"{before.offset}, although the log has the offsets {facts.start} to {facts.end}"
                 )
                 # Inconclusive: a log without epochs, or one that compaction took the epoch's batches from.
                 state.epochs.clear()
@@ -338,6 +330,14 @@ class Answers:
                 self._fault([state], fault)
 
         self._spawn(settle)
+
+
+def _bookmark(state: RangeState) -> Bookmark:
+    return Bookmark(state.fetched, leader_epoch=state.epochs.at(state.fetched - 1))
+
+
+def _lose(state: RangeState, lost: Finding) -> None:
+    state.stop_at(lost.bookmark.offset, DataLost(f"{lost}; the next run applies on.data.loss"))
 
 
 def _portion(state: RangeState, seen: Visible) -> Portion:

@@ -44,7 +44,7 @@ def test_a_slot_notices_it_while_it_copies(source_kafka: FakeCluster, target_kaf
     assert outcome.ranges[name, 0].error_kind == "DataLost"
     assert outcome.ranges[name, 0].position == 200
     error = str(outcome.ranges[name, 0].error)
-    assert "offset 200 is not in the source log any more; the next run applies on.data.loss" in error
+    assert error.endswith("; the next run applies on.data.loss")
     assert "at offset 0 " in error
 
 
