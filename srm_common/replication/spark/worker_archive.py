@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import srm_common
@@ -33,11 +34,14 @@ def pack_worker_archive(path: Path, *, transforms: bool = False) -> int:
         ConfigError: a dependency is not installed here, or not by pip, or the file cannot be written.
     """
     files = sorted(_files(transforms), key=lambda pair: pair[1])
+    begun = path.with_name(f"{path.name}.part")
     try:
-        with tarfile.open(path, "w:gz", compresslevel=6) as archive:
+        with tarfile.open(begun, "w:gz", compresslevel=6) as archive:
             for origin, name in files:
                 archive.add(origin, name, recursive=False, filter=_anonymous)
+        begun.replace(path)
     except OSError as error:
+        begun.unlink(missing_ok=True)
         raise ConfigError(f"the archive {path} cannot be written: {error.strerror or error}") from error
     return path.stat().st_size
 
@@ -49,23 +53,28 @@ def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
         within = origin.relative_to(package).parts
         if origin.is_file() and "__pycache__" not in within and within[0] not in _LEFT_OUT:
             yield origin, str(origin.relative_to(package.parent))
-    for needed in (*NEEDED, *NEEDED_TO_VERIFY, *KERBEROS, *((*NEEDED_TO_TRANSFORM, *QUICK) if transforms else ())):
+    for needed in (*NEEDED, *NEEDED_TO_VERIFY, *(NEEDED_TO_TRANSFORM if transforms else ())):
         try:
-            distribution = importlib.metadata.distribution(needed)
+            found = list(_files_of(importlib.metadata.distribution(needed)))
         except importlib.metadata.PackageNotFoundError as error:
-            if needed in (*QUICK, *KERBEROS):
-                continue
             raise ConfigError(f"{needed} is not installed here; install srm-kafka with its dependencies") from error
-        if distribution.files is None:
-            # As where the system's package manager installed it.
+        if not any(name.endswith((".py", ".so")) for _, name in found):
+            # As where the system's package manager installed it, or where it is a link to its sources.
             raise ConfigError(f"{needed} is installed here without a list of its files; install it with pip")
-        for file in distribution.files:
-            # Scripts lie outside of the folder for packages; compiled files are created again.
-            if ".." in file.parts or "__pycache__" in file.parts:
-                continue
-            origin = Path(str(file.locate()))
-            if origin.is_file():
-                yield origin, str(file)
+        yield from found
+    for wanted in (*KERBEROS, *(QUICK if transforms else ())):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            yield from _files_of(importlib.metadata.distribution(wanted))
+
+
+def _files_of(distribution: importlib.metadata.Distribution) -> Iterator[tuple[Path, str]]:
+    for file in distribution.files or ():
+        # Scripts lie outside of the folder for packages; compiled files are created again.
+        if ".." in file.parts or "__pycache__" in file.parts:
+            continue
+        origin = Path(str(file.locate()))
+        if origin.is_file():
+            yield origin, str(file)
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
