@@ -17,7 +17,7 @@ import pytest
 from crc32c import crc32c
 
 from srm_common.domain.topic_partition import TopicPartition as Place
-from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.links.link import LATEST, ClusterLink, LogOffset
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
 from srm_common.kafka.transactions.producer import init_producer
@@ -531,6 +531,9 @@ class LeadersContract:
             assert shown(lambda: led(link, name)[0] != first, True)
             second, newer, _ = led(link, name)
             assert newer > epoch
+            # The end of a log comes with the epoch of its leader, not of its last record.
+            ends = {Place(name, 0): LogOffset(3, -1, newer)}
+            assert shown(lambda: link.run(lambda: link.listed({Place(name, 0): LATEST}))[0], ends) == ends
             # One that follows answers readers, and writers and who asks for offsets are sent to the leader.
             assert shown(lambda: produced(link, first, name, batch([b"d"])), NOT_LEADER) == NOT_LEADER
             assert listed(link, first, name, newer) == NOT_LEADER
