@@ -70,6 +70,10 @@ class LoginSource(Protocol):
     def place(self) -> str:
         """The files and the connection, for sentences."""
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether :meth:`read` takes milliseconds, as for files; otherwise it may take seconds."""
+
     def read(self) -> LoginSettings:
         """The login as it is there now. Raises ConfigError where it cannot be read here."""
 

@@ -74,6 +74,7 @@ def test_a_password_that_changes_in_a_secrets_backend_during_a_run(
             state = airflow.wait_for_run("srm.a.b", run)
             log = airflow.log("srm.a.b", run, "replicate")
         assert state == "success", log[-4000:]
+        assert "cannot be read again here" not in log, "a slot could not ask"
         assert FIRST not in log
         assert SECOND not in log
         assert assert_equal(Secured(source), name, Secured(target), f"a.{name}") > 0

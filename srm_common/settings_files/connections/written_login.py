@@ -69,6 +69,11 @@ class WrittenLogin:
             named.append(self.connection.place)
         return ", ".join(dict.fromkeys(named))
 
+    @property
+    def is_quick(self) -> bool:
+        """Airflow may have to ask a secrets backend."""
+        return self.connection is None
+
     def read(self) -> LoginSettings:
         """The login as the files, and Airflow, have it now.
 

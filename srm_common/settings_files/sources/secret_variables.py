@@ -14,18 +14,20 @@ the task that started Spark, which Airflow answers, replies with another file of
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from srm_common.errors import ConfigError, SrmError
 
+_LOG = logging.getLogger(__name__)
 #: Names the file.
 FILE = "SRM_SECRETS_FILE"
 #: Lists the names that ``srm-spark-submit`` starts Spark without, separated by blanks.
@@ -114,8 +116,10 @@ def answering(folder: Path, variables: Callable[[], Mapping[str, str]]) -> Itera
 
     def answer() -> None:
         while not over.wait(_ASKED_SECONDS):
-            for question in folder.glob(f"*{_QUESTION}"):
-                _answer(question, variables)
+            # One look-up answers all who wait.
+            if questions := list(folder.glob(f"*{_QUESTION}")):
+                _answer(questions, variables)
+            _forget_answers(folder)
 
     thread = threading.Thread(target=answer, name="srm-secrets", daemon=True)
     thread.start()
@@ -127,16 +131,31 @@ def answering(folder: Path, variables: Callable[[], Mapping[str, str]]) -> Itera
         thread.join(_PATIENCE_SECONDS)
 
 
-def _answer(question: Path, variables: Callable[[], Mapping[str, str]]) -> None:
+def _answer(questions: Iterable[Path], variables: Callable[[], Mapping[str, str]]) -> None:
     try:
         text, kind = json.dumps(dict(variables())), _VALUES
     except SrmError as error:
         text, kind = str(error), _FAULT
-    if question.exists():  # otherwise nobody would remove the answer
+    except Exception as error:  # of Airflow, a secrets backend or a class of the user's; the next look-up may succeed
+        # Without the error's own text, which may quote a secret.
+        text, kind = f"the task that started Spark could not look it up ({type(error).__name__})", _FAULT
+    for question in questions:
         begun = question.with_suffix(_BEGUN)
-        _write(begun, text)
-        begun.rename(question.with_suffix(kind))
+        try:
+            _write(begun, text)
+            begun.rename(question.with_suffix(kind))
+        except OSError as error:
+            begun.unlink(missing_ok=True)
+            _LOG.warning("a question of Spark's driver could not be answered: %s", error)
         question.unlink(missing_ok=True)
+
+
+def _forget_answers(folder: Path) -> None:
+    """Remove answers for which nobody waits any more, such as those to processes that were killed."""
+    for answer in (*folder.glob(f"*{_VALUES}"), *folder.glob(f"*{_FAULT}")):
+        with suppress(FileNotFoundError):
+            if time.time() - answer.stat().st_mtime > 2 * _PATIENCE_SECONDS:
+                answer.unlink()
 
 
 def variable_again(name: str) -> str | None:

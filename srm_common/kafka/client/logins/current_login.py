@@ -16,6 +16,8 @@ from srm_common.kafka.client.logins.client_credentials import ClientCredentials
 #: The pause before a refused login is tried again where its source has no other: a broker may count wrong passwords
 #: against the user.
 _AGAIN_SECONDS = 5.0
+#: Whoever comes so soon after another one who has read the source takes what that one has found.
+_READ_SECONDS = 1.0
 #: How long a login that was accepted before may be refused: a change reaches the brokers first, or the file.
 PATIENCE_SECONDS = 120.0
 
@@ -31,6 +33,8 @@ class CurrentLogin:
         self._source = source
         self._clock = clock
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        self._read_at = float("-inf")
         self._login = given
         self._arguments: dict[str, Any] | None = None
         #: Whether a broker accepted this one or one before it, and since when none has.
@@ -84,15 +88,18 @@ class CurrentLogin:
                 self._taken, self._refused_since = True, None
 
     def refused(self, login: LoginSettings) -> bool:
-        """A broker refused ``login``; returns whether another attempt may succeed soon. The source is read only where
-        nothing else says so, and quickly: the broker closes the connection 0.1 s after its answer."""
+        """A broker refused ``login``; returns whether another attempt may succeed soon. Does not block: a source that
+        is not quick is read before the next attempt, of which there is one at least."""
         with self._lock:
             if login != self._login:
                 return True  # another connection knows a newer one already
             self._refused_at = self._clock()
             if self._refused_since is None:
                 self._refused_since = self._refused_at
-        return self._may_change or self._changed()
+            was_read = self._read_at >= self._refused_since
+        if self._may_change:
+            return True
+        return self._changed() if self._source.is_quick else not was_read
 
     @property
     def unreadable(self) -> str:
@@ -101,11 +108,21 @@ class CurrentLogin:
 
     def _changed(self) -> bool:
         """Whether the source has another login, which is then the current one."""
-        try:
-            settings = self._source.read()
-        except ConfigError as error:
-            self._unreadable = f"a new one takes effect with the next task, as it cannot be read again here: {error}"
-            return False
+        before = self._login
+        with self._reading:
+            if self._login != before:
+                return True
+            if self._clock() - self._read_at < _READ_SECONDS and not self._source.is_quick:
+                return False
+            try:
+                settings = self._source.read()
+            except ConfigError as error:
+                self._unreadable = (
+                    f"a new one takes effect with the next task, as it cannot be read again here: {error}"
+                )
+                return False
+            finally:
+                self._read_at = self._clock()
         with self._lock:
             self._unreadable = ""
             if settings == self._login:

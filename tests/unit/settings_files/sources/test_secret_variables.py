@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from srm_common.settings_files.sources.secret_variables import (
     variable_again,
     withheld,
 )
+from srm_common.testing.airflow_client import wait_until
 
 BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 
@@ -156,3 +158,43 @@ def test_without_an_answer_there_is_a_reason(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ConfigError, match=r"the task that started Spark did not look it up within 0.2 s"):
         variable_again("EAST_PASSWORD")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_look_up_answers_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_variables, "_ASKED_SECONDS", 0.3)
+    looked_up = []
+
+    def variables() -> dict[str, str]:
+        looked_up.append(1)
+        return {"EAST_PASSWORD": "second"}
+
+    with run_folder() as folder, ThreadPoolExecutor(8) as pool:
+        monkeypatch.setenv(FILE, str(folder / "secrets.json"))
+        asking = [pool.submit(variable_again, "EAST_PASSWORD") for _ in range(8)]
+        wait_until(lambda: len(list(folder.glob("*.question"))) == 8, 60, "eight questions")
+        with answering(folder, variables):
+            assert [one.result(60) for one in asking] == ["second"] * 8
+        assert len(looked_up) == 1
+        assert list(folder.iterdir()) == []
+
+
+def test_after_a_look_up_that_fails_in_whatever_way_the_next_one_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[dict[str, str]] = []
+
+    def variables() -> dict[str, str]:
+        return found[0]
+
+    with run_folder() as folder, answering(folder, variables):
+        monkeypatch.setenv(FILE, str(folder / "secrets.json"))
+        with pytest.raises(ConfigError, match=r"could not look it up \(IndexError\)"):
+            variable_again("EAST_PASSWORD")
+        found.append({"EAST_PASSWORD": "second"})
+        assert variable_again("EAST_PASSWORD") == "second"
+
+
+def test_an_answer_to_a_process_that_was_killed_does_not_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secret_variables, "_PATIENCE_SECONDS", 0.2)
+    with run_folder() as folder, answering(folder, lambda: {"EAST_PASSWORD": "second"}):
+        (folder / "killed.question").touch()
+        wait_until(lambda: (folder / "killed.values").exists(), 60, "an answer")
+        wait_until(lambda: not list(folder.iterdir()), 60, "an empty folder")

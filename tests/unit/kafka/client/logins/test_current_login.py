@@ -21,6 +21,7 @@ class Source:
     """A file whose content the test sets; None is a file that cannot be read."""
 
     place = "/secret"
+    is_quick = True
 
     def __init__(self, content: LoginSettings | None) -> None:
         self.content = content
@@ -133,3 +134,30 @@ def test_tokens_are_shared_until_the_secret_changes() -> None:
     used, arguments = current.arguments()
     assert used == of("second")
     assert arguments["sasl_oauth_token_provider"] is not tokens
+
+
+def test_a_source_that_takes_its_time_is_read_before_the_next_attempt() -> None:
+    """A refusal is met in the event loop, which must not wait for a secrets backend."""
+    source = Source(login("first"))
+    source.is_quick = False
+    current = CurrentLogin(source, login("first"))
+    assert current.refused(login("first")), "there may be another one by now"
+    assert source.reads == 0
+    assert current.look_again()
+    assert source.reads == 1
+    assert not current.refused(login("first"))
+
+
+def test_a_look_up_is_for_all_who_wait_for_it() -> None:
+    now = 0.0
+    source = Source(login("first"))
+    source.is_quick = False
+    current = CurrentLogin(source, login("first"), lambda: now)
+    current.taken(login("first"))
+    current.refused(login("first"))
+    for _ in range(5):
+        assert not current.look_again()
+    assert source.reads == 1
+    now = 2.0
+    assert not current.look_again()
+    assert source.reads == 2
