@@ -87,6 +87,16 @@ PLANS: tuple[Plan, ...] = (
         "a record is not in the copy: the log had got it after a cut, before its new leader was known",
     ),
     Plan(
+        92500,
+        (
+            Planned(0, "connections reset", 7.472, "AddPartitionsToTxn", 5),
+            Planned(2, "broker down", 7.351, "Produce", 2),
+            Planned(3, "coordinator moved", 9.59, "Fetch", 3),
+            Planned(5, "connections stuck", 10.166, "Produce", 5),
+        ),
+        "a record is in the copy twice: a request to commit arrived after its repetition, and committed the next chunk",
+    ),
+    Plan(
         75328,
         (Planned(0, "log cut", 17.987, None, 13), Planned(1, "partition", 0.478, "EndTxn", 7)),
         "a record is not in the copy: the log had got it after a cut, at its end, by a new leader on the same node",

@@ -68,6 +68,8 @@ class Producer:
         self._added: set[TopicPartition] = set()
         #: A transaction may be open that must not simply be ended.
         self._in_doubt = False
+        #: A request to commit may still arrive, and commit the next transaction of this epoch.
+        self._commit_on_its_way = False
 
     @property
     def transactional(self) -> bool:
@@ -140,6 +142,7 @@ class Producer:
             epoch=self.epoch if keeps else -1,
             deadline=deadline,
         )
+        self._commit_on_its_way = False
         self._sequences.clear()
         self._added.clear()
 
@@ -279,6 +282,7 @@ class Producer:
 
         Raises:
             Fenced: the epoch is no longer ours.
+            UnreachableCluster: the epoch could not be renewed.
             RetriableFault: the coordinator did not respond, or not for all; the chunk must be started over.
         """
         if not self.transactional or self._v2:
@@ -291,6 +295,8 @@ class Producer:
             by_topic[topic].append(partition)
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
         deadline = self._deadline() if deadline is None else deadline
+        if self._commit_on_its_way:
+            await self.renew(deadline=deadline)
         pause = _CONCURRENT_PAUSE_SECONDS
         while True:
             node = await self._link.coordinator(self.transactional_id or "")
@@ -311,10 +317,8 @@ class Producer:
             }
             if missing := [one for one in new if one not in results]:
                 # Brokers mention all of them. One that was not added would get no marker.
-                raise RetriableFault(
-                    f"the coordinator of {self.transactional_id} does not say whether it added "
-                    f"{missing[0].topic}-{missing[0].partition} to the transaction"
-                )
+                place = f"{missing[0].topic}-{missing[0].partition}"
+                raise RetriableFault(f"{self.transactional_id}: the coordinator does not say whether it added {place}")
             refused = {one: code for one, code in results.items() if code}
             if not refused:
                 self._added.update(new)
@@ -338,7 +342,7 @@ class Producer:
         """End the transaction with a commit. Every Produce of it must have been acknowledged.
 
         A request whose answer was lost is repeated with the same epoch, which the coordinator recognises. True when
-        that was necessary.
+        that was necessary. As the first one may still arrive, the next transaction has another epoch (KIP-890).
 
         Args:
             deadline: when to give up, in monotonic seconds; by default ``retry_seconds`` from now.
@@ -350,8 +354,7 @@ class Producer:
         if not self.transactional:
             return False
         deadline = self._deadline() if deadline is None else deadline
-        asked, pause = 0, _CONCURRENT_PAUSE_SECONDS
-        sent = False
+        asked, pause, sent = 0, _CONCURRENT_PAUSE_SECONDS, False
         while True:
             asked += 1
             try:
@@ -363,6 +366,7 @@ class Producer:
                     raise UncertainCommit(f"{self.transactional_id}: {error}") from error
                 raise
             except RetriableFault as error:
+                self._commit_on_its_way |= sent and not self._v2
                 self._link.forget_coordinator(self.transactional_id or "")
                 if time.monotonic() > deadline:
                     raise UncertainCommit(f"{self.transactional_id}: {error}") from error

@@ -32,7 +32,7 @@ def test_a_response_without_a_partition_is_no_consent() -> None:
         Forgetful(ClusterSettings.plaintext("target", kafka.bootstrap_servers)) as link,
     ):
         kafka.create_topic(PLACE.topic)
-        with pytest.raises(RetriableFault, match="of id does not say whether it added t-0 to the transaction"):
+        with pytest.raises(RetriableFault, match="id: the coordinator does not say whether it added t-0"):
             link.run(lambda: began(link))
         assert link.forgot
         link.run(lambda: began(link))
