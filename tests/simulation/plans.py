@@ -126,6 +126,7 @@ PLANS: tuple[Plan, ...] = (
         (
             Planned(0, "slow network", 4.457, None, 3),
             Planned(1, "struck at a commit", 8.363, None, 6),
+            Planned(3, "silence", 1.566, None, 7),
             Planned(4, "log cut", 9.962, "EndTxn", 9),
             Planned(6, "log cut", 12.41, "AddPartitionsToTxn", 11),
         ),
