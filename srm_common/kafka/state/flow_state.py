@@ -41,17 +41,24 @@ class FlowState(Closing):
     def close(self) -> None:
         self._topic.close()
 
-    def read(self, key: str) -> Any | None:
+    def read(self, key: str, *, stable_within_seconds: float | None = None) -> Any | None:
         """The value last written for ``key``, None when there is none.
+
+        Args:
+            stable_within_seconds: how long to wait for transactions of runs that hide what was written after they
+                began; by default not at all.
 
         Raises:
             CorruptRecord: the record is not ours to read.
+            StateUnavailable: a transaction is still open.
         """
-        return self.read_all(key).get(key)
+        return self.read_all(key, stable_within_seconds=stable_within_seconds).get(key)
 
-    def read_all(self, *keys: str, prefix: str | None = None) -> dict[str, Any]:
+    def read_all(
+        self, *keys: str, prefix: str | None = None, stable_within_seconds: float | None = None
+    ) -> dict[str, Any]:
         """The values of ``keys`` and of keys that begin with ``prefix``, by one read; without any, of every key."""
-        records = self._topic.newest()
+        records = self._topic.newest(stable_within_seconds)
         if records is None and self._patience is not None:
             # A run that believed this would overwrite what earlier runs remembered.
             raise StateUnavailable(

@@ -72,10 +72,17 @@ class KeyedTopic(Closing):
         if self._own:
             self._clients.close()
 
-    def newest(self) -> list[LogRecord] | None:
+    def newest(self, stable_within_seconds: float | None = None) -> list[LogRecord] | None:
         """The last record of each key in the order of the log, without tombstones; None where the topic does not exist.
 
         Only what was written since the last call is read.
+
+        Args:
+            stable_within_seconds: how long to wait until no open transaction hides what others have written since; by
+                default what can be read at once.
+
+        Raises:
+            StateUnavailable: a transaction is still open.
         """
         with self._lock:
             reader = self._clients.reader.with_patience(timeout_seconds=self._timeout, patience_seconds=self._patience)
@@ -83,7 +90,10 @@ class KeyedTopic(Closing):
                 if not session.partitions(self.name):
                     return None
                 topic_id = session.topic_id(self.name)
-                ends = session.offsets(self.name, [0], LATEST)
+                if stable_within_seconds is None:
+                    ends = session.offsets(self.name, [0], LATEST)
+                else:
+                    ends = session.stable_ends(self.name, [0], stable_within_seconds)
                 if topic_id != self._topic_id or ends[0] < self._end:
                     self._newest, self._end = {}, 0  # the topic was deleted and created again
                     self._topic_id = topic_id

@@ -17,6 +17,7 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult, StepState
 from srm_common.domain.topics.state_topics import flow_state_topic
 from srm_common.errors import ConfigError, CorruptRecord, SrmError
+from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.moving.move_steps import LastPass as LastPass
 from srm_common.usecases.moving.move_steps import MoveSteps, failed
@@ -27,13 +28,15 @@ _KEEP_SECONDS = 10.0
 
 
 def last_move(flow: FlowSettings | FlowClusters) -> MoveReport | None:
-    """The newest move along the flow, as far as it is; None before the first.
+    """The newest move along the flow, as far as it is; None before the first. What the step before wrote a moment ago
+    is seen even if a run writes to the flow's state meanwhile.
 
     Raises:
+        StateUnavailable: a transaction of a run stays open.
         UnreachableCluster, AccessDenied, ClusterError, CorruptRecord: as the target answers.
     """
     with clusters_of(flow) as clusters:
-        found = clusters.state.read(StateKey.MOVE)
+        found = clusters.state.read(StateKey.MOVE, stable_within_seconds=STABLE_WITHIN_SECONDS)
     flow = clusters.flow
     if found is None:
         return None
