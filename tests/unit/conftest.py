@@ -1,7 +1,7 @@
 """No server here: clusters are fakes, a pair of their own for each test that wants them.
 
 With ``--quick``, as in ``make unit`` and ``make quick``, the tests of ``slow_tests.txt`` are left out: one function in
-ten, which take more than half of the ring's time. ``--write-slow-tests`` measures all, and writes the file.
+six, which take most of the ring's time. ``--write-slow-tests`` measures all, and writes the file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from srm_common.testing import FakeCluster
 SLOW_TESTS = Path(__file__).with_name("slow_tests.txt")
 
 #: What a case of a test may cost to be quick.
-_CPU_SECONDS, _SECONDS = 0.15, 1.5
+_CPU_SECONDS, _SECONDS = 0.07, 0.7
 
 _Cost = tuple[float, float]
 _began = pytest.StashKey[tuple[float, float]]()
