@@ -259,7 +259,8 @@ MUTANTS = (
     Mutant(
         "a log that was cut is read on",
         _ANSWERS,
-        "            elif part.diverging is not None:\n                self._parted(state, part, node)\n",
+        "            elif part.diverging is not None:\n"
+        "                self._parted(state, part, EpochEnd(*part.diverging), node)\n",
         "            elif part.diverging is not None:\n                pass\n",
     ),
     Mutant(

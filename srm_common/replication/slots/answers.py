@@ -174,7 +174,7 @@ class Answers:
             if part.error_code:
                 self._refused(state, part, node)
             elif part.diverging is not None:
-                self._parted(state, part, node)
+                self._parted(state, part, EpochEnd(*part.diverging), node)
             elif part.preferred_replica >= 0:
                 self._replicas.named(state.upstream, part.preferred_replica)
             else:
@@ -281,10 +281,9 @@ class Answers:
         state.pause_until = time.monotonic() + _REPLICA_PAUSE_SECONDS
         return True
 
-    def _parted(self, state: RangeState, part: fetch.FetchedPartition, node: int) -> None:
+    def _parted(self, state: RangeState, part: fetch.FetchedPartition, epoch_end: EpochEnd, node: int) -> None:
         """The log is not the one that was copied (KIP-595). If it parted before the position, nothing has to be asked,
         and by the time of an answer retention might have removed the place."""
-        epoch_end = EpochEnd(*(part.diverging or (-1, -1)))
         log = SourceLog(*state.upstream, part.log_start_offset, part.high_watermark, epoch_end=epoch_end)
         lost = find_loss(_bookmark(state), log)
         if lost is None or epoch_end.offset >= state.fetched:
