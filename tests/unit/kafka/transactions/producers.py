@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.producer import Producer, init_producer
+from srm_common.testing import FakeCluster
 
 PLACE = TopicPartition("t", 0)
 TIMEOUT_MS = 60_000
+
+
+@contextmanager
+def target() -> Iterator[tuple[FakeCluster, ClusterLink]]:
+    """A cluster of ``transaction.version`` 1 with the topic of :data:`PLACE`, and a link to it."""
+    with (
+        FakeCluster(features={"transaction.version": 1}) as kafka,
+        ClusterLink(ClusterSettings.plaintext("target", kafka.bootstrap_servers)) as link,
+    ):
+        kafka.create_topic(PLACE.topic)
+        yield kafka, link
 
 
 async def began(link: ClusterLink) -> Producer:
