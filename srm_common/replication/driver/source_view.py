@@ -89,8 +89,8 @@ class SourceView(Closing):
         """The epoch of a partition's leader: the newer one of that in the metadata and that of the leader that listed
         its end; -1 when it is not known.
 
-        Metadata may be much older than the leader's election if the node is the same: as long as no request is refused,
-        nobody asks for new ones.
+        Metadata may be much older than the leader's election if the node is the same, since they are refreshed only
+        after a request was refused.
         """
         known = log_facts.leader_epoch(self._link, place)
         return -1 if known < 0 else max(known, self._leading.get(place, -1))

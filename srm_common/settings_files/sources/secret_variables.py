@@ -151,7 +151,7 @@ def _answer(questions: Iterable[Path], variables: Callable[[], Mapping[str, str]
 
 
 def _forget_answers(folder: Path) -> None:
-    """Remove answers for which nobody waits any more, such as those to processes that were killed."""
+    """Remove answers that were never read, such as those to processes that were killed."""
     for answer in (*folder.glob(f"*{_VALUES}"), *folder.glob(f"*{_FAULT}")):
         with suppress(FileNotFoundError):
             if time.time() - answer.stat().st_mtime > 2 * _PATIENCE_SECONDS:

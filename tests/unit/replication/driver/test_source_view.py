@@ -12,8 +12,8 @@ T = TopicPartition("t", 0)
 
 
 def test_a_new_leader_on_the_same_node_is_known_by_the_end_that_it_lists() -> None:
-    """It was elected with a shorter log, which has grown to the old length: no request is refused, and nobody asks for
-    new metadata."""
+    """It was elected with a shorter log, which has grown to the old length. As no request is refused, metadata are not
+    refreshed."""
     with FakeCluster(nodes=1) as kafka:
         kafka.create_topic(T.topic)
         kafka.write(T.topic, [(None, b"old")] * 3)
