@@ -19,6 +19,7 @@ from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.connections.transport import FrameTlsTransport, FrameTransport
 from srm_common.kafka.client.library import Errors, KafkaConnectionManager
 from srm_common.kafka.client.logins.current_login import CurrentLogin
+from srm_common.kafka.client.logins.security import TlsContexts
 
 #: How long one broker may take for a request that any other answers as well, before another is asked, too.
 _NEXT_BROKER_SECONDS = 1.0
@@ -220,6 +221,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             if not self.ssl_enabled:
                 return FrameTransport(self._net, sock, host=host)
             options = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
+            if isinstance(options["ssl_context"], TlsContexts):
+                options["ssl_context"] = options["ssl_context"].current()
             return FrameTlsTransport(self._net, sock, host=host, **options)
         except Exception:
             sock.close()

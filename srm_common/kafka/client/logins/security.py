@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import ssl
@@ -19,6 +20,8 @@ from srm_common.kafka.client.logins.kerberos import KerberosTickets, require_gss
 if TYPE_CHECKING:
     from srm_common.wire.keystores.java_stores import JavaStoreTexts
 
+_LOG = logging.getLogger(__name__)
+
 
 def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     """Keyword arguments for :class:`~srm_common.kafka.client.connections.connections.FrameConnectionManager`.
@@ -29,15 +32,7 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     arguments = dict(cluster.kafka_python)
     texts = arguments.get("ssl_context")
     if isinstance(texts, PemTexts):
-        trusted, own = _stores(cluster)
-        if trusted is not None:
-            texts = replace(texts, certificate_authority=trusted.trusted)
-        if own is not None:
-            texts = replace(texts, chain=own.chain, key=own.key)
-        try:
-            arguments["ssl_context"] = tls_context(texts)
-        except (OSError, ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"the certificates of cluster '{cluster.alias}' cannot be used: {error}") from error
+        arguments["ssl_context"] = TlsContexts(cluster, texts)
     login = arguments.get("sasl_oauth_token_provider")
     current = current_login(cluster)
     if current is not None:
@@ -48,6 +43,62 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
         require_gssapi(cluster.alias)
         arguments["sasl_oauth_token_provider"] = KerberosTickets(login, cluster.alias)
     return arguments
+
+
+class TlsContexts:
+    """The TLS context for each new connection to a cluster: another one when a file has changed, such as a keystore
+    with a new certificate. PEM files that kafka-python takes by name are read for each connection anyway.
+
+    Raises ConfigError when it is made and a certificate or key cannot be read.
+    """
+
+    def __init__(self, cluster: ClusterSettings, texts: PemTexts) -> None:
+        self._cluster, self._texts = cluster, texts
+        stores = [store.location for store in (cluster.truststore, cluster.keystore) if store is not None]
+        named = (texts.certificate_authority_file, texts.chain_file, texts.key_file, texts.revoked_file)
+        self._files = [Path(place) for place in (*stores, *named) if place]
+        self._seen = self._look()
+        #: What was there when the log last said that it cannot be used.
+        self._told: list[tuple[int, ...] | None] | None = None
+        self._context = self._make()
+
+    def current(self) -> ssl.SSLContext:
+        """The context for a new connection. While a changed file cannot be used, it is the former one."""
+        seen = self._look()
+        if seen != self._seen:
+            try:
+                self._context = self._make()
+            except ConfigError as error:
+                if seen != self._told:
+                    _LOG.warning("%s; new connections use what was there before", error)
+                self._told = seen
+            else:
+                self._seen = seen
+        return self._context
+
+    def _look(self) -> list[tuple[int, ...] | None]:
+        """What tells that a file, or what a link leads to, is another one."""
+        found: list[tuple[int, ...] | None] = []
+        for file in self._files:
+            try:
+                stat = file.stat()
+            except OSError:
+                found.append(None)
+            else:
+                found.append((stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+        return found
+
+    def _make(self) -> ssl.SSLContext:
+        texts = self._texts
+        trusted, own = _stores(self._cluster)
+        if trusted is not None:
+            texts = replace(texts, certificate_authority=trusted.trusted)
+        if own is not None:
+            texts = replace(texts, chain=own.chain, key=own.key)
+        try:
+            return tls_context(texts)
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise ConfigError(f"the certificates of cluster '{self._cluster.alias}' cannot be used: {error}") from error
 
 
 def own_chain(cluster: ClusterSettings) -> str:

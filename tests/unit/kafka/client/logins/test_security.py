@@ -15,8 +15,9 @@ from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.kafka.client.library import KafkaConnectionManager, KafkaSSLTransport, NetworkSelector
 from srm_common.kafka.client.librdkafka import silent_logger
-from srm_common.kafka.client.logins.security import connection_arguments, tls_context
+from srm_common.kafka.client.logins.security import TlsContexts, connection_arguments, tls_context
 from srm_common.settings_files.connections.client_keys import cluster_settings
+from tests.kafka.authority import Authority
 
 
 def handshake(client: ssl.SSLContext, certificate: Path, host: str) -> dict[str, object] | None:
@@ -51,7 +52,7 @@ def test_certificates_as_text(certificate: Path) -> None:
     cert, key = (certificate / "cert.pem").read_text(), (certificate / "key.pem").read_text()
     texts = PemTexts(certificate_authority=cert, chain=cert, key=key, key_password="hush")
     cluster = ClusterSettings("a", "h:1", {}, {"security_protocol": "SSL", "ssl_context": texts})
-    context = connection_arguments(cluster)["ssl_context"]
+    context = connection_arguments(cluster)["ssl_context"].current()
     assert handshake(context, certificate, "localhost")
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(context, certificate, "elsewhere")
@@ -69,6 +70,38 @@ def test_certificates_in_files_and_no_check_of_the_name(certificate: Path) -> No
         )
     )
     assert handshake(context, certificate, "elsewhere")
+
+
+def test_a_file_that_changes_counts_for_the_next_connection(
+    certificate: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As Kubernetes changes a secret: what the link leads to is another file."""
+    other = Authority(tmp_path, "other")
+    trusted = tmp_path / "trusted.pem"
+    trusted.symlink_to(other.pem)
+    texts = PemTexts(
+        certificate_authority_file=str(trusted),
+        chain_file=str(certificate / "cert.pem"),
+        key_file=str(certificate / "key.pem"),
+        key_password="hush",
+    )
+    contexts = TlsContexts(ClusterSettings("a", "h:1", {}, {}), texts)
+    assert contexts.current() is contexts.current()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(contexts.current(), certificate, "localhost")
+    trusted.unlink()
+    trusted.symlink_to(certificate / "cert.pem")
+    assert handshake(contexts.current(), certificate, "localhost")
+
+    trusted.unlink()
+    for _ in range(2):
+        assert handshake(contexts.current(), certificate, "localhost")
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith("the certificates of cluster 'a' cannot be used: ")
+    assert said.endswith("; new connections use what was there before")
+    trusted.symlink_to(other.pem)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(contexts.current(), certificate, "localhost")
 
 
 def test_a_broken_certificate_names_the_cluster_and_no_key() -> None:
@@ -133,5 +166,7 @@ def test_both_libraries_know_every_setting(certificate: Path) -> None:
         manager = KafkaConnectionManager(NetworkSelector(), **arguments)
         if "SSL" in settings.get("security.protocol", ""):
             options = {name: value for name, value in manager.config.items() if name.startswith("ssl_")}
+            if isinstance(options["ssl_context"], TlsContexts):
+                options["ssl_context"] = options["ssl_context"].current()
             context = KafkaSSLTransport._build_ssl_context({**KafkaSSLTransport.DEFAULT_CONFIG, **options})
             assert context.check_hostname == ("ssl.endpoint.identification.algorithm" not in settings)
