@@ -209,9 +209,7 @@ class Scenario:
             self.flow.tasks_max,
             self._max_seconds,
             {},
-            self.network,
             orphans=lambda: draw.random() < 0.5,
-            keeps=self.world.chance("workers").random() < 0.5,
         )
         self.judge = Judge(
             self.load, self.target, {topic: f"source.{topic}" for topic in self.topics}, state.segments_topic

@@ -24,9 +24,6 @@ from srm_common.wire.protocol import fetch
 
 #: A broker with records answers sooner than this; after that it is waiting for records to be written.
 ANSWER_SECONDS = 0.02
-#: A broker that is asked again and again without any wait has nothing else to do.
-_LEAST_WAIT_MS = 10
-_LAST_ANSWERS_SECONDS = 0.5
 
 
 class Fetching:
@@ -37,8 +34,6 @@ class Fetching:
 
     Args:
         note: called with waits that may take long.
-        seconds_left: until the slot stops. By then brokers answer, even if they have nothing, so that no answer is
-            owed and connections can be kept.
     """
 
     def __init__(
@@ -48,13 +43,11 @@ class Fetching:
         states: Sequence[RangeState],
         signal: Signal,
         note: Callable[[str], None] = lambda note: None,
-        seconds_left: Callable[[], float] = lambda: float("inf"),
     ) -> None:
         self._job = job
         self._source = source
         self._states = states
         self._signal = signal
-        self._seconds_left = seconds_left
         self._leases = Leases(job.fetch_bytes)
         #: The brokers that the ranges are read from, as of the last look.
         self._nodes: set[int] = set()
@@ -110,16 +103,6 @@ class Fetching:
             self._blocks.popleft().lease.release()
         for state in self._states:
             state.fetching = False
-
-    async def finish(self) -> None:
-        """The slot stops: wait a moment for answers that are on their way; brokers that owe one after that are
-        disconnected."""
-        self.discard()
-        until = time.monotonic() + _LAST_ANSWERS_SECONDS
-        while self._in_flight and (left := until - time.monotonic()) > 0:
-            await self._signal.wait(left)
-        for node in list(self._in_flight):
-            self._source.disconnect(node)
 
     async def start(self) -> None:
         """Send a Fetch to every broker that has wanted ranges, no request in flight and a free buffer."""
@@ -220,16 +203,10 @@ class Fetching:
             map(self._fetch_from, states),
             partition_bytes=self._job.fetch_partition_bytes,
             max_bytes=self._leases.share(self._nodes),
-            max_wait_ms=self._max_wait_ms(),
+            max_wait_ms=self._job.fetch_max_wait_ms,
             committed=self._job.read_committed,
             rack=self._replicas.rack(state.upstream for state in states),
         )
-
-    def _max_wait_ms(self) -> int:
-        left_ms = self._seconds_left() * 1000
-        if left_ms <= 0:  # one that waits after a fault has the slot go on
-            return self._job.fetch_max_wait_ms
-        return int(max(min(self._job.fetch_max_wait_ms, left_ms), _LEAST_WAIT_MS))
 
     def _fetch_from(self, state: RangeState) -> FetchFrom:
         leading = leader_epoch(self._source, state.upstream)

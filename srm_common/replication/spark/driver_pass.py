@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.replication.driver.passes import PassRunner
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.slot_work import copied
@@ -43,8 +41,7 @@ class DriverPassRunner:
                 raise NeedsSpark
         self._begun = True
         short = replace(job, pass_seconds=min(job.pass_seconds or _SECONDS, _SECONDS))
-        with LinkPool(one_loop=True) as kept:
-            return [copied(partial(copy_slot, kept=kept), short, task) for task in tasks]
+        return [copied(copy_slot, short, task) for task in tasks]
 
     def _is_small(self, job: CopyJob, tasks: Sequence[SlotTask]) -> bool:
         sizes = [task.expected_bytes for task in tasks]

@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING
 
 from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, SlotTask
 from srm_common.errors import SrmError
-from srm_common.kafka.client.links.link_pool import LinkPool
-from srm_common.replication.slots.range_transforms import SqlAccess
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, relay
 
 if TYPE_CHECKING:
@@ -26,15 +23,6 @@ if TYPE_CHECKING:
 
 #: Takes a way to Spark SQL as ``sql``, too, where the flow has statements.
 CopySlot = Callable[..., SlotResult]
-
-
-#: Of this Python worker, which stays for the next pass.
-_KEPT = LinkPool(one_loop=True)
-
-
-def copy_in_worker(job: CopyJob, task: SlotTask, sql: SqlAccess | None = None) -> SlotResult:
-    """Copy a slot over the connections that the worker's last slot had, if there was one."""
-    return copy_slot(job, task, sql, kept=_KEPT)
 
 
 @dataclass(frozen=True)

@@ -50,17 +50,19 @@ class BrokerLink(Closing):
 
     Args:
         settings: addresses and security of the cluster.
+        loop: an event loop to share; a new one by default.
         part: what the link does, for the name by which brokers know it.
         request_timeout_ms: how long a request may go unanswered before its connection is closed, unless the settings of
             the cluster have a limit.
         at_most_ms: an upper bound for either limit.
-        pool: where connections come from, and go to when the link is closed.
+        pool: where connections come from, and go to when the link is closed; not with ``loop``.
     """
 
     def __init__(
         self,
         settings: ClusterSettings,
         *,
+        loop: EventLoop | None = None,
         part: str = "",
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         at_most_ms: int | None = None,
@@ -68,7 +70,7 @@ class BrokerLink(Closing):
     ) -> None:
         quiet_library()
         self.settings = settings
-        self._owns_loop = pool is None or not pool.one_loop
+        self._owns_loop = loop is None
         self._pool, self._pool_generation = pool, 0 if pool is None else pool.generation
         self._opened = self._closed = self._failed = False
         self._coordinators: dict[str, int] = {}
@@ -82,7 +84,7 @@ class BrokerLink(Closing):
             self.loop, self.manager = idle
             self.manager.lend(self._name, patience_ms)
         else:
-            self.loop = EventLoop() if pool is None else pool.event_loop()
+            self.loop = loop or EventLoop()
             self.manager = self._new_manager()
 
     def _new_manager(self) -> FrameConnectionManager:
@@ -380,14 +382,13 @@ class BrokerLink(Closing):
         """The coordinator moved; look it up again at the next use."""
         self._coordinators.pop(transactional_id, None)
 
-    def close(self, *, keep: bool = True) -> None:
-        """End all connections, or leave them to the pool if they may be kept."""
+    def close(self) -> None:
+        """End all connections, or leave them to the pool."""
         if self._closed:
             return
         self._closed = True
         if (
-            keep
-            and self._pool is not None
+            self._pool is not None
             and self._opened
             and not self._failed
             and self.manager.idle
