@@ -89,16 +89,7 @@ class TlsContexts:
         return found
 
     def _make(self) -> ssl.SSLContext:
-        texts = self._texts
-        trusted, own = _stores(self._cluster)
-        if trusted is not None:
-            texts = replace(texts, certificate_authority=trusted.trusted)
-        if own is not None:
-            texts = replace(texts, chain=own.chain, key=own.key)
-        try:
-            return tls_context(texts)
-        except (OSError, ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"the certificates of cluster '{self._cluster.alias}' cannot be used: {error}") from error
+        return _context(self._texts, _stores(self._cluster), f"of cluster '{self._cluster.alias}'")
 
 
 def own_chain(cluster: ClusterSettings) -> str:
@@ -126,18 +117,8 @@ def registry_tls(cluster: ClusterSettings) -> ssl.SSLContext:
     """
     registry = cluster.schema_registry
     texts = (registry and registry.tls) or PemTexts()
-    if registry is not None:
-        trusted, own = _read_stores(cluster.alias, registry.truststore, registry.keystore)
-        if trusted is not None:
-            texts = replace(texts, certificate_authority=trusted.trusted)
-        if own is not None:
-            texts = replace(texts, chain=own.chain, key=own.key)
-    try:
-        return tls_context(texts)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise ConfigError(
-            f"the certificates for the schema registry of cluster '{cluster.alias}' cannot be used: {error}"
-        ) from error
+    stores = (None, None) if registry is None else _read_stores(cluster.alias, registry.truststore, registry.keystore)
+    return _context(texts, stores, f"for the schema registry of cluster '{cluster.alias}'")
 
 
 def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, str]:
@@ -185,6 +166,21 @@ def _store(alias: str, store: JavaStore | None) -> JavaStoreTexts | None:
         raise ConfigError(f"{store.location} of cluster '{alias}' cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ConfigError(f"{store.location} of cluster '{alias}' cannot be used: {error}") from None
+
+
+def _context(
+    texts: PemTexts, stores: tuple[JavaStoreTexts | None, JavaStoreTexts | None], whose: str
+) -> ssl.SSLContext:
+    """The context from what was configured as PEM and the contents of truststore and keystore."""
+    trusted, own = stores
+    if trusted is not None:
+        texts = replace(texts, certificate_authority=trusted.trusted)
+    if own is not None:
+        texts = replace(texts, chain=own.chain, key=own.key)
+    try:
+        return tls_context(texts)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the certificates {whose} cannot be used: {error}") from error
 
 
 def tls_context(texts: PemTexts) -> ssl.SSLContext:
