@@ -58,7 +58,8 @@ class StopSignals:
         from py4j.protocol import Py4JError
         from pyspark import SparkContext
 
-        context = SparkContext._active_spark_context
-        if context is not None and not self._without_jvm.is_set():
+        # While a context is being made, or after it was stopped, it has no JVM's, and no jobs.
+        java = getattr(SparkContext._active_spark_context, "_jsc", None)
+        if java is not None and not self._without_jvm.is_set():
             with contextlib.suppress(Py4JError, OSError):  # it may be ending, too
-                context.cancelAllJobs()
+                java.sc().cancelAllJobs()
