@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from srm_common.testing import LocalKafka
-from tests import temporary_files
+from tests import slot_worker, temporary_files
 from tests.examples import QUICK_EXAMPLES
 
 # How long an example takes says something about the machine only, and how many a generator throws away within the
@@ -67,6 +67,13 @@ def _own_data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data-home")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_connections() -> Iterator[None]:
+    """What slots that ran in this process have kept ends with the test."""
+    yield
+    slot_worker.forget()
 
 
 @pytest.hookimpl(trylast=True)

@@ -27,7 +27,7 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import LostProcess, RunFailed, SrmError
 from srm_common.replication.driver.passes import PassRunner
-from srm_common.replication.slots.slot import copy_slot
+from srm_common.replication.spark.slot_work import copy_in_worker
 from srm_common.usecases.runs.replicate import replicate
 
 #: What the kernel calls a process that has copied.
@@ -144,7 +144,7 @@ def _work(pipe: Connection, other_end: Connection) -> None:
             return
         name_process(_PR_SET_NAME, WORKER.encode())
         try:
-            result: object = copy_slot(*work)
+            result: object = copy_in_worker(*work)
         except Exception as error:
             result = error
         pipe.send(result)

@@ -28,6 +28,7 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
+from tests.slot_worker import here
 
 PATIENCE = 300.0
 
@@ -239,7 +240,7 @@ def copy_once(flow: FlowSettings) -> RunRecord:
     """Makes the topics ready and copies what is new."""
     assert not failed(refresh_topics(flow, at_once=True).results)
     options = RunOptions(uuid.uuid4().hex, max_seconds=0.0)
-    return replicate(flow, options, lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    return replicate(flow, options, here)
 
 
 def wait_for(what: str, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:

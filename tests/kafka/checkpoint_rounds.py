@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.checkpoints import Checkpoint
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.state.mm2 import decode_checkpoint
 from tests.kafka.flows import prepare
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]
+from tests.slot_worker import here
 
 
 def copy(flow: FlowSettings) -> None:

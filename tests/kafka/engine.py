@@ -22,6 +22,7 @@ from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log.committed_log import read_committed
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import read_source_offsets
@@ -29,6 +30,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
+from srm_common.testing import FakeCluster
 from srm_common.wire.batches.batch import SourceBatch
 from srm_common.wire.batches.batch_terms import copy_batch
 from srm_common.wire.state.segment_map import SegmentMap
@@ -128,10 +130,11 @@ class Engine:
         slots: int = 1,
         held: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        pool: LinkPool | None = None,
         **job: Any,
     ) -> Outcome:
         """One pass from what is committed (or ``starts``) to ``ends`` (default: all there is). ``clock`` is what
-        tailing slots end by."""
+        tailing slots end by, and ``pool`` holds what their process keeps for the next pass."""
         exactly_once = job.get("exactly_once", True)
         targets = self.ends(*topics, committed=job.get("read_committed", True), held=held) | dict(ends or {})
         owner = Ownership.take(self.flow, slots, slots) if exactly_once else None
@@ -155,7 +158,7 @@ class Engine:
             ]
             identities: Sequence[Any] = owner.identities if owner else [None] * slots
             tasks = [SlotTask(slot, identities[slot], tuple(ranges[slot::slots])) for slot in range(slots)]
-            results = [copy_slot(self.job(**job), task, clock=clock) for task in tasks]
+            results = [copy_slot(self.job(**job), task, clock=clock, pool=pool) for task in tasks]
         finally:
             if owner is not None:
                 owner.release()
@@ -294,6 +297,14 @@ class Background:
             raise self._error
         assert self.outcome is not None
         return self.outcome
+
+
+def slot_connections(cluster: FakeCluster) -> int:
+    """How many connections slots have made; each begins with a question of kafka-python's for the broker's versions."""
+    return sum(
+        call.api == "ApiVersions" and call.client_id.startswith("srm.slot-") and call.body.client_software_name != "srm"
+        for call in cluster.requests
+    )
 
 
 def _show(comparison: CopyComparison, _: int, batch: SourceBatch, _first: int) -> None:

@@ -19,10 +19,10 @@ from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.contract.parts import Cluster
-from tests.kafka.checkpoint_rounds import here
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.group_commits import commit
 from tests.kafka.markers import wait_for_markers
+from tests.slot_worker import here
 
 
 @dataclass

@@ -23,7 +23,6 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import SrmError
 from srm_common.kafka.state.service_log import read_services
 from srm_common.kafka.state.state_writer import StateWriter
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.testing.ports import ReservedPort
 from srm_common.usecases.monitoring.report_run import report_by_hand
@@ -32,6 +31,7 @@ from srm_common.wire.state.plain_records import NewRecord
 from tests.contract.parts import Cluster
 from tests.kafka.authority import Authority
 from tests.kafka.flows import prepare
+from tests.slot_worker import here
 
 PASSWORD = "sesame-{}"
 
@@ -109,7 +109,7 @@ class Service:
         self._runs += 1
         run_id = f"run {self._runs}"
         prepare(self.flow)
-        replicate(self.flow, RunOptions(run_id), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        replicate(self.flow, RunOptions(run_id), here)
         self.report(run_id)
 
     def report(self, run_id: str) -> None:

@@ -15,8 +15,9 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.usecases.runs.replicate import replicate
 from tests.contract.parts import Cluster
-from tests.kafka.checkpoint_rounds import here, values
+from tests.kafka.checkpoint_rounds import values
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
+from tests.slot_worker import here
 
 
 class Scenario:

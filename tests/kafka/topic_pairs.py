@@ -8,10 +8,10 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.usecases.runs.replicate import replicate
 from tests.contract.parts import Cluster
 from tests.kafka.flows import prepare, read
+from tests.slot_worker import here
 
 
 class Here:
@@ -22,7 +22,7 @@ class Here:
 
     def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         self.passes.append(list(tasks))
-        return [copy_slot(job, task) for task in tasks]
+        return here(job, tasks)
 
 
 def values(start: int, end: int) -> list[bytes | None]:

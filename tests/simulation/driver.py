@@ -29,6 +29,9 @@ from srm_common.replication.driver.starting_points import Committed, StartingPoi
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.slot_work import copied
 from srm_common.usecases.runs.replicate import copy_job
+from tests.simulation.idle_loop import left_in
+from tests.simulation.judge import Wrong
+from tests.simulation.network import Network
 from tests.simulation.world import Process, World
 
 
@@ -58,6 +61,7 @@ class Driver:
         slots: the most of a run.
         max_seconds: how long a run tails; 0 for one pass.
         orphans: whether a pass ends as soon as a worker is lost, so that the others continue unwatched.
+        keeps: whether workers stay for the next pass, with their connections, or each pass has new ones.
     """
 
     world: World
@@ -67,12 +71,18 @@ class Driver:
     slots: int
     max_seconds: float
     job_settings: dict[str, Any]
+    network: Network
     memory: Remembered = field(default_factory=Remembered)
     orphans: Callable[[], bool] = lambda: False
+    keeps: bool = False
     #: What runs have noted, those that were killed included.
     notes: list[str] = field(default_factory=list)
     #: Processes of slots.
     workers: list[Process] = field(default_factory=list)
+    #: What slots have left under way in workers that go on with others.
+    left: set[str] = field(default_factory=set)
+    #: Workers that wait for their driver's next pass.
+    _idle: dict[Process, list[tuple[Process, LinkPool]]] = field(default_factory=dict)
 
     def run(self) -> Run:
         """One run, in the process that calls.
@@ -168,17 +178,47 @@ class Driver:
             owner.release()
         return False
 
+    def check(self) -> None:
+        """Raises Wrong where a slot has left something to the next one."""
+        if self.left:
+            raise Wrong(f"a slot has left {', '.join(sorted(self.left))} to the next one")
+
+    def _stay(self, driver: Process, pool: LinkPool) -> None:
+        """Inside a worker: wait for the driver's next pass, unless it is gone. In the world that is another process,
+        which has the sockets of this one."""
+        self.left |= left_in(pool.event_loop())
+        if not driver.alive:
+            pool.close()
+        elif driver in self._idle:
+            self._idle[driver].append((self.world.me(), pool))
+        else:
+            self._idle[driver] = [(self.world.me(), pool)]
+            driver.ended.append(self._leave)
+
+    def _leave(self, driver: Process) -> None:
+        """The workers of a driver end with it."""
+        for worker, _ in self._idle.pop(driver):
+            self.network.kill(worker)
+
     def _copy(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         """A pass, as Spark runs it: a task that was lost is not told what became of it."""
         world = self.world
         me = world.me()
         workers = []
         for task in tasks:
+            idle = self._idle.get(me)
+            before, pool = idle.pop(0) if idle else (None, LinkPool(one_loop=True) if self.keeps else None)
 
-            def work(task: SlotTask = task) -> SlotResult:
-                return copied(partial(copy_slot, clock=lambda: world.now), job, task)
+            def work(task: SlotTask = task, pool: LinkPool | None = pool) -> SlotResult:
+                try:
+                    return copied(partial(copy_slot, clock=lambda: world.now, pool=pool), job, task)
+                finally:
+                    if pool is not None and not world.me().killed:
+                        self._stay(me, pool)
 
             worker = world.spawn(f"{me.name}/slot-{task.slot}", work)
+            if before is not None:
+                self.network.hand_over(before, worker)
             worker.ended.append(lambda _: me.wake())
             workers.append(worker)
         self.workers += workers

@@ -16,8 +16,10 @@ _CHUNK = "srm_common.replication.slots.chunk"
 _SENDING = "srm_common.replication.slots.sending"
 _FETCHING = "srm_common.replication.slots.fetching"
 _ANSWERS = "srm_common.replication.slots.answers"
+_LINKS = "srm_common.replication.slots.slot_links"
 _RANGES = "srm_common.replication.slots.ranges"
 _OWNERSHIP = "srm_common.replication.driver.ownership"
+_SOURCE_VIEW = "srm_common.replication.driver.source_view"
 _PASSES = "srm_common.replication.driver.passes"
 _OFFSETS = "srm_common.kafka.state.source_offsets"
 _VISIBILITY = "srm_common.wire.batches.visibility"
@@ -26,6 +28,7 @@ _REPACK = "srm_common.wire.reencoding.repack"
 
 _SENDING_TESTS = "tests/unit/replication/slots/test_sending.py"
 _EPOCH_TESTS = "tests/faults/test_epochs.py"
+_LINKS_TESTS = "tests/unit/replication/slots/test_slot_links.py"
 _TAILING_TESTS = "tests/unit/replication/slots/test_tailing_faults.py"
 _PASS_TESTS = "tests/unit/replication/driver/test_passes.py"
 
@@ -85,6 +88,12 @@ MUTANTS = (
         "the epoch that a commit hands out is not taken",
         _PRODUCER,
         "self.producer_id, self.epoch = int(answer.producer_id), int(answer.producer_epoch)",
+        "pass",
+    ),
+    Mutant(
+        "a repeated commit may arrive late in the next transaction",
+        _PRODUCER,
+        "self._commit_on_its_way |= sent and not self._v2",
         "pass",
     ),
     Mutant(
@@ -163,6 +172,19 @@ MUTANTS = (
         _SLOT,
         "                await self._start_over(producer, fetching, chunk, failure)\n",
         "                chunk._sending.start()\n",
+    ),
+    Mutant(
+        "a slot that was disturbed leaves what it has under way to the next one",
+        _LINKS,
+        "keep = self.pooled and self._nothing_in_flight",
+        "keep = self.pooled",
+        f"{_LINKS_TESTS}::test_a_slot_that_was_fenced_leaves_nothing",
+    ),
+    Mutant(
+        "a request of a slot that waits to be sent is sent beside the next one",
+        _FETCHING,
+        "self._source.loop.cancel(task)",
+        "pass",
     ),
     # ---- the chunk: the order inside a transaction
     Mutant(
@@ -357,6 +379,13 @@ MUTANTS = (
         "        except Fenced as error:\n            return True\n        try:",
     ),
     # ---- passes
+    Mutant(
+        "only metadata tell which epoch a leader has",
+        _SOURCE_VIEW,
+        "self._leading.update((place, end.leader_epoch) for place, end in ends.items())",
+        "pass",
+        "tests/unit/replication/driver/test_source_view.py::test_a_new_leader_on_the_same_node_is_known_by_the_end_that_it_lists",
+    ),
     Mutant(
         "nothing is fenced after an uncertain pass",
         _PASSES,

@@ -326,6 +326,14 @@ class Network(Kernel):
             sock.close()
         process.kill()
 
+    def hand_over(self, before: Process, after: Process) -> None:
+        """What one process has ended with, another goes on with: in the world it is the same one."""
+        for sock in self.sockets.values():
+            if sock.owner is before:
+                sock.owner = after
+                if sock.wire is not None:
+                    sock.wire.host = after.name
+
     def _live(self) -> list[Wire]:
         self.wires = {number: wire for number, wire in self.wires.items() if not wire.over or wire.up.size}
         return list(self.wires.values())

@@ -52,6 +52,12 @@ PLANS: tuple[Plan, ...] = (
         "a slot takes ownership instead of bumping its own epoch",
     ),
     Plan(
+        238,
+        (Planned(2, "second driver", 0.969, None, 19),),
+        "39 batches were refused by sequence, epoch or state, after 1 faults",
+        "a run goes on that another one has fenced",
+    ),
+    Plan(
         27,
         (Planned(2, "struck at a commit", 4.732, "EndTxn", 4),),
         "38 batches were refused by sequence, epoch or state, after 1 faults",
@@ -95,6 +101,7 @@ PLANS: tuple[Plan, ...] = (
             Planned(5, "connections stuck", 10.166, "Produce", 5),
         ),
         "a record is in the copy twice: a request to commit arrived after its repetition, and committed the next chunk",
+        "a repeated commit may arrive late in the next transaction",
     ),
     Plan(
         75328,

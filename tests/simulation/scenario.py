@@ -168,6 +168,7 @@ class Scenario:
                 records = self._judge()
                 refusals.check(len(plan))
                 memory.check()
+                self.driver.check()
             except Exception as error:
                 wrong = f"{type(error).__name__}: {error}"
         if wrong is None and self._failures.texts:
@@ -209,7 +210,9 @@ class Scenario:
             self.flow.tasks_max,
             self._max_seconds,
             {},
+            self.network,
             orphans=lambda: draw.random() < 0.5,
+            keeps=self.world.chance("workers").random() < 0.5,
         )
         self.judge = Judge(
             self.load, self.target, {topic: f"source.{topic}" for topic in self.topics}, state.segments_topic

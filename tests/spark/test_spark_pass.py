@@ -24,11 +24,13 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Predicate, PredicateKind, Step, StepKind
 from srm_common.errors import LostProcess
 from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.replication.driver import passes
 from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
 from srm_common.replication.spark.spark_pass import CLOSES_HOLES, SparkPassRunner
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster, LocalKafka
 from srm_common.usecases.runs.replicate import replicate
+from tests.kafka.engine import slot_connections
 from tests.kafka.flows import flow_between, prepare, read, write
 
 if TYPE_CHECKING:
@@ -91,6 +93,33 @@ def test_two_slots_copy_and_an_idle_run_starts_no_stage(
     assert_equal(flow, source_kafka, target_kafka, name)
     assert run(flow, spark).passes == 0
     assert jobs(spark) == before + 1
+
+
+def test_workers_keep_their_connections_from_pass_to_pass(
+    spark: SparkContext, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "PASS_SECONDS", 0.5)
+    with FakeCluster() as source, FakeCluster() as target:
+        source.create_topic(name)
+        flow = flow_between(source, target, name)
+        prepare(flow)
+        ended = threading.Event()
+
+        def write_on() -> None:
+            while not ended.wait(0.05):
+                source.write(name, [(None, b"value")])
+
+        writing = threading.Thread(target=write_on)
+        writing.start()
+        try:
+            record = run(flow, spark, max_seconds=8.0)
+        finally:
+            ended.set()
+            writing.join()
+        assert (record.state, record.retries) == (RunState.DONE, 0)
+        # Each worker has its own: Spark hands out idle ones in turns.
+        assert record.passes > spark.defaultParallelism
+        assert all(1 <= slot_connections(one) < record.passes for one in (source, target))
 
 
 def test_transforms_are_applied_where_slots_run(

@@ -28,7 +28,6 @@ from srm_common.domain.verification.tasks import (
     VerificationTask,
 )
 from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.spark_verification import SparkVerification
 from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -37,6 +36,7 @@ from srm_common.usecases.verification.kept_verification import results_in, summa
 from srm_common.usecases.verification.shared_verification import SharedVerification, verify_task
 from tests.flow_settings import small_flow
 from tests.kafka.flows import flow_between, prepare, properties_of, write
+from tests.slot_worker import here
 from tests.spark.test_replicate_job import driver_of, sentence, submitted
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
     for number in range(3):
         for partition in range(PARTITIONS):
             write(source_kafka, name, [b"%d %d" % (number, n) * 50 for n in range(50)], partition)
-        record = replicate(flow, RunOptions(f"r{number}"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        record = replicate(flow, RunOptions(f"r{number}"), here)
         assert not record.error
     return flow
 

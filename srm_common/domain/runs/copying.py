@@ -25,6 +25,9 @@ from srm_common.domain.transforms.statements import PythonTransform, Statement
 
 N = TypeVar("N", int, float)
 
+#: The shortest ``max_wait_ms`` of a Fetch. Without any wait, a broker that has nothing would be asked again and again.
+LEAST_FETCH_WAIT_MS = 10
+
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:

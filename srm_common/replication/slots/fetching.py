@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from srm_common.domain.runs.copying import CopyJob
+from srm_common.domain.runs.copying import LEAST_FETCH_WAIT_MS, CopyJob
 from srm_common.errors import ClusterError, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
@@ -24,6 +24,8 @@ from srm_common.wire.protocol import fetch
 
 #: A broker with records answers sooner than this; after that it is waiting for records to be written.
 ANSWER_SECONDS = 0.02
+#: How long a slot that has ended waits for answers: longer than a round trip and the least wait.
+_DRAIN_SECONDS = 0.5
 
 
 class Fetching:
@@ -34,6 +36,8 @@ class Fetching:
 
     Args:
         note: called with waits that may take long.
+        seconds_left: until the slot stops. By then brokers answer, even if they have nothing, so that no request is
+            in flight and connections can be kept.
     """
 
     def __init__(
@@ -43,11 +47,13 @@ class Fetching:
         states: Sequence[RangeState],
         signal: Signal,
         note: Callable[[str], None] = lambda note: None,
+        seconds_left: Callable[[], float] = lambda: float("inf"),
     ) -> None:
         self._job = job
         self._source = source
         self._states = states
         self._signal = signal
+        self._seconds_left = seconds_left
         self._leases = Leases(job.fetch_bytes)
         #: The brokers that the ranges are read from, as of the last look.
         self._nodes: set[int] = set()
@@ -64,6 +70,7 @@ class Fetching:
         self._generation = 0
         self._stale_metadata = self._refreshing = False
         self._crash: Exception | None = None
+        self._tasks: set[Any] = set()
         self._replicas = PreferredReplicas(source)
         self._proofs = Proofs(source, note, signal.set)
         #: Blocks that wait for proofs.
@@ -104,6 +111,18 @@ class Fetching:
         for state in self._states:
             state.fetching = False
 
+    async def finish(self) -> None:
+        """The slot stops: wait a moment for answers that are on their way, since a connection with a request in flight
+        cannot be kept, and cancel what is still waiting then."""
+        self.discard()
+        until = time.monotonic() + _DRAIN_SECONDS
+        while self._tasks and (left := until - time.monotonic()) > 0:
+            await self._signal.wait(left)
+        for task in self._tasks:
+            self._source.loop.cancel(task)
+        if self._crash is not None:
+            raise self._crash
+
     async def start(self) -> None:
         """Send a Fetch to every broker that has wanted ranges, no request in flight and a free buffer."""
         if self._crash is not None:
@@ -111,7 +130,7 @@ class Fetching:
         if self._stale_metadata and not self._refreshing:
             self._stale_metadata = False
             self._refreshing = True
-            self._source.loop.call_soon(self._refresh)
+            self._spawn(self._refresh)
         now = time.monotonic()
         if self._look or now >= self._look_at:
             self._waiting = self._wanted(now)
@@ -155,8 +174,6 @@ class Fetching:
         finally:
             self._look_for_nodes()
             self._refreshing = False
-            self._look = True
-            self._signal.set()
 
     def _spawn(self, work: Callable[[], Awaitable[None]]) -> None:
         async def watched() -> None:
@@ -164,10 +181,12 @@ class Fetching:
                 await work()
             except Exception as error:  # the loop would only log it, and the slot would wait without end
                 self._crash = error
+            self._tasks.discard(task)
             self._look = True
             self._signal.set()
 
-        self._source.loop.call_soon(watched)
+        task = self._source.loop.call_soon(watched)
+        self._tasks.add(task)
 
     def _send(self, node: int, states: list[RangeState], lease: Lease) -> None:
         # The broker fills the answer in request order: ranges that got nothing come first.
@@ -189,9 +208,10 @@ class Fetching:
             except RetriableFault as error:
                 arrived(None, str(error))
             except ClusterError as error:
-                for state in states:
-                    state.fetching = False
-                    state.give_up(error)
+                if generation == self._generation:
+                    for state in states:
+                        state.fetching = False
+                        state.give_up(error)
                 arrived(None, None)
             else:
                 arrived(answer, None)
@@ -203,10 +223,17 @@ class Fetching:
             map(self._fetch_from, states),
             partition_bytes=self._job.fetch_partition_bytes,
             max_bytes=self._leases.share(self._nodes),
-            max_wait_ms=self._job.fetch_max_wait_ms,
+            max_wait_ms=self._max_wait_ms(),
             committed=self._job.read_committed,
             rack=self._replicas.rack(state.upstream for state in states),
         )
+
+    def _max_wait_ms(self) -> int:
+        """How long a broker may wait for records: no longer than the slot has time."""
+        left_ms = self._seconds_left() * 1000
+        if left_ms <= 0:  # it goes on only for ranges that are retried
+            return self._job.fetch_max_wait_ms
+        return int(max(min(self._job.fetch_max_wait_ms, left_ms), LEAST_FETCH_WAIT_MS))
 
     def _fetch_from(self, state: RangeState) -> FetchFrom:
         leading = leader_epoch(self._source, state.upstream)

@@ -17,11 +17,9 @@ from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ClusterError, Fenced, LostProcess, SrmError
-from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.connections.threads import tell
-from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.kafka.client.logins.current_login import taken_elsewhere
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed
@@ -29,6 +27,7 @@ from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
 from srm_common.replication.slots.hanging_transactions import end_open_transactions
 from srm_common.replication.slots.range_transforms import SqlAccess, range_transforms
 from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.slot_links import SlotLinks
 from srm_common.replication.slots.slot_registries import slot_registries
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
 from srm_common.replication.slots.suspects import Suspects
@@ -47,35 +46,33 @@ _BACKLOG_LINGERS = 5
 
 
 def copy_slot(
-    job: CopyJob, task: SlotTask, sql: SqlAccess | None = None, clock: Callable[[], float] = time.monotonic
+    job: CopyJob,
+    task: SlotTask,
+    sql: SqlAccess | None = None,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+    pool: LinkPool | None = None,
 ) -> SlotResult:
     """Copy a slot's ranges.
 
     Args:
         sql: the way to Spark SQL, for a flow with statements that need it.
         clock: measures the time that the job gives the slot, in seconds.
+        pool: where the process keeps connections for its next slot, in one loop.
 
     Faults of Kafka never raise: they come back in the result, per range. ``needs_new_epoch`` says that the outcome of
     a commit is unknown, ``fenced`` that a newer owner exists; in both cases the driver must read the committed
     offsets again.
     """
     started, usage = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
-    loop = EventLoop()
-    part = f"slot-{task.slot}"
-    for cluster in (job.source, job.target):
-        taken_elsewhere(cluster)  # by the driver
-    source = ClusterLink(job.source, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
-    target = ClusterLink(job.target, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
-    slot = _Slot(job, task, source, target, sql, clock)
     thresholds = gc.get_threshold()
-    gc.set_threshold(max(_COLLECT_AFTER, thresholds[0]), *thresholds[1:])
-    try:
-        loop.run(slot.work)
-    finally:
-        gc.set_threshold(*thresholds)
-        source.close()
-        target.close()
-        loop.close()
+    with SlotLinks(job, task, pool) as links:
+        slot = _Slot(job, task, links, sql, clock)
+        gc.set_threshold(max(_COLLECT_AFTER, thresholds[0]), *thresholds[1:])
+        try:
+            links.source.loop.run(slot.work)
+        finally:
+            gc.set_threshold(*thresholds)
     used = resource.getrusage(resource.RUSAGE_SELF)
     return slot.result(
         wall_seconds=time.monotonic() - started,
@@ -89,23 +86,21 @@ class _Slot:
         self,
         job: CopyJob,
         task: SlotTask,
-        source: ClusterLink,
-        target: ClusterLink,
+        links: SlotLinks,
         sql: SqlAccess | None,
         clock: Callable[[], float],
     ) -> None:
-        self._job = job
-        self._task = task
-        self._source = source
-        self._target = target
+        self._job, self._task = job, task
+        self._links = links
+        self._source, self._target = links.source, links.target
         self._tails = job.tail_until > time.time()
         self._registries = slot_registries(job)
         transform_of = range_transforms(job, task.slot, sql, self._registries)
         self._states = [RangeState(spec, tailing=self._tails, transform=transform_of(spec)) for spec in task.ranges]
         self._suspects = Suspects(self._states)
-        self._signal = Signal(source.loop)
+        self._signal = Signal(links.source.loop)
         name = f"slot {task.slot} of {job.flow}"
-        self._watch = SlotWatch(name, job, self._signal, source.loop, lambda: self._transactions, self._waits_for)
+        self._watch = SlotWatch(name, job, self._signal, links.source.loop, lambda: self._transactions, self._waits_for)
         self._fetching: Fetching | None = None
         self._chunk: Chunk | None = None
         self._producer: Producer | None = None
@@ -126,22 +121,18 @@ class _Slot:
         job = self._job
         self._watch.start()
         try:
-            patience = job.retry_timeout_seconds
             self._watch.doing = f"connections to {job.source.alias}"
-            await self._source.open({spec.upstream_topic for spec in self._task.ranges}, patience)
+            await self._links.open_source()
             self._watch.doing = f"connections to {job.target.alias}"
-            written = {spec.downstream_topic for spec in self._task.ranges} | {job.offsets_topic, job.segments_topic}
-            if job.error_handling.dead_letters is not None:
-                written.add(job.error_handling.dead_letters.name)
-            await self._target.open(written, patience)
-            producer = Producer(
+            await self._links.open_target()
+            version = await self._target.finalized_feature("transaction.version", job.retry_timeout_seconds)
+            producer = self._producer = Producer(
                 self._target,
                 self._task.identity if job.exactly_once else None,
-                transactions_v2=await self._target.finalized_feature("transaction.version", patience) >= 2,
+                transactions_v2=version >= 2,
                 transaction_timeout_ms=job.transaction_timeout_ms,
                 retry_seconds=job.retry_timeout_seconds,
             )
-            self._producer = producer
             await producer.start()
             await self._end_open_transactions(producer)
             await self._copy(producer)
@@ -189,7 +180,7 @@ class _Slot:
         # none is the last one each time.
         first = random.randrange(len(self._states)) if self._states else 0
         ranges = self._states[first:] + self._states[:first]
-        fetching = Fetching(self._job, self._source, ranges, self._signal, self._note)
+        fetching = Fetching(self._job, self._source, ranges, self._signal, self._note, self._seconds_left)
         chunk = Chunk(self._job, self._target, producer, self._signal)
         self._fetching, self._chunk = fetching, chunk
         if self._registries is not None:
@@ -197,12 +188,15 @@ class _Slot:
         while True:
             try:
                 if await self._step(fetching, chunk):
-                    return
+                    break
             except ChunkFailed as failure:
                 await self._start_over(producer, fetching, chunk, failure)
             except Fenced:
                 # The transaction may merely have timed out: only a newer owner makes the broker refuse the bump.
                 await self._start_over(producer, fetching, chunk, ChunkFailed("the epoch was bumped"))
+        if self._links.pooled and not self._retries and all(state.error is None for state in self._states):
+            await fetching.finish()
+            self._links.nothing_in_flight()
 
     def _schemas_arrived(self) -> None:
         for state in self._states:
@@ -267,6 +261,9 @@ class _Slot:
         fault would never be reported; meanwhile the others continue."""
         return self._clock() > self._stop_at and not any(state.failing for state in self._states)
 
+    def _seconds_left(self) -> float:
+        return self._stop_at - self._clock()
+
     def _behind(self) -> bool:
         return any(state.behind and not (state.held or state.paused) for state in self._states)
 
@@ -284,7 +281,7 @@ class _Slot:
     def _patience(self, fetching: Fetching, chunk: Chunk) -> float:
         now = time.monotonic()
         limits = [1.0, fetching.next_event - now]
-        if (left := self._stop_at - self._clock()) > 0:
+        if (left := self._seconds_left()) > 0:
             limits.append(left)
         if chunk.open:
             limits.append(self._job.chunk_seconds - chunk.age)

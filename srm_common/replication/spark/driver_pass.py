@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.replication.driver.passes import PassRunner
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.slot_work import copied
@@ -41,7 +43,8 @@ class DriverPassRunner:
                 raise NeedsSpark
         self._begun = True
         short = replace(job, pass_seconds=min(job.pass_seconds or _SECONDS, _SECONDS))
-        return [copied(copy_slot, short, task) for task in tasks]
+        with LinkPool(one_loop=True) as pool:
+            return [copied(partial(copy_slot, pool=pool), short, task) for task in tasks]
 
     def _is_small(self, job: CopyJob, tasks: Sequence[SlotTask]) -> bool:
         sizes = [task.expected_bytes for task in tasks]

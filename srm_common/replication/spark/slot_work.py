@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 
 from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, SlotTask
 from srm_common.errors import SrmError
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.replication.slots.range_transforms import SqlAccess
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, relay
 
 if TYPE_CHECKING:
@@ -23,6 +26,15 @@ if TYPE_CHECKING:
 
 #: Takes a way to Spark SQL as ``sql``, too, where the flow has statements.
 CopySlot = Callable[..., SlotResult]
+
+
+#: Of this Python worker, which Spark keeps for a later task.
+_POOL = LinkPool(one_loop=True)
+
+
+def copy_in_worker(job: CopyJob, task: SlotTask, sql: SqlAccess | None = None) -> SlotResult:
+    """Copy a slot over the connections that the last slot of this worker had, if there was one."""
+    return copy_slot(job, task, sql, pool=_POOL)
 
 
 @dataclass(frozen=True)

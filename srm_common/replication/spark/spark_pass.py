@@ -19,10 +19,9 @@ import srm_common
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ConfigError, LostProcess, SparkFailed
 from srm_common.records.loading import CHANGES_RECORDS
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.slots.slot_watch import quiet_seconds
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
-from srm_common.replication.spark.slot_work import CopySlot, SlotWork
+from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
 from srm_common.replication.spark.sql_pass import SqlPasses
 from srm_common.settings_files.sources.secret_variables import none_inherited
@@ -136,7 +135,7 @@ class SparkPassRunner:
     a statement is refused.
     """
 
-    def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_slot) -> None:
+    def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_in_worker) -> None:
         self._start = start
         self._context: SparkContext | None = None
         self._copy = copy

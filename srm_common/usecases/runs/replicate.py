@@ -13,7 +13,7 @@ from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartRules
-from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
+from srm_common.domain.runs.copying import LEAST_FETCH_WAIT_MS, CopyJob, CopyRange, ProducerIdentity
 from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
@@ -329,7 +329,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
     )
     # An answer that is held back as long as a request is waited for never comes; one that is not held back at all has
     # the broker asked again at once.
-    least_wait_ms, most_wait_ms = 10, max(10, request_timeout_ms // 2)
+    most_wait_ms = max(LEAST_FETCH_WAIT_MS, request_timeout_ms // 2)
     return CopyJob(
         flow=str(flow.name),
         source_alias=flow.name.source,
@@ -349,7 +349,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         transaction_timeout_ms=flow.transaction_timeout_ms,
         request_timeout_ms=request_timeout_ms,
         retry_timeout_seconds=flow.retry_timeout_seconds,
-        fetch_max_wait_ms=min(max(flow.fetch_max_wait_ms, least_wait_ms), most_wait_ms),
+        fetch_max_wait_ms=min(max(flow.fetch_max_wait_ms, LEAST_FETCH_WAIT_MS), most_wait_ms),
         compression=flow.compression,
         transforms=flow.transforms,
         statements=flow.statements,

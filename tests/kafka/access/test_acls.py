@@ -26,7 +26,6 @@ from srm_common.domain.topics.refresh_memory import EVERYTHING, Job
 from srm_common.errors import AccessDenied
 from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
@@ -42,6 +41,7 @@ from tests.flow_settings import small_flow
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, grow
+from tests.slot_worker import here
 from tests.unit.domain.access.test_acl_bindings import binding
 
 pytestmark = pytest.mark.kafka
@@ -181,7 +181,7 @@ def test_a_flow_with_the_documented_rights_and_no_others(sides: Sides, make_flow
     refresh(flow)
     grow(sides.source, name, 4)
     refresh(flow)
-    record = replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    record = replicate(flow, RunOptions("r"), here)
     assert (record.state, record.records) == (RunState.DONE, 100)
     assert [note for note in record.notes if not note.startswith("created state topic")] == []
     report = sync_checkpoints(flow)
@@ -201,7 +201,7 @@ def test_missing_rights_for_groups_and_offset_syncs_are_named_and_checkpoints_go
     commit(sides.source, name, TopicPartition(name, 0, 4))
     flow = make_flow(tasks_max=1, sync_group_offsets=True, emit_checkpoints_interval_seconds=0.0)
     refresh(flow)
-    assert replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks]).records == 10
+    assert replicate(flow, RunOptions("r"), here).records == 10
     denied = "DENY WRITE srm mm2-offset-syncs.b.internal"
     sides.change(sides.source, "+", denied)
     try:

@@ -20,7 +20,6 @@ from srm_common.kafka.client.links.link_admin import LinkAdmin
 from srm_common.kafka.client.logins.kerberos import KerberosTickets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
 from srm_common.wire.state.plain_records import NewRecord
@@ -31,6 +30,7 @@ from tests.kafka.group_commits import commit
 from tests.kafka.records import produce, read_all
 from tests.kdc import REALM, LocalKdc, needs_kerberos
 from tests.kerberized import HOST, REAUTHENTICATION_MS, asked, broker, by_keytab, by_ticket_cache, running
+from tests.slot_worker import here
 
 pytestmark = needs_kerberos
 
@@ -86,7 +86,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     # Slots are copied here, not in Spark.
     monkeypatch.setattr(
         "srm_common.cli.commands.run.pass_runner",
-        lambda settings, master: lambda job, tasks: [copy_slot(job, task) for task in tasks],
+        lambda settings, master: here,
     )
 
     def call(file: Path, *words: str) -> tuple[int, str]:

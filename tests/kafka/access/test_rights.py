@@ -14,7 +14,6 @@ from confluent_kafka.admin import AclBinding, AclOperation, ResourcePatternType,
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import AccessDenied
 from srm_common.kafka.state.service_log import read_services
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
@@ -47,6 +46,7 @@ from tests.kafka.acl_commands import bindings_of, create, grant, revoke
 from tests.kafka.flows import Seen
 from tests.kafka.records import contents_of, delete_topic, eventually, grow, produce, read_all
 from tests.kafka.state.test_state_topics import alter, settings_of
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -93,7 +93,7 @@ def make_flow(
     # Slots are copied here, not in Spark.
     monkeypatch.setattr(
         "srm_common.cli.commands.run.pass_runner",
-        lambda settings, master: lambda job, tasks: [copy_slot(job, task) for task in tasks],
+        lambda settings, master: here,
     )
     return lambda number: Flow(number, kafkas, tmp_path, capsys)
 

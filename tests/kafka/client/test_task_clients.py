@@ -14,7 +14,6 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.kafka.client.librdkafka import admin_client
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.monitoring.report_run import make_report
@@ -23,6 +22,7 @@ from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, write
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -64,7 +64,7 @@ def test_only_a_task_that_changes_a_cluster_makes_a_client(
     assert f"admin {flow.target.alias}" in made
 
     def copy(run: str, clusters: FlowClusters) -> RunRecord:
-        return replicate(clusters, RunOptions(run), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        return replicate(clusters, RunOptions(run), here)
 
     with FlowClusters(flow) as clusters:
         copy("first", clusters)

@@ -6,11 +6,11 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.repair_offsets import repair_offsets
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, read, write
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -22,7 +22,7 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
 
 def run(flow: FlowSettings) -> RunRecord:
     prepare(flow)
-    return replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    return replicate(flow, RunOptions("r"), here)
 
 
 def test_lost_offsets_are_refused_rebuilt_and_gone_on_from(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -14,11 +14,9 @@ from srm_common.domain.policy import (
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
@@ -27,12 +25,9 @@ from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.remote_cluster_judge import judged
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]
 
 
 def run(flow: FlowSettings) -> None:

@@ -20,9 +20,10 @@ from srm_common.kafka.state.control_log import ControlLog
 from srm_common.testing import LocalKafka, LocalMirrorMaker
 from srm_common.usecases.flows import idle_flow
 from srm_common.usecases.runs.replicate import replicate
-from tests.kafka.checkpoint_rounds import here, values
+from tests.kafka.checkpoint_rounds import values
 from tests.kafka.flows import properties_of, write
 from tests.kafka.source_offsets import Scenario
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 

@@ -20,10 +20,11 @@ from srm_common.kafka.groups import group_watch
 from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
-from tests.kafka.checkpoint_rounds import checkpoints, here, values
+from tests.kafka.checkpoint_rounds import checkpoints, values
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 

@@ -19,14 +19,13 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.client.connections.event_loop import interrupt
 from srm_common.kafka.state.driver_presence import drivers
 from srm_common.kafka.state.flow_state import FlowState
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.driver_pass import DriverPassRunner
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.runs.run_journal import last_run
-from tests.kafka.checkpoint_rounds import here
 from tests.kafka.flows import flow_between, prepare, read, write
 from tests.kafka.markers import wait_until_readable
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 LIMIT = 100_000
@@ -40,7 +39,7 @@ class Elsewhere:
 
     def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         self.passes += 1
-        return [copy_slot(job, task) for task in tasks]
+        return here(job, tasks)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.batches.batch import CODEC_MASK, CONTROL
@@ -18,6 +17,7 @@ from srm_common.wire.reencoding import merging
 from tests.kafka.engine import Background, Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare
 from tests.kafka.records import log_batches, mixed_records, noise, plain, produce, read_all
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -141,7 +141,7 @@ def test_a_whole_run_with_topics_of_all_kinds(source_kafka: LocalKafka, target_k
     old = [Seen(b"old", b"1", (), int(time.time() * 1000) - 400 * 86_400_000)]
     produce(source_kafka, f"{name}-plain", 0, old)  # beyond every default of retention and of record times
     prepare(flow)
-    run = replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    run = replicate(flow, RunOptions("r"), here)
     assert run.state is RunState.DONE, run.partitions
     engine = Engine(source_kafka, target_kafka, name)
     for topic, count in counts.items():

@@ -17,10 +17,8 @@ from srm_common.domain.policy import (
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report, heartbeats_by_hop
 from srm_common.usecases.monitoring.list_flows import status
@@ -30,6 +28,7 @@ from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.remote_cluster_judge import judged
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -45,10 +44,6 @@ def third_kafka() -> Iterator[LocalKafka]:
     """A cluster behind the target of the others."""
     with LocalKafka(name="third") as kafka:
         yield kafka
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]
 
 
 def run(flow: FlowSettings) -> None:

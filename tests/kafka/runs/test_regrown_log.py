@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare
 from tests.kafka.records import mixed_records, produce, read_all
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -34,12 +33,8 @@ def lose_disk(kafka: LocalKafka, topic: str) -> None:
     kafka.restart()
 
 
-def runner(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]
-
-
 def run(flow: FlowSettings, run_id: str) -> RunRecord:
-    return replicate(flow, RunOptions(run_id=run_id), runner)
+    return replicate(flow, RunOptions(run_id=run_id), here)
 
 
 def test_a_run_says_where_the_logs_part_and_copies_what_is_new_when_told(

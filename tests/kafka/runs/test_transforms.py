@@ -18,13 +18,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka, LocalMirrorMaker, LocalRegistry
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import Seen, read
 from tests.kafka.records import eventually, mixed_records, produce
+from tests.slot_worker import here
 from tests.unit.records.connect import protoc
 
 pytestmark = pytest.mark.kafka
@@ -95,7 +95,7 @@ def test_the_same_file_gives_the_same_records(
     )
     flow = load_configuration(file).flow(f"{ours}->t")
     refresh_topics(flow, at_once=True)
-    record = replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    record = replicate(flow, RunOptions("first"), here)
     assert record.state is RunState.DONE
     copied = {(topic, n): read(target_kafka, f"{ours}.{topic}", n) for topic in topics for n in range(2)}
     assert record.records == sum(len(records) for records in copied.values())
@@ -166,7 +166,7 @@ def test_fields_of_json_as_mirror_maker_is_configured(
     configuration = load_configuration(file)
     flow = configuration.flow(f"{alias}->t")
     refresh_topics(flow, at_once=True)
-    record = replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    record = replicate(flow, RunOptions("first"), here)
     masked = [b'{"card":"****","at":1.5,"customer":%d}' % number for number in range(300)]
     whole, hurt = (read(target_kafka, f"{alias}.{topic}", partition) for partition in range(2))
     assert [seen.value for seen in whole] == [*masked, None]
@@ -338,7 +338,7 @@ def test_fields_by_schemas_of_registries_as_mirror_maker_is_configured(
         flow = load_configuration(file).flow(f"{alias}->t")
         assert "geheim" not in repr(flow)
         refresh_topics(flow, at_once=True)
-        record = replicate(flow, RunOptions("registry"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        record = replicate(flow, RunOptions("registry"), here)
 
         subject = f"{alias}.{topic}-value"
         assert [id_ for id_, _ in theirs.versions(subject).values()] == [41]

@@ -20,7 +20,6 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.schemas.schemas import Reference
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka, LocalRegistry
@@ -31,6 +30,7 @@ from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.contract.registry_contract import LOGIN, Server, client
 from tests.kafka.flows import Seen, read
 from tests.kafka.records import produce
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -97,7 +97,7 @@ def copy(flow: FlowSettings) -> RunRecord:
     """A refresh without a fault, and a run."""
     refreshed = refresh_topics(flow, at_once=True)
     assert [result.error for result in refreshed.results if result.error is not None] == []
-    return replicate(flow, RunOptions("karapace"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    return replicate(flow, RunOptions("karapace"), here)
 
 
 def planned(flow: FlowSettings) -> list[str]:
@@ -169,7 +169,7 @@ def test_records_are_read_by_the_targets_ids(
         third = order(name, "a", "b", "c")
         number = registry.add(f"{topic}-value", "AVRO", json.dumps(third))
         produce(source_kafka, topic, 0, [replace(records[0], value=framed(number, avro(third, a=1, b=2, c=3)))])
-        record = replicate(settings, RunOptions("again"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        record = replicate(settings, RunOptions("again"), here)
         assert record.state is RunState.DONE
         newest = read(target_kafka, f"{alias}.{topic}", 0)[-1].value
         assert newest is not None
@@ -293,7 +293,7 @@ def test_a_version_that_karapace_refuses_stops_its_partition_until_it_is_taken(
         str(result.error) for result in refresh_topics(settings, at_once=True).results if result.error is not None
     ]
     assert f"refuses to register a schema for subject {topic}-value (HTTP 409" in refused
-    record = replicate(settings, RunOptions("refused"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    record = replicate(settings, RunOptions("refused"), here)
     (failed,) = record.failed_partitions
     # What comes before it in the same piece waits, too.
     assert failed.position == 0

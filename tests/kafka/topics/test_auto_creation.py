@@ -15,13 +15,13 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, read, write
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.records import eventually
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -62,7 +62,7 @@ def test_a_topic_that_a_producer_makes_in_the_midst_of_a_run_is_copied_whole(
 
 def _copied(flow: FlowSettings, max_seconds: float) -> RunRecord:
     options = RunOptions(uuid.uuid4().hex, max_seconds=max_seconds)
-    return replicate(flow, options, lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    return replicate(flow, options, here)
 
 
 def test_connections_ask_without_creating(source_kafka: LocalKafka, name: str) -> None:

@@ -15,13 +15,13 @@ from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topics.actions import failed
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, read, write
 from tests.kafka.topics.test_refresh_topics import settings_shown
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -43,7 +43,7 @@ class Scenario:
         return done.plan
 
     def copy(self) -> RunRecord:
-        return replicate(self.flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        return replicate(self.flow, RunOptions("r"), here)
 
     def record(self) -> TopicRecord:
         with TopicRegistry(self.flow.target) as registry:

@@ -17,7 +17,6 @@ from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.repair_plan import repair_plan
 from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.errors import LocalKafkaError, UnreachableCluster
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.testing.planted_faults import FAULTS, flip_bit, plant
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -31,6 +30,7 @@ from srm_common.wire.state.plain_records import NewRecord
 from srm_common.wire.state.segments import segment_key, segment_partition
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.records import delete_topic, eventually
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
 
@@ -75,7 +75,7 @@ def copied_flow(source: LocalKafka, target: LocalKafka, name: str) -> Copied:
         for _ in range(2):
             # No codec makes them so small that the flow merges batches.
             write(source, name, [noise.randbytes(800) for _ in range(10)], compression_type="lz4")
-        record = replicate(flow, RunOptions(f"r{number}"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        record = replicate(flow, RunOptions(f"r{number}"), here)
         assert not record.error
     return Copied(flow, target)
 
@@ -171,7 +171,7 @@ def test_a_source_is_compared_with_its_copy_however_it_is_written(
             producer.flush(60)
             if written.get("transactional_id"):
                 (producer.commit_transaction if committed else producer.abort_transaction)(60)
-        record = replicate(flow, RunOptions(f"r{number}"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        record = replicate(flow, RunOptions(f"r{number}"), here)
         assert not record.error
     (one,) = verify_copies(flow, against=Against.SOURCE).partitions
     records = 300 if written.get("transactional_id") else 450
@@ -188,7 +188,7 @@ def again(copied: Copied, offset: int) -> None:
     place = TopicPartition(copied.flow.topics[0].removesuffix(".*"), 0)
     (edit,) = edit_source_offsets(copied.flow, Request("set", {place: offset}))
     assert not edit.problem
-    record = replicate(copied.flow, RunOptions("again"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    record = replicate(copied.flow, RunOptions("again"), here)
     assert not record.error
     sync_checkpoints(copied.flow, at_once=True)
 
@@ -274,7 +274,7 @@ def test_batches_that_the_brokers_compress_again_raise_no_alarm(
 
     eventually(compressed, 60, "the topic is not compressed")
     write(source_kafka, name, [b"later %d " % n * 100 for n in range(20)])
-    replicate(copied.flow, RunOptions("later"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    replicate(copied.flow, RunOptions("later"), here)
     verified = verify_copies(copied.flow).partitions[0]
     assert (verified.findings.counts, verified.findings.proved) == ({}, 60)
     assert verified.findings.not_proved == {"recompressed": 20}

@@ -13,7 +13,6 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
@@ -23,6 +22,7 @@ from srm_common.usecases.runs.replicate import replicate
 from tests.examples import examples
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.group_commits import commit
+from tests.slot_worker import here
 from tests.unit.rest.descriptions import LIVE, check, description_of
 from tests.unit.rest.people import HeaderAccess
 
@@ -37,7 +37,7 @@ def flow(source_kafka: FakeCluster, target_kafka: FakeCluster) -> FlowSettings:
     source_kafka.create_topic(NAME, partitions=2)
     write(source_kafka, NAME, [b"x"] * 20)
     prepare(flow)
-    replicate(flow, RunOptions("r1"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    replicate(flow, RunOptions("r1"), here)
     commit(source_kafka, NAME, TopicPartition(NAME, 0, 15))
     sync_checkpoints(flow)
     return flow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ from fastapi.testclient import TestClient
 
 from srm_common.domain.filters.flow_filters import variable_name
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.app import AppContext
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
@@ -27,6 +25,7 @@ from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.group_commits import commit
+from tests.slot_worker import here
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
 from tests.unit.rest.conftest import app_of
 from tests.unit.rest.people import HEADER, HeaderAccess
@@ -191,7 +190,3 @@ def test_the_plan_and_where_groups_stand(
     nobody = desk.ask("GET", "/group-offsets?group=nobody")
     assert nobody["offsets"] == []
     assert "no such group" in nobody["errors"][0]["message"]
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]

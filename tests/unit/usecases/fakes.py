@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import Refreshed, refresh_topics
 from tests.flow_settings import small_flow
+from tests.slot_worker import here
 
 TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED = 29, 30, 31
 
@@ -73,10 +71,6 @@ class Sides:
 
     def run(self, run_id: str = "r", **options: Any) -> RunRecord:
         """A run whose slots are copied in this process, one after the other."""
-
-        def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-            return [copy_slot(job, task) for task in tasks]
-
         return replicate(self.clusters(), RunOptions(run_id, **options), here)
 
     def values(self, topic: str, partition: int = 0) -> list[bytes | None]:

@@ -61,6 +61,8 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     _knows_versions = False
     #: When the connection was begun, in monotonic seconds.
     began = 0.0
+    #: What makes the connection ready.
+    connect_task: Any = None
 
     def __init__(self, net: EventLoop, login: CurrentLogin | None = None, **options: Any) -> None:
         super().__init__(net, **options)
@@ -76,7 +78,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         self.step = FIRST_REQUEST
         self.parser = FrameProtocol(client_id=self.config["client_id"])
 
-    def lend(self, client_id: str, request_timeout_ms: int) -> None:
+    def hand_on(self, client_id: str, request_timeout_ms: int) -> None:
         """Use this client id and this request timeout from now on."""
         self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
         self._usual_seconds = request_timeout_ms / 1000
@@ -86,6 +88,18 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     def tls(self) -> bool:
         """Whether the connection uses TLS."""
         return self.config["security_protocol"] in ("SSL", "SASL_SSL")
+
+    @property
+    def idle(self) -> bool:
+        """Whether it takes requests, and none waits to be sent or answered."""
+        ready = self.connected and not self.paused and not self._waits
+        return ready and not (self.in_flight_requests or self._request_buffer)
+
+    def drop(self, reason: str) -> None:
+        """Close it without a fault of the broker; whatever waits for an answer fails at once, with the reason."""
+        if self.connect_task is not None:
+            self.net.cancel(self.connect_task)
+        self.close(Errors.KafkaConnectionError(reason))
 
     def throttled_seconds(self) -> float:
         """How long the broker wants no further requests (KIP-219); at most 0 when it takes them."""

@@ -29,6 +29,10 @@ _PAUSED_SECONDS = 0.001
 _YOUNG_SECONDS, _YOUNG_PAUSE_SECONDS = 5.0, 0.1
 #: How long the bootstrap servers are asked when no broker is left.
 _SEARCH_SECONDS = 2.0
+#: How long a connection that is handed on may have been unused. Firewalls and load balancers forget it after minutes.
+_MAX_IDLE_SECONDS = 180.0
+#: How long connections are handed on. New ones show other brokers, versions, certificates, and that a user was removed.
+_MAX_AGE_SECONDS = 600.0
 
 
 class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
@@ -41,6 +45,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     """
 
     patience_ms: float | None = None
+    closed = False
+    _idle_check: Any = None
 
     def __init__(self, net: EventLoop, login: CurrentLogin | None = None, **configs: Any) -> None:
         super().__init__(net, **configs)
@@ -50,6 +56,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         )
         self.cluster.attach(self)
         self.last_fault: str | None = None
+        self._began = time.monotonic()
         self._refused_logins: dict[Any, BaseException] = {}
 
     @property
@@ -80,26 +87,59 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         if is_refusal(error):
             self._refused_logins[node_id] = error
 
-    @property
-    def idle(self) -> bool:
-        """Whether there are connections, all ready and without requests in flight."""
-        return bool(self._conns) and all(
-            conn.connected and not conn.paused and not conn.in_flight_requests for conn in self._conns.values()
-        )
+    def close_busy(self) -> bool:
+        """Close the connections that are not idle; whether others are left to be handed on."""
+        connections = list(self._conns.values())
+        for conn in connections:
+            if not conn.idle:
+                conn.drop("closed with requests in flight")
+        young = time.monotonic() - self._began < _MAX_AGE_SECONDS
+        return young and any(conn.idle for conn in connections)
 
-    def lend(self, client_id: str, request_timeout_ms: int) -> None:
-        """Use this client id and this request timeout from now on."""
+    def hand_on(self, client_id: str, request_timeout_ms: int) -> bool:
+        """To another user: use this client id and this request timeout from now on, and forget what the one before
+        has seen of brokers. Close connections that were unused for long, as requests there may get no answer; whether
+        others are left."""
         self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
         self.patience_ms = None
+        self.last_fault = None
+        self._refused_logins.clear()
+        for node in self.cluster.brokers():
+            self.reset_backoff(node.node_id)
         self.cluster.forget()
-        for conn in self._conns.values():
-            conn.lend(client_id, request_timeout_ms)
+        left = False
+        for conn in list(self._conns.values()):
+            if not conn.connected or time.monotonic() - conn.transport.last_activity > _MAX_IDLE_SECONDS:
+                conn.drop("unused for too long")
+            else:
+                conn.hand_on(client_id, request_timeout_ms)
+                left = True
+        return left
+
+    def close_idle_connections(self) -> None:
+        """As the library does, in a timer of its loop, which ends with the manager."""
+        delay = most = self.config["connections_max_idle_ms"] / 1000
+        for conn in [conn for conn in self._conns.values() if conn.connected]:
+            left = conn.transport.last_activity + most - time.monotonic()
+            if left > 0:
+                delay = min(delay, left)
+            else:
+                conn.close()
+        self._idle_check = self._net.call_later(max(delay, 0.1), self.close_idle_connections)
+
+    def close(self, node_id: Any = None, timeout_ms: float | None = None) -> None:
+        """As the library does, and leave nothing in the loop that goes on."""
+        if node_id is None:
+            for task in (self._idle_check, *(conn.connect_task for conn in self._conns.values())):
+                if task is not None:
+                    self._net.cancel(task)
+        super().close(node_id, timeout_ms)
 
     def disconnect(self, node_id: Any, reason: str) -> None:
         """Close the connection to a node, if there is one; whatever waits for an answer fails at once."""
         connection = self._conns.get(node_id)
         if connection is not None:
-            connection.close(Errors.KafkaConnectionError(reason))
+            connection.drop(reason)
 
     def usable(self, node_id: Any) -> FrameConnection | None:
         """The connection to a node that takes requests now."""
@@ -123,6 +163,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         """The connection to a node, as the library makes it, but of our class."""
         if node_id is None:
             raise Errors.NodeNotReadyError("No node_id provided")
+        if self.closed:
+            raise Errors.NodeNotReadyError(f"the connection to node {node_id} is closed")
         if node_id in self._refused_logins:
             raise self._refused_logins.pop(node_id)
         if self.connection_delay(node_id) > 0:
@@ -138,7 +180,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         if timeout_ms is None:
             timeout_ms = self.socket_connection_setup_timeout_ms(node_id)
         deadline = time.monotonic() + timeout_ms / 1000
-        self._net.call_soon(
+        conn.connect_task = self._net.call_soon(
             lambda: self._connect(node, conn, reset_backoff_on_connect=reset_backoff_on_connect, timeout_at=deadline)
         )
         return conn
@@ -153,7 +195,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         place = (server.host, server.port)
         there = [node.node_id for node in self.cluster.brokers() if (node.host, node.port) == place]
         # Brokers that advertise the same address cannot be told apart by it.
-        if len(there) != 1 or there[0] in self._conns or not conn.connected:
+        if self.closed or len(there) != 1 or there[0] in self._conns or not conn.connected:
             return False
         conn.node_id = there[0]
         self._keep(conn)
@@ -257,15 +299,6 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
                 raise Errors.KafkaConnectionError(handshake_fault(conn.server, error)) from error
             undo.pop_all()
         return transport
-
-    def least_loaded_node(self) -> Any:
-        """The connected node with the fewest requests in flight; None when no node takes a request now."""
-        ready = [
-            (len(conn.in_flight_requests), random.random(), node.node_id)
-            for node in self.cluster.brokers()
-            if (conn := self._conns.get(node.node_id)) is not None and conn.connected and not conn.paused
-        ]
-        return min(ready)[2] if ready else None
 
     async def ready_node(self, but: Sequence[Any] = ()) -> Any:
         """A connected node that takes requests, preferably an idle one; if none is, nodes are connected side by side.

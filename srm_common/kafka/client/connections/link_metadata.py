@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from srm_common.kafka.client.library import ClusterMetadata, Errors
+from srm_common.kafka.client.library import ClusterMetadata, Errors, Future
 
 #: After this long without an answer, and with no broker left to ask, the bootstrap servers are asked again (KIP-899).
 _LOST_SECONDS = 10.0
@@ -21,6 +21,7 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
 
     #: Those whose leaders are kept; the library takes out names that no topic can have.
     _topics: set[str]
+    _refresh_future: Any
 
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs)
@@ -49,6 +50,19 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
             with suppress(Errors.KafkaError):  # whoever began it is told
                 await self._refresh_future
         await self.refresh_metadata()
+
+    async def refresh_metadata(self, node_id: Any = None) -> None:
+        """As the library does; where the task that asks is cancelled, those that have joined it are told."""
+        if self.metadata_refresh_in_progress:
+            await self._refresh_future
+            return
+        self._refresh_future = refresh = Future()
+        try:
+            await self._do_refresh_metadata(node_id)
+        except BaseException as error:
+            refresh.failure(error if isinstance(error, Exception) else Errors.Cancelled("the refresh was cancelled"))
+            raise
+        refresh.success(None)
 
     async def _refresh_loop(self) -> None:
         """Refresh when it is time or wanted. The library's own loop ends at the first failure of a refresh that

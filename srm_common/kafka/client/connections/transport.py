@@ -113,6 +113,7 @@ class _FrameIO:
                         raise Errors.KafkaConnectionError("socket disconnected")
                     self._received_bytes += count
                     short = count < len(room)
+                    del room  # nothing here may hold a buffer while the task waits
                     frames: list[bytes | memoryview] = []
                     if large is None:
                         frames, filled, large, got, size = self._cut(staging, filled + count)
@@ -131,7 +132,7 @@ class _FrameIO:
                         for frame in frames:
                             if self._protocol is not None:
                                 self._protocol.data_received(frame)
-                        del frames
+                        del frames, frame
                         if self._closed or self._protocol is None:
                             return
                     if short and self._short_means_empty:

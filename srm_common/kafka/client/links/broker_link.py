@@ -50,19 +50,17 @@ class BrokerLink(Closing):
 
     Args:
         settings: addresses and security of the cluster.
-        loop: an event loop to share; a new one by default.
         part: what the link does, for the name by which brokers know it.
         request_timeout_ms: how long a request may go unanswered before its connection is closed, unless the settings of
             the cluster have a limit.
         at_most_ms: an upper bound for either limit.
-        pool: where connections come from, and go to when the link is closed; not with ``loop``.
+        pool: where connections come from, and go to when the link is closed.
     """
 
     def __init__(
         self,
         settings: ClusterSettings,
         *,
-        loop: EventLoop | None = None,
         part: str = "",
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         at_most_ms: int | None = None,
@@ -70,7 +68,7 @@ class BrokerLink(Closing):
     ) -> None:
         quiet_library()
         self.settings = settings
-        self._owns_loop = loop is None
+        self._owns_loop = pool is None or not pool.one_loop
         self._pool, self._pool_generation = pool, 0 if pool is None else pool.generation
         self._opened = self._closed = self._failed = False
         self._coordinators: dict[str, int] = {}
@@ -78,13 +76,16 @@ class BrokerLink(Closing):
         patience_ms = patience_ms if at_most_ms is None else min(patience_ms, at_most_ms)
         self._name, self._patience_ms = settings.client_name(part), patience_ms
         idle = None if pool is None else pool.take(settings)
-        #: The connections were used by another link before.
-        self._used = idle is not None
+        #: Whether the connections were used by another link before.
+        self._used = False
         if idle is not None:
             self.loop, self.manager = idle
-            self.manager.lend(self._name, patience_ms)
+            self._used = self.manager.hand_on(self._name, patience_ms)
+            if not self._used:
+                self.manager.close()
         else:
-            self.loop = loop or EventLoop()
+            self.loop = EventLoop() if pool is None else pool.event_loop()
+        if not self._used:
             self.manager = self._new_manager()
 
     def _new_manager(self) -> FrameConnectionManager:
@@ -159,7 +160,7 @@ class BrokerLink(Closing):
     async def _still_there(self, wanted: set[str], seconds: float) -> bool:
         """Whether connections that another link used still return brokers and leaders; otherwise they are closed."""
         signal = Signal(self.loop)
-        asked = self.loop.call_soon_with_future(self.manager.cluster.refresh_metadata)
+        asked = self.loop.call_soon_with_future(self.manager.cluster.refresh_anew)
         asked.add_both(lambda _: signal.set())
         await signal.wait(seconds)
         if asked.succeeded():
@@ -382,16 +383,18 @@ class BrokerLink(Closing):
         """The coordinator moved; look it up again at the next use."""
         self._coordinators.pop(transactional_id, None)
 
-    def close(self) -> None:
-        """End all connections, or leave them to the pool."""
+    def close(self, *, keep: bool = True) -> None:
+        """Leave the connections to the pool, but for those that are busy; end them where there is none, after a fault,
+        or where ``keep`` is False."""
         if self._closed:
             return
         self._closed = True
         if (
-            self._pool is not None
+            keep
+            and self._pool is not None
             and self._opened
             and not self._failed
-            and self.manager.idle
+            and self.manager.close_busy()
             and self._pool.put(self.settings, self.loop, self.manager, self._pool_generation)
         ):
             return

@@ -1,4 +1,4 @@
-"""Idle connections of one cluster, kept for the next link."""
+"""Idle connections, kept for the next link."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from srm_common.kafka.client.connections.event_loop import EventLoop
 
 
 class LinkPool(Closing):
-    """What a task keeps of its links to a cluster between two uses.
+    """The connections that a process keeps between two uses: a task those of its links to a cluster, and a worker those
+    of its slot to both clusters.
 
     A link that is made with a pool (:class:`~srm_common.kafka.client.links.broker_link.BrokerLink`) takes connections
     from it and gives them back when it is closed. One link at a time has them: threads that ask at the same moment get
@@ -19,13 +20,28 @@ class LinkPool(Closing):
     back; whoever takes them asks for the brokers and the leaders again, so nothing that a cluster said is remembered.
 
     Threads may share it. After :meth:`close` it can be used again; what was in use by then is closed by its user.
+
+    Args:
+        one_loop: whether all links share an event loop, as those of a slot do, which waits for both clusters at once.
+            Such a pool belongs to one thread. While none of its links runs, nothing runs in the loop: a connection that
+            the broker has closed is noticed by the next link.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, one_loop: bool = False) -> None:
+        self.one_loop = one_loop
+        self._loop: EventLoop | None = None
         self._lock = threading.Lock()
         self._idle: list[tuple[ClusterSettings, EventLoop, FrameConnectionManager]] = []
         #: How often the pool was closed.
         self._closed = 0
+
+    def event_loop(self) -> EventLoop:
+        """The event loop of a new link."""
+        if not self.one_loop:
+            return EventLoop()
+        if self._loop is None:
+            self._loop = EventLoop()
+        return self._loop
 
     def take(self, settings: ClusterSettings) -> tuple[EventLoop, FrameConnectionManager] | None:
         """Idle connections that were made with these settings, None where there are none."""
@@ -50,10 +66,19 @@ class LinkPool(Closing):
         return self._closed
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections, and the shared loop with all that is left to do in it."""
+        with self._lock:
+            self._closed += 1
+        loop, self._loop = self._loop, None
+        self.close_idle()
+        if loop is not None:
+            loop.close()
+
+    def close_idle(self) -> None:
+        """Close the connections that no link has now."""
         with self._lock:
             idle, self._idle = self._idle, []
-            self._closed += 1
         for _, loop, manager in idle:
             manager.close()
-            loop.close()
+            if not self.one_loop:
+                loop.close()

@@ -6,10 +6,10 @@ import pytest
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
+from tests.slot_worker import here
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def copied_flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str)
     source_kafka.create_topic(name)
     write(source_kafka, name, [b"x"] * 10)
     prepare(flow)
-    replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    replicate(flow, RunOptions("r"), here)
     return flow
 
 

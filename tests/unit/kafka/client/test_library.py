@@ -169,7 +169,6 @@ MEMBERS: dict[type, tuple[str, ...]] = {
         "close()",
         "connection_delay(node)",
         "get_connection(node)",
-        "least_loaded_node()",
         "reset_backoff(node)",
         "socket_connection_setup_timeout_ms(node)",
         "update_backoff(node)",

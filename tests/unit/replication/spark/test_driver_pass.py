@@ -12,12 +12,12 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.driver_pass import DriverPassRunner, NeedsSpark
 from srm_common.testing import FakeCluster
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.runs.run_journal import last_run
 from tests.kafka.flows import flow_between, prepare, read, write
+from tests.slot_worker import here
 
 LIMIT = 100_000
 
@@ -30,7 +30,7 @@ class Elsewhere:
 
     def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         self.passes += 1
-        return [copy_slot(job, task) for task in tasks]
+        return here(job, tasks)
 
 
 @pytest.fixture

@@ -15,11 +15,9 @@ import pytest
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.start_position import OF_EDITS, StartPosition
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import UnreachableCluster
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.testing import FakeCluster, ReservedPort
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -27,6 +25,7 @@ from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import read, write
+from tests.slot_worker import here
 
 EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
@@ -45,10 +44,6 @@ def fourth() -> Iterator[FakeCluster]:
 
 def values(start: int, end: int, prefix: str = "") -> list[bytes | None]:
     return [f"{prefix}{number}".encode() for number in range(start, end)]
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]
 
 
 def on_one_broker(flow: FlowSettings) -> FlowSettings:

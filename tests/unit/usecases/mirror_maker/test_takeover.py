@@ -27,7 +27,6 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
@@ -40,6 +39,7 @@ from srm_common.wire.state.mm2 import (
 )
 from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
+from tests.slot_worker import here
 
 #: Nothing writes: there is no need to wait for it.
 NOW = ("--watch", "0")
@@ -95,7 +95,7 @@ class Scene:
     def run(self, installation: str | None = None) -> RunRecord:
         prepare(self.flow)
         options = RunOptions("r", installation=installation)
-        record = replicate(self.flow, options, lambda job, tasks: [copy_slot(job, task) for task in tasks])
+        record = replicate(self.flow, options, here)
         raise_if_failed(record)
         return record
 

@@ -14,13 +14,13 @@ from srm_common.domain.health.health import HealthState
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
+from tests.slot_worker import here
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_status_before_after_and_without_the_source(
     source_kafka.create_topic(name, 2)
     write(source_kafka, name, [b"x"] * 30)
     prepare(flow)
-    replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    replicate(flow, RunOptions("first"), here)
     write(source_kafka, name, [b"x"] * 5)
     report = status(flow)
     assert report.run is not None
@@ -70,7 +70,7 @@ def test_a_flow_whose_filters_let_nothing_through_copies_heartbeats_only(flow: F
     )
     emit_heartbeat(flow)
     prepare(flow)
-    replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    replicate(flow, RunOptions("first"), here)
     told = make_report(flow, "first")
     assert (told.data_topics, told.run is not None and len(told.run.partitions) > 0) == (0, True)
     health = LagReport.of(told).health

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from confluent_kafka import Consumer, TopicPartition
@@ -11,12 +10,10 @@ from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepResult
 from srm_common.domain.policy import IdentityReplicationPolicy
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.verification.differences import NotProved
 from srm_common.domain.verification.verification import Against, Verdict
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.moving.failover import last_move
 from srm_common.usecases.moving.switch_direction import SwitchMove
@@ -25,6 +22,7 @@ from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import flow_between, read, write
 from tests.kafka.group_commits import commit
+from tests.slot_worker import here
 
 
 def verified(flow: FlowSettings, against: Against = Against.MAP) -> tuple[Verdict, int, dict[NotProved, int]]:
@@ -40,10 +38,6 @@ def end_of(kafka: FakeCluster, topic: str) -> int:
         return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[1]
     finally:
         consumer.close()
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]
 
 
 def copy(flow: FlowSettings) -> RunRecord:

@@ -19,10 +19,11 @@ from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.state.mm2 import encode_checkpoint
 from srm_common.wire.state.plain_records import NewRecord
-from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
+from tests.kafka.checkpoint_rounds import checkpoints, copy, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit
 from tests.kafka.records import delete_topic
+from tests.slot_worker import here
 from tests.unit.usecases.fakes import Rounds
 
 

@@ -5,13 +5,13 @@ import pytest
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
+from tests.slot_worker import here
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> Flo
 
 def run(flow: FlowSettings) -> RunRecord:
     prepare(flow)
-    return replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    return replicate(flow, RunOptions("r"), here)
 
 
 def test_records_that_the_flow_did_not_write_are_found(

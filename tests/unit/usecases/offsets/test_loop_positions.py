@@ -9,13 +9,13 @@ from confluent_kafka import TopicPartition
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.usecases.groups.explain_offsets import explain_offsets
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import write
 from tests.kafka.group_commits import commit
+from tests.slot_worker import here
 from tests.unit.usecases.fakes import Sides
 
 
@@ -28,7 +28,7 @@ def both_ways(sides: Sides) -> tuple[FlowSettings, FlowSettings]:
 
 def copy(flow: FlowSettings) -> None:
     refresh_topics(flow, at_once=True)
-    raise_if_failed(replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks]))
+    raise_if_failed(replicate(flow, RunOptions("r"), here))
 
 
 def test_positions_on_a_topic_that_would_go_back_are_no_loss(steady_sides: Sides) -> None:

@@ -12,7 +12,6 @@ from srm_common.errors import FlowRunning
 from srm_common.kafka.client.links.link import LATEST
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets import repair_offsets as repair_module
 from srm_common.usecases.offsets.repair_offsets import repair_offsets
@@ -23,6 +22,7 @@ from srm_common.wire.state.plain_records import NewRecord
 from srm_common.wire.state.segments import VALUE_HEAD, decode_segment
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.markers import wait_for_markers
+from tests.slot_worker import here
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> Flo
 
 def run(flow: FlowSettings) -> RunRecord:
     prepare(flow)
-    return replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    return replicate(flow, RunOptions("r"), here)
 
 
 def test_a_map_that_was_dropped_or_cannot_be_read_proves_nothing(

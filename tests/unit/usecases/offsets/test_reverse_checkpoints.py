@@ -14,13 +14,13 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.resume_points import opposite
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.group_commits import commit
+from tests.slot_worker import here
 
 
 class Suffixed(DefaultReplicationPolicy):
@@ -53,10 +53,10 @@ def test_offsets_on_copies_go_back(
     for partition in range(2):
         write(source_kafka, name, [b"%d" % number for number in range(100)], partition)
     prepare(made)
-    replicate(made, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    replicate(made, RunOptions("r"), here)
     # Another place there than here.
     write(source_kafka, name, [b"%d" % number for number in range(100)], 0)
-    replicate(made, RunOptions("r2"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    replicate(made, RunOptions("r2"), here)
 
     group, copy = f"{name}-g", policy.format_remote_topic(made.name.source, name)
     back = replace(

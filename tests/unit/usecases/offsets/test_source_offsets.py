@@ -33,9 +33,10 @@ from srm_common.usecases.offsets import edit_source_offsets as editing
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.source_offsets import list_source_offsets
 from srm_common.usecases.runs.replicate import replicate
-from tests.kafka.checkpoint_rounds import here, values
+from tests.kafka.checkpoint_rounds import values
 from tests.kafka.flows import prepare, read, write
 from tests.kafka.source_offsets import Scenario
+from tests.slot_worker import here
 
 
 @pytest.fixture

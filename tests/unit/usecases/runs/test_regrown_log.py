@@ -22,10 +22,10 @@ from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.state.mm2 import COPIED_TO_HEADER, EPOCH_HEADER
-from tests.kafka.checkpoint_rounds import here
 from tests.kafka.engine import Engine
 from tests.kafka.flows import flow_between, prepare
 from tests.kafka.records import mixed_records, produce
+from tests.slot_worker import here
 
 
 def run(flow: FlowSettings, run_id: str) -> RunRecord:

@@ -14,12 +14,10 @@ from click.testing import CliRunner
 
 from srm_common.cli.main import cli
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.topics.actions import failed
 from srm_common.errors import ConfigError, UnreachableCluster
 from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.cluster_records import replicated_topics
@@ -27,6 +25,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
+from tests.slot_worker import here
 
 Clusters = Sequence[FakeCluster]
 WriteFile = Callable[..., Path]
@@ -40,11 +39,6 @@ def clusters() -> Iterator[Clusters]:
 
 def write(kafka: FakeCluster, topic: str, values: Sequence[bytes]) -> None:
     kafka.write(topic, [(None, value) for value in values])
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    """A pass in this process."""
-    return [copy_slot(job, task) for task in tasks]
 
 
 def refresh(flow: FlowSettings | FlowClusters) -> int:

@@ -15,10 +15,10 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.transforms.chain import parse_chain
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster, LocalRegistry
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.plan_topics import plan_topics
+from tests.slot_worker import here
 from tests.unit.usecases.fakes import Sides
 
 ADDRESS = '{"type": "record", "name": "Address", "fields": []}'
@@ -116,11 +116,11 @@ def test_keys_stay_unless_they_are_named_and_topics_that_are_not_go_unopened(map
     mapping.copy()
     results: list[SlotResult] = []
 
-    def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-        results.extend(copy_slot(job, task) for task in tasks)
+    def watched(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        results.extend(here(job, tasks))
         return results
 
-    replicate(sides.clusters(), RunOptions("r"), here)
+    replicate(sides.clusters(), RunOptions("r"), watched)
     assert [sides.target.records(f"a.{topic}", 0)[0].key for topic in ("orders", "orders-plain")] == [framed(77)] * 2
     assert sides.values("a.orders") == [framed(41)]
     assert sides.values("a.orders-plain") == [framed(number)]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,10 +13,11 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.library import MetadataRequest
+from srm_common.kafka.client.library import Errors, MetadataRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.testing import FakeCluster
+from tests.simulation.idle_loop import left_in
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -174,3 +177,88 @@ def test_a_pool_that_was_closed_takes_nothing_from_before(
     assert pool.take(cluster) is None
     end(cluster, pool)
     assert pool.take(cluster) is not None
+
+
+def test_a_broker_that_owes_an_answer_costs_no_connections_to_others(name: str) -> None:
+    with FakeCluster(2) as kafka, LinkPool() as pool:
+        kafka.create_topic(name, 2)
+        cluster = ClusterSettings.plaintext("a", kafka.bootstrap_servers)
+        with ClusterLink(cluster, pool=pool) as link:
+            link.end_offsets([TopicPartition(name, partition) for partition in range(2)])
+            before = kafka.connections
+
+            async def send() -> None:
+                await link.post(1, MetadataRequest(version=10, topics=[], allow_auto_topic_creation=False))
+
+            link.run(send)
+        with ClusterLink(cluster, pool=pool) as link:
+            link.end_offsets([TopicPartition(name, partition) for partition in range(2)])
+        assert kafka.connections == {1: before[1] + 1, 2: before[2]}
+
+
+def test_what_a_link_has_seen_of_brokers_is_not_held_against_them_later(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool
+) -> None:
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(link.open)
+        manager = link.manager
+        manager._connecting_failed(1, Errors.SaslAuthenticationFailedError("on purpose"))
+        manager.update_backoff(1)
+    assert end(cluster, pool) == 0
+    assert kafka.connections == {1: 1}
+    assert manager.last_fault is None
+
+
+def test_connections_that_were_closed_leave_nothing_in_a_shared_loop(
+    kafka: FakeCluster, cluster: ClusterSettings
+) -> None:
+    with LinkPool(one_loop=True) as pool:
+        loop = pool.event_loop()
+        link = ClusterLink(cluster, pool=pool)
+        link.run(link.open)
+        link.close(keep=False)
+        with pytest.raises(Errors.NodeNotReadyError, match="is closed"):
+            link.manager.get_connection(1)
+        manager = weakref.ref(link.manager)
+        del link
+        loop.run(lambda: loop.sleep(0.01))
+        gc.collect()
+        assert manager() is None
+
+
+@pytest.mark.parametrize("idle_ms", [0, 50])
+def test_connections_that_nobody_uses_are_closed(kafka: FakeCluster, cluster: ClusterSettings, idle_ms: int) -> None:
+    cluster = replace(cluster, kafka_python={**cluster.kafka_python, "connections_max_idle_ms": idle_ms})
+    with ClusterLink(cluster) as link:
+        link.run(lambda: link.open(["orders"]))
+        assert link.connection(1) is not None
+
+        async def rest() -> None:
+            while link.connection(1) is not None:
+                await link.loop.sleep(0.01)
+
+        link.run(rest)
+        assert link.start_offsets([ORDERS]) == ({ORDERS: 0}, {})
+
+
+def test_a_refresh_that_was_cancelled_does_not_keep_the_next_link_waiting(
+    kafka: FakeCluster, cluster: ClusterSettings
+) -> None:
+    with LinkPool(one_loop=True) as pool:
+        with ClusterLink(cluster, pool=pool) as link:
+            link.run(link.open)
+
+            async def cancel() -> None:
+                refresh = link.loop.call_soon(link.refresh)
+                joined = link.loop.call_soon_with_future(link.manager.cluster.refresh_metadata)
+                await link.loop.sleep(0.05)
+                link.loop.cancel(refresh)
+                with pytest.raises(Errors.Cancelled):
+                    await joined
+
+            with kafka.silence("Metadata"):
+                link.run(cancel)
+        with ClusterLink(cluster, pool=pool) as link:
+            link.run(link.open)
+            assert not link.manager.cluster.metadata_refresh_in_progress
+            assert left_in(link.loop) == set()
