@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 from zlib import crc32
 
 import pytest
@@ -22,6 +23,7 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
 from srm_common.kafka.transactions.producer import init_producer
 from srm_common.wire.batches.batch import CONTROL, stamp
+from srm_common.wire.protocol import fetch
 from srm_common.wire.state.plain_records import plain_records
 from tests.contract.parts import PATIENCE_SECONDS, Cluster, settings, shown
 from tests.contract.records_contract import Writer, batch
@@ -64,9 +66,15 @@ def place(name: str, **fields: Any) -> list[dict[str, Any]]:
 
 
 def fetched(
-    link: ClusterLink, node: int, topic: str, offset: int, *, leader_epoch: int = -1, last_epoch: int = -1
+    link: ClusterLink,
+    node: int,
+    topic: str | UUID,
+    offset: int,
+    *,
+    leader_epoch: int = -1,
+    last_epoch: int = -1,
 ) -> tuple[int, tuple[int, int] | None]:
-    """The code for a partition, and where its log parts from the reader's."""
+    """The code for a partition, and where its log parts from the reader's; ``topic``: its name or its id."""
     part = {
         "partition": 0,
         "current_leader_epoch": leader_epoch,
@@ -79,7 +87,7 @@ def fetched(
         link,
         node,
         "Fetch",
-        12,
+        fetch.VERSION_BY_NAME if isinstance(topic, str) else fetch.VERSION_BY_ID,
         replica_id=-1,
         max_wait_ms=0,
         min_bytes=0,
@@ -87,7 +95,7 @@ def fetched(
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=[{"topic": topic, "partitions": [part]}],
+        topics=[{"topic" if isinstance(topic, str) else "topic_id": topic, "partitions": [part]}],
         forgotten_topics_data=[],
         rack_id="",
     )
@@ -325,6 +333,21 @@ class RefusalsContract:
             assert fetched(link, leader, topic, offset) == (codes.OFFSET_OUT_OF_RANGE, None)
         # Of an epoch that is still to come the leader cannot tell where it ends.
         assert fetched(link, leader, topic, 2, last_epoch=epoch + 5) == (codes.OFFSET_OUT_OF_RANGE, None)
+
+    def test_a_topic_of_the_same_name_has_another_id(self, writer: Writer, kafka: Cluster) -> None:
+        link, name = writer.link, writer.topic
+        leader = link.leader(name, 0) or 0
+        first = link.manager.cluster.topic_id(name)
+        assert fetched(link, leader, first, 0) == (codes.NONE, None)
+        kafka.admin().delete_topics([name], operation_timeout=60)[name].result(60)
+        kafka.create_topic(name)
+        assert shown(lambda: bool(link.run(lambda: link.know([name]))[name]), True) is True
+        leader, second = link.leader(name, 0) or 0, link.manager.cluster.topic_id(name)
+        assert second != first
+        assert shown(lambda: fetched(link, leader, second, 0)[0], codes.NONE) == codes.NONE
+        assert fetched(link, leader, first, 0) == (codes.UNKNOWN_TOPIC_ID, None)
+        # By its name, what was another topic's position is taken for one of this.
+        assert fetched(link, leader, name, 0) == (codes.NONE, None)
 
     def test_producers_that_the_coordinator_does_not_know(self, writer: Writer) -> None:
         link, topic = writer.link, writer.topic

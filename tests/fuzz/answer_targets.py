@@ -19,8 +19,17 @@ from srm_common.wire.protocol import produce
 from tests.fuzz.target import Target
 
 _FRAMES: Mapping[str, Sequence[str]] = json.loads((Path(__file__).parent / "seeds/answers.json").read_text())
+
+
+class _EveryTopic(dict[bytes, str]):
+    """A name for each id."""
+
+    def get(self, *_: object) -> str:
+        return "orders"
+
+
 _RAW: Mapping[str, Callable[[bytes | memoryview], Any]] = {
-    "RawFetch": _decode_fetch,
+    "RawFetch": lambda frame: _decode_fetch(None if len(frame) % 2 else _EveryTopic(), frame),
     # Whatever its request was.
     "RawProduce": lambda frame: produce.decode(frame[_HEADER_BYTES:]),
 }

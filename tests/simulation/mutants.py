@@ -28,6 +28,7 @@ _REPACK = "srm_common.wire.reencoding.repack"
 
 _SENDING_TESTS = "tests/unit/replication/slots/test_sending.py"
 _EPOCH_TESTS = "tests/faults/test_epochs.py"
+_CREATED_AGAIN_TESTS = "tests/unit/replication/slots/test_created_again.py"
 _LINKS_TESTS = "tests/unit/replication/slots/test_slot_links.py"
 _TAILING_TESTS = "tests/unit/replication/slots/test_tailing_faults.py"
 _PASS_TESTS = "tests/unit/replication/driver/test_passes.py"
@@ -165,7 +166,6 @@ MUTANTS = (
         _SLOT,
         '        self._watch.doing = "a new epoch after a failed chunk"\n        self._discard(fetching)\n',
         '        self._watch.doing = "a new epoch after a failed chunk"\n',
-        "tests/unit/replication/slots/test_bad_input.py::test_a_topic_deleted_during_a_pass",
     ),
     Mutant(
         "a fault of a chunk is passed over",
@@ -185,6 +185,13 @@ MUTANTS = (
         _FETCHING,
         "self._source.loop.cancel(task)",
         "pass",
+    ),
+    Mutant(
+        "a topic that was created again is taken for the one that was copied",
+        _FETCHING,
+        "        self._leave_replaced()\n",
+        "",
+        f"{_CREATED_AGAIN_TESTS}::test_nor_is_it_when_it_was_created_before_the_slot_began",
     ),
     # ---- the chunk: the order inside a transaction
     Mutant(

@@ -1,4 +1,4 @@
-"""Current topic ids, requested from a broker and never from a cache."""
+"""Topic ids (KIP-516): by which a topic is told from one of the same name that was created later."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import time
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
+from uuid import UUID
 
+from srm_common.domain.offsets.segments import generation_of
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.library import MetadataRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
+from srm_common.wire.protocol import fetch
 
 #: The first version with topic ids (KIP-516), which every broker from 2.8 on knows.
 _VERSION = 10
@@ -20,8 +24,40 @@ _PAUSE_SECONDS = 0.1
 _GONE = frozenset({codes.UNKNOWN_TOPIC_OR_PARTITION, codes.TOPIC_AUTHORIZATION_FAILED, codes.INVALID_TOPIC})
 
 
+class ReadTopics:
+    """The topics that a reader reads from, by the ids that they had when it began."""
+
+    def __init__(self, link: ClusterLink) -> None:
+        self._link = link
+        self._ids: dict[str, UUID] = {}
+
+    def replaced(self, topic: str, generation: int) -> bool:
+        """Whether the metadata have another topic of this name now.
+
+        Args:
+            generation: of the topic that is meant (:func:`~srm_common.domain.offsets.segments.generation_of`); 0 where
+                it is not known, and the first one that is seen is meant.
+        """
+        now: UUID | None = self._link.manager.cluster.topic_id(topic)
+        if now is None or not now.int:
+            return False
+        if topic in self._ids:
+            return self._ids[topic] != now
+        if generation and generation_of(_text(now)) != generation:
+            return True
+        self._ids[topic] = now
+        return False
+
+    def ids(self, topics: Iterable[str], node: int) -> dict[str, UUID] | None:
+        """For a Fetch from a broker; None where that does not know ids, or one is not known."""
+        if not self._link.takes(node, ApiKey.FETCH, fetch.VERSION_BY_ID):
+            return None
+        wanted = set(topics)
+        return {topic: self._ids[topic] for topic in wanted} if wanted <= self._ids.keys() else None
+
+
 async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: float) -> dict[str, str | None]:
-    """Ids in Kafka's spelling; None for a topic that does not exist (any more), or may not be seen.
+    """Ids in Kafka's spelling, asked for now; None for a topic that does not exist (any more), or may not be seen.
 
     Raises:
         UnreachableCluster: no broker answered for all of them in time; partial answers are discarded.
@@ -40,7 +76,7 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
         else:
             for topic in answer.topics:
                 if topic.error_code == codes.NONE:
-                    found[topic.name] = base64.urlsafe_b64encode(topic.topic_id.bytes).rstrip(b"=").decode()
+                    found[topic.name] = _text(topic.topic_id)
                 elif topic.error_code in _GONE:
                     found[topic.name] = None
                 else:
@@ -56,6 +92,11 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
         await link.loop.sleep(_PAUSE_SECONDS)
         await link.refresh()
     return found
+
+
+def _text(topic_id: UUID) -> str:
+    """In Kafka's spelling."""
+    return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 
 def _request(topics: Iterable[str]) -> Any:

@@ -113,6 +113,8 @@ class Proofs:
             )
 
 
+#: Brokers answer so for a topic that was deleted, whether or not there is another one of its name.
+_GONE = frozenset({codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID, codes.INCONSISTENT_TOPIC_ID})
 #: The pause between a replica's failure and the request to the leader.
 _REPLICA_PAUSE_SECONDS = 0.05
 
@@ -262,7 +264,7 @@ class Answers:
                     f"{Right('Read', 'topic', state.upstream[0]).missing(self._source.settings)}"
                 ),
             )
-        elif code == codes.UNKNOWN_TOPIC_OR_PARTITION:
+        elif code in _GONE:
             self._fault([state], NoSuchPartition(f"{place} does not exist, or was deleted"))
         elif codes.retriable(code) or code == codes.UNKNOWN_SERVER_ERROR:
             # The latter is how a remote store's failure shows; Java's consumer retries, too.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from srm_common.domain.runs.copying import LEAST_FETCH_WAIT_MS, CopyJob
-from srm_common.errors import ClusterError, CorruptBatch, PartitionError, SrmError
+from srm_common.errors import ClusterError, CorruptBatch, DataLost, NoSuchPartition, PartitionError, SrmError
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
@@ -17,6 +18,7 @@ from srm_common.kafka.client.protocol.fetch_request import FetchFrom, fetch_requ
 from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
+from srm_common.kafka.log.topic_ids import ReadTopics
 from srm_common.replication.slots.answers import Answers, Proofs
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.ranges import RangeState
@@ -72,6 +74,9 @@ class Fetching:
         self._crash: Exception | None = None
         self._tasks: set[Any] = set()
         self._replicas = PreferredReplicas(source)
+        self._topics = ReadTopics(source)
+        #: Ranges whose topic was not there: they are not read before the metadata say which topic is there now.
+        self._absent: set[RangeState] = set()
         self._proofs = Proofs(source, note, signal.set)
         #: Blocks that wait for proofs.
         self._proving = 0
@@ -153,7 +158,7 @@ class Fetching:
             if state.pause_until > now:
                 if not state.settled:
                     later.append(state.pause_until)
-            elif state.wants_fetch:
+            elif state.wants_fetch and state not in self._absent:
                 node = self._replicas.node(state.upstream)
                 if node is None:
                     self._fault([state], self._source.leaderless(*state.upstream))
@@ -164,14 +169,26 @@ class Fetching:
         return wanted
 
     def _look_for_nodes(self) -> None:
+        self._leave_replaced()
         nodes = {self._replicas.node(state.upstream) for state in self._states if not state.settled}
         self._nodes = {node for node in nodes if node is not None}
+
+    def _leave_replaced(self) -> None:
+        """What follows in a topic that has been created since does not follow what was read."""
+        for state in self._states:
+            if not state.settled and self._topics.replaced(state.upstream.topic, state.spec.generation):
+                error = DataLost(
+                    f"partition {state.upstream}: the topic was deleted and created again at {self._source.alias} "
+                    f"while the run copied it; the next run applies on.data.loss"
+                )
+                state.give_up(error)
 
     async def _refresh(self) -> None:
         """In the background: a broker that does not respond must not keep an open transaction waiting."""
         try:
             await self._source.refresh()
         finally:
+            self._absent.clear()
             self._look_for_nodes()
             self._refreshing = False
 
@@ -197,14 +214,15 @@ class Fetching:
         self._in_flight[node] = time.monotonic()
         generation = self._generation
         readings = [state.reading for state in states]
-        request = self._request(states)
+        ids = self._topics.ids((state.upstream.topic for state in states), node)
+        request = self._request(states, ids)
 
         def arrived(answer: fetch.FetchAnswer | None, fault: str | None) -> None:
             self._arrived(generation, node, list(zip(states, readings, strict=True)), lease, answer, fault)
 
         async def talk() -> None:
             try:
-                answer = await self._source.send(node, RawFetch(request, lease))
+                answer = await self._source.send(node, RawFetch(request, lease, ids))
             except RetriableFault as error:
                 arrived(None, str(error))
             except ClusterError as error:
@@ -218,7 +236,7 @@ class Fetching:
 
         self._spawn(talk)
 
-    def _request(self, states: list[RangeState]) -> Any:
+    def _request(self, states: list[RangeState], ids: Mapping[str, UUID] | None) -> Any:
         return fetch_request(
             map(self._fetch_from, states),
             partition_bytes=self._job.fetch_partition_bytes,
@@ -226,6 +244,7 @@ class Fetching:
             max_wait_ms=self._max_wait_ms(),
             committed=self._job.read_committed,
             rack=self._replicas.rack(state.upstream for state in states),
+            ids=ids,
         )
 
     def _max_wait_ms(self) -> int:
@@ -322,6 +341,8 @@ class Fetching:
     def _fault(self, states: Sequence[RangeState], reason: str | SrmError) -> None:
         self._stale_metadata = True
         error = PartitionError(reason) if isinstance(reason, str) else reason
+        if isinstance(error, NoSuchPartition):
+            self._absent.update(states)
         for state in states:
             state.fault(error, self._job.retry_timeout_seconds, at_source=True)
 

@@ -23,10 +23,10 @@ _HEAD, _LENGTH = struct.Struct(">hhi"), struct.Struct(">h")
 _HEADER, _CORRELATION_BYTES = struct.Struct(">ii"), 4
 _API_VERSIONS, UNSUPPORTED_VERSION = "ApiVersions", 35
 
-#: Newest versions that differ from the library's: Fetch, Produce and commits that name topics instead of their ids, no
+#: Newest versions that differ from the library's: Produce and commits that name topics instead of their ids, no
 #: two-phase commits, and AddPartitionsToTxn as clients send it.
 _NEWEST = {
-    "Fetch": 12,
+    "Fetch": 13,
     "Produce": 12,
     "OffsetCommit": 9,
     "OffsetFetch": 9,

@@ -8,13 +8,15 @@ from typing import Any
 from srm_common.testing.fake_cluster.log import MESSAGE_TOO_LARGE, PartitionLog
 from srm_common.testing.fake_cluster.messages import REFUSED_BY_TEST, Answer, Call, Refused
 from srm_common.testing.fake_cluster.service import Waiting
-from srm_common.testing.fake_cluster.topics import PartitionState, Topics
+from srm_common.testing.fake_cluster.topics import UNKNOWN_TOPIC_ID, PartitionState, Topics
 from srm_common.testing.fake_cluster.transactions import Transactions
 
 _OFFSET_OUT_OF_RANGE = 1
 _INVALID_REQUIRED_ACKS, _INVALID_TIMESTAMP, _NOT_ENOUGH_REPLICAS = 21, 32, 19
 _LATEST, _EARLIEST, _NEWEST, _EARLIEST_LOCAL, _LATEST_TIERED = -1, -2, -3, -4, -5
 _COMMITTED = 1
+#: The first version of Fetch with ids of topics.
+_FETCH_BY_ID = 13
 
 
 class RecordRequests:
@@ -106,16 +108,17 @@ class RecordRequests:
         responses = []
         for topic in call.body.topics:
             parts = []
+            name = topic.topic if call.version < _FETCH_BY_ID else self._topics.name_of(topic.topic_id)
             for partition in topic.partitions:
-                found = self._read_one(call, topic.topic, partition, left, first=not size)
+                found = self._read_one(call, name, partition, left, first=not size)
                 records = len(found["records"] or b"")
                 left, size = max(left - records, 0), size + records
                 failed = failed or bool(found["error_code"]) or "diverging_epoch" in found
                 parts.append(found)
-            responses.append({"topic": topic.topic, "partitions": parts})
+            responses.append({"topic": topic.topic, "topic_id": topic.topic_id, "partitions": parts})
         return responses, size, failed
 
-    def _read_one(self, call: Call, name: str, one: Any, left: int, *, first: bool) -> Answer:
+    def _read_one(self, call: Call, name: str | None, one: Any, left: int, *, first: bool) -> Answer:
         out: Answer = {
             "partition_index": one.partition,
             "high_watermark": -1,
@@ -124,6 +127,8 @@ class RecordRequests:
         }
         committed = call.body.isolation_level == _COMMITTED
         try:
+            if name is None:
+                raise Refused(UNKNOWN_TOPIC_ID)
             call.check(name)
             log = self._topics.led_by(call.node, name, one.partition, one.current_leader_epoch, or_followed=True).log
             out |= {"high_watermark": log.end, "last_stable_offset": log.stable, "log_start_offset": log.start}

@@ -12,11 +12,12 @@ from srm_common.testing.fake_cluster.topics import (
     INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
     UNKNOWN_TOPIC,
+    UNKNOWN_TOPIC_ID,
     PartitionState,
     Topics,
 )
 
-_LEADER_NOT_AVAILABLE, _UNKNOWN_TOPIC_ID = 5, 100
+_LEADER_NOT_AVAILABLE = 5
 _NO_ID = uuid.UUID(int=0)
 _METADATA_TOPIC = "__cluster_metadata"
 
@@ -57,10 +58,9 @@ class TopicRequests:
 
     def _metadata_of(self, call: Call, name: str | None, topic_id: uuid.UUID, *, create: bool) -> Answer | None:
         if name is None:
-            topic = next((one for one in self._topics.topics.values() if one.topic_id == topic_id), None)
-            if topic is None:
-                return {"error_code": _UNKNOWN_TOPIC_ID, "name": None, "topic_id": topic_id, "partitions": []}
-            name = topic.name
+            name = self._topics.name_of(topic_id)
+            if name is None:
+                return {"error_code": UNKNOWN_TOPIC_ID, "name": None, "topic_id": topic_id, "partitions": []}
         code = call.refused(name)
         if code:
             # A listing of all topics leaves out those that may not be seen.
@@ -198,17 +198,17 @@ class TopicRequests:
         wanted = call.body.topics if call.version >= 6 else None
         responses = []
         for name, topic_id in (
-            [(one.name, one.topic_id) for one in wanted]
+            [(one.name, one.topic_id or _NO_ID) for one in wanted]
             if wanted is not None
-            else [(topic_name, None) for topic_name in call.body.topic_names]
+            else [(topic_name, _NO_ID) for topic_name in call.body.topic_names]
         ):
             if name is None:
-                name = next((topic.name for topic in self._topics.topics.values() if topic.topic_id == topic_id), None)
-            missing = _UNKNOWN_TOPIC_ID if name is None else UNKNOWN_TOPIC if name not in self._topics.topics else 0
+                name = self._topics.name_of(topic_id)
+            missing = UNKNOWN_TOPIC_ID if name is None else UNKNOWN_TOPIC if name not in self._topics.topics else 0
             code = missing or call.refused(name or "")
             if not code and name is not None:
                 self._topics.delete(name)
-            responses.append({"name": name, "topic_id": topic_id or _NO_ID, "error_code": code})
+            responses.append({"name": name, "topic_id": topic_id, "error_code": code})
         return {"responses": responses}
 
     def _create_partitions(self, call: Call) -> Answer:

@@ -15,7 +15,7 @@ from srm_common.testing.fake_cluster.configs import Configs
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.messages import Refused
 
-UNKNOWN_TOPIC, NOT_LEADER = 3, 6
+UNKNOWN_TOPIC, NOT_LEADER, UNKNOWN_TOPIC_ID = 3, 6, 100
 INVALID_TOPIC, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR = 17, 36, 37, 38
 INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST = 39, 42
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
@@ -91,6 +91,10 @@ class Topics:
 
     def setting(self, topic: Topic, key: str) -> str:
         return self.configs.of_topic(topic.settings, key)
+
+    def name_of(self, topic_id: uuid.UUID) -> str | None:
+        """The topic that has this id."""
+        return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
     def partition(self, name: str, number: int) -> PartitionState:
         """Raises Refused if it does not exist."""

@@ -1,19 +1,22 @@
-"""Fetch version 12 responses as views into the receive buffer.
+"""Fetch responses of versions 12 and 13 as views into the receive buffer.
 
 kafka-python decodes these too, but copies every partition's records once more (0.1 CPU-seconds per GB); all else of
-the Fetch exchange is the library's. Version 12 is the newest that addresses topics by name (KIP-516 came with 13),
-and every broker from 2.7 on speaks it. Layout: Kafka's ``FetchResponse.json``.
+the Fetch exchange is the library's. Version 12 is the newest that addresses topics by name, and every broker from 2.7
+on speaks it. Version 13 has ids in place of the names (KIP-516), and brokers know it from 3.1 on. Layout: Kafka's
+``FetchResponse.json``.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from srm_common.wire.protocol.flexible import skip_tags
 from srm_common.wire.varints import read_uvarint
 
-VERSION = 12
+VERSION_BY_NAME, VERSION_BY_ID = 12, 13
+_ID_BYTES = 16
 
 _HEAD = struct.Struct(">ihi")
 _PARTITION = struct.Struct(">ihqqq")
@@ -51,16 +54,29 @@ class FetchAnswer(NamedTuple):
     partitions: list[FetchedPartition]
 
 
-def decode(body: memoryview) -> FetchAnswer:
-    """An answer without its response header."""
+def decode(body: memoryview, names: Mapping[bytes, str] | None = None) -> FetchAnswer:
+    """An answer without its response header.
+
+    Args:
+        names: of the topics that were asked for, by id; None for an answer of version 12.
+
+    Raises:
+        ValueError: a topic was not asked for.
+    """
     throttle_time_ms, error_code, _session = _HEAD.unpack_from(body, 0)
     at = _HEAD.size
     topics, at = read_uvarint(body, at)
     fetched_partitions: list[FetchedPartition] = []
     for _ in range(topics - 1):
-        size, at = read_uvarint(body, at)
-        topic = bytes(body[at : at + size - 1]).decode()
-        at += size - 1
+        if names is None:
+            size, at = read_uvarint(body, at)
+            topic = bytes(body[at : at + size - 1]).decode()
+            at += size - 1
+        else:
+            topic = names.get(bytes(body[at : at + _ID_BYTES]), "")
+            at += _ID_BYTES
+            if not topic:
+                raise ValueError("a Fetch response has a topic that was not asked for")
         partitions, at = read_uvarint(body, at)
         for _ in range(partitions - 1):
             index, code, high, stable, start = _PARTITION.unpack_from(body, at)

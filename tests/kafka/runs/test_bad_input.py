@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,13 +23,14 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange, SlotTask
 from srm_common.errors import AccessDenied
 from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.slots import slot
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.testing.brokers.formatting import random_id
 from srm_common.wire.batches.batch import HEADER_SIZE
 from tests.kafka.bit_flips import BitFlips
-from tests.kafka.engine import Engine, Outcome
-from tests.kafka.records import eventually, log_batches, mixed_records, produce, read_all
+from tests.kafka.engine import Background, Engine, Outcome, wait_for_copies
+from tests.kafka.records import delete_topic, eventually, log_batches, mixed_records, produce, read_all
 
 pytestmark = pytest.mark.kafka
 
@@ -66,6 +68,23 @@ def test_a_batch_that_the_target_refuses(engine: Engine, name: str) -> None:
     place = f"partition {engine.copy_of(name)}-0 at target"
     assert sentence(hurt.error).startswith(f"{place}: INVALID_TIMESTAMP (32), ")
     assert engine.check(name, complete=False) == 150
+
+
+def test_a_topic_that_is_created_again_is_not_taken_for_the_one_that_was_copied(
+    engine: Engine, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, so that there is no moment without a topic of this name."""
+    monkeypatch.setattr(slot, "_STOP_SECONDS", 0.0)
+    engine.create(name)
+    produce(engine.source, name, 0, mixed_records(20))
+    run = Background(engine, name, tail_until=time.time() + 3600)
+    wait_for_copies(engine, name, 0, 20)
+    delete_topic(engine.source, name)
+    engine.source.create_topic(name)
+    produce(engine.source, name, 0, mixed_records(50, seed=1))
+    (found,) = run.result().slots[0].ranges
+    assert (found.position, found.copied.records, found.error_kind) == (20, 20, "DataLost")
+    assert "was deleted and created again" in sentence(found.error)
 
 
 # ---- rights

@@ -141,10 +141,10 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         if connection is not None:
             connection.drop(reason)
 
-    def usable(self, node_id: Any) -> FrameConnection | None:
-        """The connection to a node that takes requests now."""
+    def connected(self, node_id: Any) -> FrameConnection | None:
+        """The connection to a node, if it is made; it may have to wait before it takes requests."""
         connection: FrameConnection | None = self._conns.get(node_id)
-        return connection if connection is not None and connection.connected and not connection.paused else None
+        return connection if connection is not None and connection.connected else None
 
     def new_connection(self, node_id: Any) -> FrameConnection:
         """One that :meth:`establish` makes ready."""

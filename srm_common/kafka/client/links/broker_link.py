@@ -75,17 +75,13 @@ class BrokerLink(Closing):
         patience_ms = settings.request_timeout_ms or request_timeout_ms
         patience_ms = patience_ms if at_most_ms is None else min(patience_ms, at_most_ms)
         self._name, self._patience_ms = settings.client_name(part), patience_ms
-        idle = None if pool is None else pool.take(settings)
+        idle = None if pool is None else pool.reuse(settings, self._name, patience_ms)
         #: Whether the connections were used by another link before.
-        self._used = False
+        self._used = idle is not None
         if idle is not None:
             self.loop, self.manager = idle
-            self._used = self.manager.hand_on(self._name, patience_ms)
-            if not self._used:
-                self.manager.close()
         else:
             self.loop = EventLoop() if pool is None else pool.event_loop()
-        if not self._used:
             self.manager = self._new_manager()
 
     def _new_manager(self) -> FrameConnectionManager:
@@ -266,7 +262,8 @@ class BrokerLink(Closing):
 
     def connection(self, node: Any) -> Any:
         """The connection to a node if it takes requests now, else None: :meth:`ready` makes one, or waits."""
-        return self.manager.usable(node)
+        found = self.manager.connected(node)
+        return None if found is None or found.paused else found
 
     async def answer(self, future: Any) -> Any:
         """The answer of a posted request, with the library's errors translated."""
@@ -384,8 +381,7 @@ class BrokerLink(Closing):
         self._coordinators.pop(transactional_id, None)
 
     def close(self, *, keep: bool = True) -> None:
-        """Leave the connections to the pool, but for those that are busy; end them where there is none, after a fault,
-        or where ``keep`` is False."""
+        """Leave idle connections to the pool, if there is one, nothing has failed, and ``keep``; close the others."""
         if self._closed:
             return
         self._closed = True

@@ -59,6 +59,12 @@ def list_offsets_request(
 class ClusterLink(BrokerLink):
     """Connections to the brokers of one cluster; arguments as :class:`BrokerLink` has them."""
 
+    def takes(self, node: int, api: int, version: int) -> bool:
+        """Whether a broker that is connected knows this version of a request."""
+        connection = self.manager.connected(node)
+        known = {} if connection is None else connection.broker_version_data.api_versions
+        return api in known and int(known[api][1]) >= version
+
     async def finalized_feature(self, feature: str, timeout_seconds: float = 30.0) -> int:
         """The finalized level of a cluster feature (KIP-584), 0 when it has none.
 

@@ -52,6 +52,22 @@ class LinkPool(Closing):
                     return loop, manager
         return None
 
+    def reuse(
+        self, settings: ClusterSettings, client_id: str, request_timeout_ms: int
+    ) -> tuple[EventLoop, FrameConnectionManager] | None:
+        """Idle connections as :meth:`take` has them, for a link with this name and request timeout; None where there
+        are none, or none that can be relied on."""
+        idle = self.take(settings)
+        if idle is None or idle[1].hand_on(client_id, request_timeout_ms):
+            return idle
+        self._end(*idle)
+        return None
+
+    def _end(self, loop: EventLoop, manager: FrameConnectionManager) -> None:
+        manager.close()
+        if not self.one_loop:
+            loop.close()
+
     def put(self, settings: ClusterSettings, loop: EventLoop, manager: FrameConnectionManager, since: int) -> bool:
         """Keep connections; False where the pool was closed since :attr:`generation` was ``since``."""
         with self._lock:
@@ -79,6 +95,4 @@ class LinkPool(Closing):
         with self._lock:
             idle, self._idle = self._idle, []
         for _, loop, manager in idle:
-            manager.close()
-            if not self.one_loop:
-                loop.close()
+            self._end(loop, manager)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.client.protocol.messages import request_part
@@ -32,12 +33,15 @@ def fetch_request(
     max_wait_ms: int,
     committed: bool,
     rack: str = "",
+    ids: Mapping[str, UUID] | None = None,
 ) -> Any:
     """The broker fills its answer in the order of ``wanted``, topic by topic, up to ``max_bytes``.
 
     Args:
         committed: up to the last stable offset only, with a list of aborted transactions.
         rack: the reader's, so that the leader may name a nearer replica (KIP-392).
+        ids: of the topics, which brokers then compare (KIP-516): they refuse to read from a topic of the same name
+            that was created later. Only for brokers that know this version; None: by name.
     """
     kind = FetchRequest.FetchTopic
     topics: dict[str, list[Any]] = {}
@@ -54,7 +58,7 @@ def fetch_request(
             )
         )
     return FetchRequest(
-        version=fetch.VERSION,
+        version=fetch.VERSION_BY_NAME if ids is None else fetch.VERSION_BY_ID,
         replica_id=-1,
         max_wait_ms=max_wait_ms,
         min_bytes=1,
@@ -62,7 +66,12 @@ def fetch_request(
         isolation_level=int(committed),
         session_id=0,
         session_epoch=-1,
-        topics=[request_part(kind, topic=topic, partitions=parts) for topic, parts in topics.items()],
+        topics=[
+            request_part(kind, topic=topic, partitions=parts)
+            if ids is None
+            else request_part(kind, topic_id=ids[topic], partitions=parts)
+            for topic, parts in topics.items()
+        ],
         forgotten_topics_data=[],
         rack_id=rack,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from srm_common.kafka.client.library import Errors, KafkaProtocol
 from srm_common.kafka.client.protocol.buffers import Lease
@@ -57,12 +58,14 @@ class RawProduce:
 
 
 class RawFetch:
-    """A Fetch request (encoded by the library) whose answer is received into ``lease`` and decoded as views."""
+    """A Fetch request (encoded by the library) whose answer is received into ``lease`` and decoded as views. ``ids`` of
+    its topics where it has these in place of names."""
 
-    def __init__(self, request: Any, lease: Lease) -> None:
+    def __init__(self, request: Any, lease: Lease, ids: Mapping[str, UUID] | None = None) -> None:
         self.request = request
         self.lease = lease
-        self.API_VERSION = fetch.VERSION
+        self.names = None if ids is None else {topic_id.bytes: topic for topic, topic_id in ids.items()}
+        self.API_VERSION = request.API_VERSION
         self.API_KEY = request.API_KEY
 
     def expect_response(self) -> bool:
@@ -104,7 +107,7 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
         if isinstance(request, RawFetch):
             number = int(self._next_correlation_id())
             self.bytes_to_send.append(encoded(request.request, number, self._client_id))
-            self._decoders.append((number, request.lease, _decode_fetch, 0))
+            self._decoders.append((number, request.lease, partial(_decode_fetch, request.names), 0))
             return number
         number = int(self._next_correlation_id() if correlation_id is None else correlation_id)
         self.bytes_to_send.append(encoded(request, number, self._client_id))
@@ -181,8 +184,8 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
             raise Errors.KafkaProtocolError(f"Unable to decode response: {error!r}") from error
 
 
-def _decode_fetch(frame: bytes | memoryview) -> fetch.FetchAnswer:
-    return fetch.decode(memoryview(frame)[_HEADER_BYTES:])
+def _decode_fetch(names: Mapping[bytes, str] | None, frame: bytes | memoryview) -> fetch.FetchAnswer:
+    return fetch.decode(memoryview(frame)[_HEADER_BYTES:], names)
 
 
 def _decode_produce(asked: list[tuple[str, int]], frame: bytes | memoryview) -> produce.ProduceAnswer:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer import FetchResponse
@@ -29,9 +31,9 @@ def partition(index: int, records: bytes | None, **more: Any) -> Any:
     return Partition(**fields | more)
 
 
-def encoded(topics: list[Any], throttle: int = 0, error: int = 0) -> memoryview:
+def encoded(topics: list[Any], throttle: int = 0, error: int = 0, version: int = fetch.VERSION_BY_NAME) -> memoryview:
     answer = FetchResponse(
-        version=fetch.VERSION, throttle_time_ms=throttle, error_code=error, session_id=77, responses=topics
+        version=version, throttle_time_ms=throttle, error_code=error, session_id=77, responses=topics
     )
     return memoryview(bytes(answer.encode()))
 
@@ -133,18 +135,22 @@ _TOPICS = st.lists(
 )
 
 
-@given(_TOPICS, st.integers(0, 1 << 30))
-def test_any_answer_is_read_as_the_library_reads_it(topics: list[Any], throttle: int) -> None:
-    body = encoded(topics, throttle)
-    theirs = FetchResponse.decode(bytes(body), version=fetch.VERSION)
-    ours = fetch.decode(body)
+@given(_TOPICS, st.integers(0, 1 << 30), st.sampled_from([fetch.VERSION_BY_NAME, fetch.VERSION_BY_ID]))
+def test_any_answer_is_read_as_the_library_reads_it(topics: list[Any], throttle: int, version: int) -> None:
+    names = {}
+    for number, topic in enumerate(topics, 1):
+        topic.topic_id = UUID(int=number)
+        names[topic.topic_id.bytes] = topic.topic
+    body = encoded(topics, throttle, version=version)
+    theirs = FetchResponse.decode(bytes(body), version=version)
+    ours = fetch.decode(body, None if version == fetch.VERSION_BY_NAME else names)
     assert ours.throttle_time_ms == theirs.throttle_time_ms
     assert [
         fetched_partition._replace(records=memoryview(bytes(fetched_partition.records)))
         for fetched_partition in ours.partitions
     ] == [
         fetch.FetchedPartition(
-            topic.topic,
+            topic.topic if version == fetch.VERSION_BY_NAME else names[topic.topic_id.bytes],
             one.partition_index,
             one.error_code,
             one.high_watermark,
@@ -156,6 +162,12 @@ def test_any_answer_is_read_as_the_library_reads_it(topics: list[Any], throttle:
         for topic in theirs.responses
         for one in topic.partitions
     ]
+
+
+def test_a_topic_that_was_not_asked_for_is_no_answer() -> None:
+    body = encoded([Topic(topic_id=UUID(int=2), partitions=[partition(0, b"")])], version=fetch.VERSION_BY_ID)
+    with pytest.raises(ValueError, match="not asked for"):
+        fetch.decode(body, {UUID(int=1).bytes: "orders"})
 
 
 def test_a_preferred_replica_and_a_diverging_log_are_told() -> None:

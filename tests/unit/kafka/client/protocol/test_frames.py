@@ -25,8 +25,8 @@ LARGEST = (1 << 31) - 1
 
 def fetching(lease: Lease) -> RawFetch:
     request = FetchRequest(
-        version=fetch.VERSION, replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=1, isolation_level=0, session_id=0,
-        session_epoch=-1, topics=[], forgotten_topics_data=[], rack_id="",
+        version=fetch.VERSION_BY_NAME, replica_id=-1, max_wait_ms=0, min_bytes=1, max_bytes=1, isolation_level=0,
+        session_id=0, session_epoch=-1, topics=[], forgotten_topics_data=[], rack_id="",
     )  # fmt: skip
     return RawFetch(request, lease)
 

@@ -1,0 +1,50 @@
+"""A source topic that is deleted and created again between the look of a run's driver and the pass of its slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from srm_common.domain.flow.settings import OnDataLoss
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
+from srm_common.testing import FakeCluster
+from srm_common.usecases.runs.replicate import replicate
+from tests.kafka.flows import flow_between, prepare
+from tests.kafka.records import delete_topic
+from tests.slot_worker import here
+
+
+def values(word: str, count: int) -> list[bytes]:
+    return [f"{word} {number}".encode() for number in range(count)]
+
+
+def test_each_record_that_is_left_is_copied_once(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    def write(records: list[bytes]) -> None:
+        source_kafka.write(name, [(None, value) for value in records])
+
+    def too_late(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        delete_topic(source_kafka, name)
+        source_kafka.create_topic(name)
+        write(values("new", 50))
+        return here(job, tasks)
+
+    source_kafka.create_topic(name)
+    write(values("old", 20))
+    flow = flow_between(source_kafka, target_kafka, name, on_data_loss=OnDataLoss.SKIP)
+    prepare(flow)
+    assert replicate(flow, RunOptions("first"), here).records == 20
+    write(values("lost", 5))
+
+    record = replicate(flow, RunOptions("second"), too_late)
+    assert (record.state, record.records) == (RunState.FAILED, 0)
+    (failed,) = record.failed_partitions
+    assert "the topic was deleted and created again" in str(failed.trouble)
+
+    prepare(flow)
+    record = replicate(flow, RunOptions("third"), here)
+    assert (record.state, record.records) == (RunState.DONE, 50)
+    copied = [one.value for one in target_kafka.records(f"{flow.name.source}.{name}", 0)]
+    assert copied == values("old", 20) + values("new", 50)
