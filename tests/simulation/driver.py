@@ -60,6 +60,7 @@ class Driver:
     Args:
         slots: the most of a run.
         max_seconds: how long a run tails; 0 for one pass.
+        topic_id: of a source topic, as its cluster lists it now.
         orphans: whether a pass ends as soon as a worker is lost, so that the others continue unwatched.
         keeps: whether workers stay for the next pass, with their connections, or each pass has new ones.
     """
@@ -72,6 +73,7 @@ class Driver:
     max_seconds: float
     job_settings: dict[str, Any]
     network: Network
+    topic_id: Callable[[str], str]
     memory: Remembered = field(default_factory=Remembered)
     orphans: Callable[[], bool] = lambda: False
     keeps: bool = False
@@ -128,7 +130,9 @@ class Driver:
                 job=job,
                 runner=self._copy,
                 points=points,
-                topics=lambda: self.topics,
+                topics=lambda: [
+                    replace(topic, upstream_topic_id=self.topic_id(topic.upstream)) for topic in self.topics
+                ],
                 remember=remember,
                 owner=owner,
                 slots_max=self.slots,
@@ -143,9 +147,13 @@ class Driver:
             passes.run()
         return Run(list(passes.tracks.values()), passes.retries)
 
+    def _listed(self) -> list[CopiedTopic]:
+        return [replace(topic, upstream_topic_id=self.topic_id(topic.upstream)) for topic in self.topics]
+
     def _committed(self, links: LinkPool) -> Committed:
         offsets = read_source_offsets(self.flow, self.state, patience_seconds=self.flow.patience_seconds, pool=links)
-        return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
+        faults = {place: str(fault) for place, fault in offsets.faults.items()}
+        return Committed(offsets, faults, offsets.epochs, offsets.copied_to)
 
     def _free(self, owner: Ownership, job: CopyJob, copies: list[Copy], links: LinkPool) -> None:
         freed = end_hanging_transactions(job, owner.all_identities, copies, links)

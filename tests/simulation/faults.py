@@ -335,6 +335,9 @@ class Faults:
     def _log_cut(self, draw: random.Random) -> bool:
         return self._scenario.load.cut(draw)
 
+    def _topic_created_again(self, draw: random.Random) -> bool:
+        return self._scenario.load.create_again(draw)
+
     def _answers_cut_off(self, draw: random.Random) -> bool:
         return self._partition(draw, one_way=True)
 
@@ -366,4 +369,5 @@ KINDS: dict[str, Callable[[Faults, random.Random], bool]] = {
     "not replicated": Faults._not_replicated,
     "controller away": Faults._controller_away,
     "struck at a commit": Faults._strike_at_commit,
+    "topic created again": Faults._topic_created_again,
 }

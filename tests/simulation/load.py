@@ -105,6 +105,26 @@ class Load:
             self._append(place, None)
         return True
 
+    def create_again(self, draw: random.Random) -> bool:
+        """Somebody deletes a topic, and creates another one of its name at once. Never where transactions are written:
+        what is open ends with it. Whether it was possible."""
+        topics = self._source._topics
+        topic = draw.choice(sorted({topic for topic, _ in self._places}))
+        if self._transactional or not topics.controlled or len(topics.alive) < len(self._source.nodes):
+            return False
+        places = [place for place in self._places if place[0] == topic]
+        self._source.delete_topic(topic)
+        self._source.create_topic(topic, len(places))
+        for place in places:
+            self.cut_away[place] += self.written[place].values()
+            self.written[place] = {}
+            self.deleted.pop(place, None)
+            self.not_promised.pop(place, None)
+            # As many as the former one had, more, or fewer.
+            for _ in range(draw.choice((0, 1, 6, 20))):
+                self._append(place, None)
+        return True
+
     def _append(self, place: Partition, writer: _Writer | None) -> None:
         draw = self._draw
         state = self._source._topics.partition(*place)

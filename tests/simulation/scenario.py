@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -211,6 +212,7 @@ class Scenario:
             self._max_seconds,
             {},
             self.network,
+            lambda topic: b64encode(self.source._topics.topics[topic].topic_id.bytes).decode(),
             orphans=lambda: draw.random() < 0.5,
             keeps=self.world.chance("workers").random() < 0.5,
         )

@@ -89,7 +89,8 @@ class PartitionTrack:
     nothing to copy, since the newest segment of the offset map; ``copied_to`` what the flow has committed, None where
     only the target knows, if any; ``copied`` what all passes brought, ``recent_bytes`` what the last one did;
     ``unmeasured_records`` came with a pass whose result did not arrive. ``heartbeats``, ``compacted``: see
-    :class:`~srm_common.domain.runs.copying.CopyRange`. Times are seconds of a monotonic clock."""
+    :class:`~srm_common.domain.runs.copying.CopyRange`. ``topic_id``: of the source topic, as last listed. Times are
+    seconds of a monotonic clock."""
 
     upstream_topic: str
     downstream_topic: str
@@ -116,6 +117,7 @@ class PartitionTrack:
     unlisted_since: float | None = None
     heartbeats: bool = False
     compacted: bool = False
+    topic_id: str = ""
 
     @property
     def place(self) -> TopicPartition:

@@ -2,8 +2,8 @@
 
 Three things: the topic's id, to notice that it was created again; where its partitions without progress start, as it
 was decided when the topic was first seen; and *pins*, starting points that no commit carries yet. A pin says "start at
-``offset`` as long as the committed offset is still ``instead_of``", so it holds over a crash before the first commit,
-is spent by that commit, and is harmless afterwards.
+``offset`` as long as the committed offset is still ``instead_of``, and the copy ends where it did", so it holds over a
+crash before the first commit, is spent by that commit, and is harmless afterwards.
 """
 
 from __future__ import annotations
@@ -18,11 +18,20 @@ from srm_common.errors import CorruptRecord
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A starting point. ``instead_of`` is the committed offset it overrides, None where nothing was
-    committed."""
+    """A starting point. ``instead_of`` is the committed offset it overrides, None where nothing was committed.
+
+    ``copied_to`` is the end of the copy by that commit, None where it does not say. The offset alone is not enough: in
+    a topic that was created again, or is read again from its start, a commit may come to the very same one.
+    """
 
     offset: int
     instead_of: int | None
+    copied_to: int | None = None
+
+    def holds(self, committed: int | None, copied_to: int | None) -> bool:
+        """Whether nothing was committed since; ``copied_to`` None: it is not known."""
+        moved = None not in (self.copied_to, copied_to) and self.copied_to != copied_to
+        return self.instead_of == committed and not moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +78,14 @@ class SourceTopics:
         known = self.topics.get(topic)
         return None if known is None else known.pins.get(partition)
 
-    def position(self, topic: str, partition: int, committed: int | None) -> int | None:
-        """Where to read next: the pin if it is still valid, otherwise the committed offset; None if neither is
-        known."""
+    def position(self, topic: str, partition: int, committed: int | None, copied_to: int | None = None) -> int | None:
+        """Where to read next: the pin if it is still valid, otherwise the committed offset; None if neither is known.
+
+        Args:
+            copied_to: the end of the copy by that commit, where it is known.
+        """
         pin = self.pin(topic, partition)
-        return pin.offset if pin is not None and pin.instead_of == committed else committed
+        return pin.offset if pin is not None and pin.holds(committed, copied_to) else committed
 
     def with_ids(self, ids: Mapping[str, str | None]) -> SourceTopics:
         """Remember these ids; an unknown id does not replace a known one."""
@@ -98,12 +110,20 @@ class SourceTopics:
             topics[topic] = replace(known, pins={**known.pins, partition: pin})
         return replace(self, topics=topics)
 
-    def without_spent_pins(self, committed: Mapping[TopicPartition, int]) -> SourceTopics:
-        """Forget the pins of partitions whose committed offset is another by now."""
+    def without_spent_pins(
+        self, committed: Mapping[TopicPartition, int], copied_to: Mapping[TopicPartition, int]
+    ) -> SourceTopics:
+        """Forget the pins of partitions for which something was committed since.
+
+        Args:
+            copied_to: the ends of the copies by these commits, as far as they say.
+        """
         topics = {}
         for topic, known in self.topics.items():
             pins = {
-                p: pin for p, pin in known.pins.items() if committed.get(TopicPartition(topic, p)) == pin.instead_of
+                number: pin
+                for number, pin in known.pins.items()
+                if pin.holds(committed.get(place := TopicPartition(topic, number)), copied_to.get(place))
             }
             topics[topic] = known if len(pins) == len(known.pins) else replace(known, pins=pins)
         return replace(self, topics=topics)
@@ -121,7 +141,7 @@ class SourceTopics:
         return {
             topic: {
                 "id": known.topic_id,
-                "pins": {str(p): [pin.offset, pin.instead_of] for p, pin in sorted(known.pins.items())},
+                "pins": {str(p): _pin_json(pin) for p, pin in sorted(known.pins.items())},
                 **({} if known.start is None else {"start": astuple(known.start)}),
             }
             for topic, known in sorted(self.topics.items())
@@ -150,3 +170,8 @@ class SourceTopics:
                 f"what the flow remembers of its source (key 'topics' of its state) cannot be read: {error!r}; "
                 "write a tombstone with that key to forget it, also offsets that were edited and not yet copied from"
             ) from error
+
+
+def _pin_json(pin: Pin) -> list[int | None]:
+    """Without the end of the copy where it is not known, as earlier versions wrote it."""
+    return [pin.offset, pin.instead_of, *([] if pin.copied_to is None else [pin.copied_to])]

@@ -7,11 +7,11 @@ and have grown to exactly the same length.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from srm_common.domain.runs.data_loss import EpochEnd, SourceLog
+from srm_common.domain.runs.data_loss import Bookmark, EpochEnd, SourceLog, find_loss
 from srm_common.domain.runs.partition_track import PartitionTrack, listed_end
 from srm_common.domain.topic_partition import TopicPartition
 
@@ -151,4 +151,24 @@ def source_log(
         topic_id=ids.get(track.upstream_topic),
         epoch_end=epoch.end,
         compacted=epoch.compacted,
+    )
+
+
+def any_lost(
+    tracks: Iterable[PartitionTrack],
+    logs: Mapping[TopicPartition, SourceLog],
+    topic_id: Callable[[str], str | None],
+) -> bool:
+    """Whether the log of a partition that has been copied in this run no longer has what was read before its position.
+
+    Args:
+        topic_id: of the topic that was copied, by name.
+    """
+    return any(
+        find_loss(
+            Bookmark(track.position, topic_id(track.upstream_topic), leader_epoch=track.leader_epoch),
+            logs[track.place],
+        )
+        for track in tracks
+        if track.position is not None and track.place in logs
     )

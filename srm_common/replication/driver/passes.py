@@ -191,10 +191,10 @@ class Passes:
         news: list[PartitionTrack] = []
         for track in self.partitions.list_ends():
             (at_end if self.points.at_its_end(track) else news).append(track)
-        ready = self.points.place(news, self.clock()) if news else []
+        ready = self.points.place(news, self.clock(), self.tracks.values()) if news else []
         behind = [track for track in ready if track.lag > 0]
         if behind and self._tails:
-            behind = ready + (self.points.place(at_end, self.clock()) if at_end else [])
+            behind = ready + (self.points.place(at_end, self.clock(), self.tracks.values()) if at_end else [])
         self._store()
         return behind
 

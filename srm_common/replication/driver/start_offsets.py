@@ -74,3 +74,26 @@ def _at(source: Source, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> 
     ends = {track.place: listed_end(track) for track in tracks}
     found, faults = source.at(list(ends), timestamp_ms)
     return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}, faults
+
+
+def behind_opposite(
+    positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int | str | None]
+) -> dict[TopicPartition, str]:
+    """Partitions whose position is before the end of what the flow in the other direction wrote, each with a sentence.
+
+    Args:
+        ends: those ends, or why one is not known; None where that flow wrote nothing.
+    """
+    found = {}
+    for (topic, partition), position in positions.items():
+        place = TopicPartition(topic, partition)
+        end = ends.get(place)
+        if isinstance(end, str):
+            found[place] = end
+        elif end is not None and end > position:
+            found[place] = (
+                f"{topic}-{partition} was copied up to offset {position} before; since then the flow in the other "
+                f"direction wrote up to {end}, and those records would be copied back; move past them with: "
+                f"srm-control source-offsets reset --topic '{topic}' --to opposite"
+            )
+    return found

@@ -17,12 +17,13 @@ from typing import NamedTuple
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
+from srm_common.domain.offsets.segments import generation_of
 from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog, decide, find_loss
 from srm_common.domain.runs.partition_track import PartitionTrack, listed_end
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
-from srm_common.replication.driver.log_identity import LogIdentity, Position, Source, source_log
-from srm_common.replication.driver.start_offsets import OppositeEnds, first_offsets, override_offsets
+from srm_common.replication.driver.log_identity import LogIdentity, Position, Source, any_lost, source_log
+from srm_common.replication.driver.start_offsets import OppositeEnds, behind_opposite, first_offsets, override_offsets
 
 _EARLIEST = StartPosition(StartKind.EARLIEST)
 
@@ -87,6 +88,11 @@ class StartingPoints:
 
     def _read(self) -> None:
         self._committed, self._corrupt, self._epochs, self._copied_to = self.read_committed()
+        self._copy_ends = {place: copied_to.downstream_end for place, copied_to in self._copied_to.items()}
+
+    def _pin(self, place: TopicPartition, offset: int) -> Pin:
+        """Instead of what is committed now."""
+        return Pin(offset, self._committed.get(place), self._copy_ends.get(place))
 
     @property
     def to_remember(self) -> tuple[SourceTopics, frozenset[TopicPartition]]:
@@ -112,11 +118,13 @@ class StartingPoints:
         if chosen:
             self.memory = self.memory.with_starts(chosen)
 
-    def place(self, tracks: list[PartitionTrack], now: float) -> list[PartitionTrack]:
+    def place(
+        self, tracks: list[PartitionTrack], now: float, others: Iterable[PartitionTrack] = ()
+    ) -> list[PartitionTrack]:
         """Set the positions of tracks whose ``end`` is known; those returned can be copied from there.
 
         A partition that lost data is failed, or continues where ``on.data.loss`` says. ``memory`` changes: the
-        caller stores it before it copies anything.
+        caller stores it before it copies anything. Where a topic turns out to be another one, ``others`` start over.
         """
         places = [track.place for track in tracks]
         ids = self.source.topic_ids(sorted({topic for topic, _ in places}))
@@ -132,7 +140,7 @@ class StartingPoints:
         logs = {
             track.place: source_log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts
         }
-        if self._finds_loss_on_the_way(tracks, logs):
+        if any_lost(tracks, logs, self.memory.topic_id):
             # A pin replaces the offset that is committed now, not the one that was at the run's start.
             self._read()
         overridden = [track for track in tracks if track.place in self.overridden]
@@ -175,7 +183,7 @@ class StartingPoints:
                     wanted[place] = log.start
             if place in wanted:
                 self.overridden.discard(place)
-                pins[place] = Pin(wanted[place], self._committed.get(place))
+                pins[place] = self._pin(place, wanted[place])
                 track.position, track.leader_epoch = wanted[place], -1
                 ready.append(track)
                 continue
@@ -184,7 +192,7 @@ class StartingPoints:
             if pin is not None:
                 pins[place] = pin
             if start is None:
-                if track.final and self._is_other_topic(log):
+                if track.final and self._is_other_topic(log.topic, log.topic_id):
                     recreated.add(place[0])
                 continue
             track.position, track.leader_epoch = start, -1
@@ -194,10 +202,23 @@ class StartingPoints:
             ready.append(track)
         for track in ready:
             self._waiting.pop(track.place, None)
-        self.memory = self.memory.with_pins(pins).with_ids(
-            {topic: topic_id for topic, topic_id in ids.items() if topic not in recreated}
-        )
+        ids = {topic: topic_id for topic, topic_id in ids.items() if topic not in recreated}
+        pins |= self._start_over(others, {track.place for track in ready}, ids)
+        self.memory = self.memory.with_pins(pins).with_ids(ids)
         return ready
+
+    def _start_over(
+        self, tracks: Iterable[PartitionTrack], placed: set[TopicPartition], ids: Mapping[str, str | None]
+    ) -> dict[TopicPartition, Pin]:
+        """Pins for the partitions that are not placed now, of topics that are other ones now."""
+        replaced = {topic for topic, topic_id in ids.items() if self._is_other_topic(topic, topic_id)}
+        pins = {}
+        for track in tracks if replaced else ():
+            if track.upstream_topic in replaced and track.place not in placed:
+                self.note(f"{track.place}: its topic was deleted and created again at the source; it starts over there")
+                pins[track.place] = self._pin(track.place, 0)
+                track.position, track.leader_epoch = 0, -1
+        return pins
 
     def _wait(self, track: PartitionTrack, why: str, now: float) -> None:
         """It is placed in a later pass, or fails if it has waited for the source for too long."""
@@ -218,7 +239,8 @@ class StartingPoints:
 
     def at_its_end(self, track: PartitionTrack) -> bool:
         """Whether a listed partition needs no more queries: it was read to its end, or never held anything."""
-        if track.place in self.overridden or track.place in self._corrupt or track.place in self.undecided:
+        waits = track.place in self.overridden or track.place in self._corrupt or track.place in self.undecided
+        if waits or self._is_other_topic(track.upstream_topic, track.topic_id):
             return False
         known = self._known(track)
         if known is None and track.end == 0 and self._begins_at_start(track):
@@ -239,7 +261,7 @@ class StartingPoints:
         """Read the committed offsets after an uncertain response and continue from them; True if any partition was
         further than reported."""
         self._read()
-        self.memory = self.memory.without_spent_pins(self._committed)
+        self.memory = self.memory.without_spent_pins(self._committed, self._copy_ends)
         further = []
         for track in tracks:
             known = self._known(track, ignoring_position=True)
@@ -249,7 +271,7 @@ class StartingPoints:
     def _known(self, track: PartitionTrack, ignoring_position: bool = False) -> int | None:
         if track.position is not None and not ignoring_position:
             return track.position
-        return self.memory.position(*track.place, self._committed.get(track.place))
+        return self.memory.position(*track.place, self._committed.get(track.place), self._copy_ends.get(track.place))
 
     def _epoch(self, track: PartitionTrack, ignoring_position: bool = False) -> int:
         """The leader epoch of the offset before :meth:`_known`; -1 when it is not known, as behind a pin."""
@@ -263,21 +285,10 @@ class StartingPoints:
         known = self._known(track)
         return None if known is None else Position(known, self._epoch(track))
 
-    def _finds_loss_on_the_way(
-        self, tracks: Iterable[PartitionTrack], logs: Mapping[TopicPartition, SourceLog]
-    ) -> bool:
-        return any(
-            find_loss(
-                Bookmark(track.position, self.memory.topic_id(track.upstream_topic), leader_epoch=track.leader_epoch),
-                logs[track.place],
-            )
-            for track in tracks
-            if track.position is not None and track.place in logs
-        )
-
-    def _is_other_topic(self, log: SourceLog) -> bool:
-        known = self.memory.topic_id(log.topic)
-        return known is not None and log.topic_id is not None and known != log.topic_id
+    def _is_other_topic(self, topic: str, topic_id: str | None) -> bool:
+        """Whether it is not the topic that was copied: one of its name that was created later."""
+        known = self.memory.topic_id(topic)
+        return bool(known and topic_id) and generation_of(known) != generation_of(topic_id)
 
     def _begins_at_start(self, track: PartitionTrack) -> bool:
         """Whether it is settled that a partition without progress starts at its beginning; needs no pin."""
@@ -309,19 +320,7 @@ class StartingPoints:
         }
         if not asked:
             return {}
-        ends = self.opposite_ends(asked)
-        found = {}
-        for place, position in asked.items():
-            topic, partition = place
-            end = ends.get(place)
-            if isinstance(end, str):
-                found[place] = end
-            elif end is not None and end > position:
-                found[place] = (
-                    f"{topic}-{partition} was copied up to offset {position} before; since then the flow in the other "
-                    f"direction wrote up to {end}, and those records would be copied back; move past them with: "
-                    f"srm-control source-offsets reset --topic '{topic}' --to opposite"
-                )
+        found = behind_opposite(asked, self.opposite_ends(asked))
         self._checked |= asked.keys() - found.keys()
         return found
 
@@ -366,10 +365,9 @@ class StartingPoints:
         Args:
             first: where it starts, or why it cannot, if it has no progress; None when that is not known yet.
         """
-        committed = self._committed.get(track.place)
         position = self._known(track)
         if position is None:
-            if self._is_other_topic(log):
+            if self._is_other_topic(log.topic, log.topic_id):
                 if self.on_data_loss is not OnDataLoss.FAIL:
                     return log.start, Pin(log.start, None)
                 # Copied under the new id, it would make its sister partitions look sound in the next run.
@@ -397,4 +395,4 @@ class StartingPoints:
             track.fail(decision.error or str(finding), "DataLost", now)
             return None, None
         self.note(decision.note)
-        return decision.start, Pin(decision.start, committed)
+        return decision.start, self._pin(track.place, decision.start)

@@ -83,6 +83,7 @@ class TrackedPartitions:
                     )
                 self.tracks[place].max_message_bytes = topic.max_message_bytes
                 self.tracks[place].compacted = topic.compacted
+                self.tracks[place].topic_id = topic.upstream_topic_id
         for place, track in self.tracks.items():
             if place in there:
                 self._missing_since.pop(place, None)

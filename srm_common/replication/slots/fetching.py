@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from srm_common.domain.runs.copying import LEAST_FETCH_WAIT_MS, CopyJob
-from srm_common.errors import ClusterError, CorruptBatch, DataLost, NoSuchPartition, PartitionError, SrmError
+from srm_common.errors import ClusterError, CorruptBatch, NoSuchPartition, PartitionError, SrmError
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
@@ -77,6 +77,8 @@ class Fetching:
         self._topics = ReadTopics(source)
         #: Ranges whose topic was not there: they are not read before the metadata say which topic is there now.
         self._absent: set[RangeState] = set()
+        #: Topics that are other ones now, with the error of their ranges.
+        self._replaced: dict[str, PartitionError] = {}
         self._proofs = Proofs(source, note, signal.set)
         #: Blocks that wait for proofs.
         self._proving = 0
@@ -158,6 +160,8 @@ class Fetching:
             if state.pause_until > now:
                 if not state.settled:
                     later.append(state.pause_until)
+            elif state.wants_fetch and (replaced := self._replaced.get(state.upstream.topic)) is not None:
+                state.give_up(replaced)
             elif state.wants_fetch and state not in self._absent:
                 node = self._replicas.node(state.upstream)
                 if node is None:
@@ -174,21 +178,27 @@ class Fetching:
         self._nodes = {node for node in nodes if node is not None}
 
     def _leave_replaced(self) -> None:
-        """What follows in a topic that has been created since does not follow what was read."""
+        """What lies in a topic that was created since does not follow what was read. The driver looks at it again, and
+        applies ``on.data.loss``; metadata may also be older than what it saw."""
         for state in self._states:
-            if not state.settled and self._topics.replaced(state.upstream.topic, state.spec.generation):
-                error = DataLost(
-                    f"partition {state.upstream}: the topic was deleted and created again at {self._source.alias} "
-                    f"while the run copied it; the next run applies on.data.loss"
+            topic = state.upstream.topic
+            if topic not in self._replaced and self._topics.replaced(topic, state.spec.generation):
+                self._replaced[topic] = PartitionError(
+                    f"the topic was deleted and created again at {self._source.alias}; what was copied is of the "
+                    f"former one, and on.data.loss says what follows"
                 )
-                state.give_up(error)
+            if topic in self._replaced and not state.settled:
+                state.give_up(self._replaced[topic])
 
     async def _refresh(self) -> None:
         """In the background: a broker that does not respond must not keep an open transaction waiting."""
+        absent = set(self._absent)
         try:
-            await self._source.refresh()
+            if await self._source.refresh():
+                self._absent -= absent
+            elif absent:
+                self._fault([*absent], f"cluster {self._source.alias} does not list its topics")
         finally:
-            self._absent.clear()
             self._look_for_nodes()
             self._refreshing = False
 
@@ -214,15 +224,16 @@ class Fetching:
         self._in_flight[node] = time.monotonic()
         generation = self._generation
         readings = [state.reading for state in states]
-        ids = self._topics.ids((state.upstream.topic for state in states), node)
-        request = self._request(states, ids)
 
         def arrived(answer: fetch.FetchAnswer | None, fault: str | None) -> None:
             self._arrived(generation, node, list(zip(states, readings, strict=True)), lease, answer, fault)
 
         async def talk() -> None:
             try:
-                answer = await self._source.send(node, RawFetch(request, lease, ids))
+                # Only then is it known which version the broker takes.
+                await self._source.connect(node)
+                ids = self._topics.ids((state.upstream.topic for state in states), node)
+                answer = await self._source.send(node, RawFetch(self._request(states, ids), lease, ids))
             except RetriableFault as error:
                 arrived(None, str(error))
             except ClusterError as error:

@@ -83,7 +83,7 @@ def test_a_topic_that_is_created_again_is_not_taken_for_the_one_that_was_copied(
     engine.source.create_topic(name)
     produce(engine.source, name, 0, mixed_records(50, seed=1))
     (found,) = run.result().slots[0].ranges
-    assert (found.position, found.copied.records, found.error_kind) == (20, 20, "DataLost")
+    assert (found.position, found.copied.records, found.error_kind) == (20, 20, "PartitionError")
     assert "was deleted and created again" in sentence(found.error)
 
 

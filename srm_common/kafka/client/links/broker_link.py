@@ -72,12 +72,11 @@ class BrokerLink(Closing):
         self._pool, self._pool_generation = pool, 0 if pool is None else pool.generation
         self._opened = self._closed = self._failed = False
         self._coordinators: dict[str, int] = {}
-        patience_ms = settings.request_timeout_ms or request_timeout_ms
-        patience_ms = patience_ms if at_most_ms is None else min(patience_ms, at_most_ms)
+        limit_ms = settings.request_timeout_ms or request_timeout_ms
+        patience_ms = limit_ms if at_most_ms is None else min(limit_ms, at_most_ms)
         self._name, self._patience_ms = settings.client_name(part), patience_ms
         idle = None if pool is None else pool.reuse(settings, self._name, patience_ms)
-        #: Whether the connections were used by another link before.
-        self._used = idle is not None
+        self._used = idle is not None  # by another link before
         if idle is not None:
             self.loop, self.manager = idle
         else:
@@ -183,12 +182,14 @@ class BrokerLink(Closing):
         """Whether the cluster's brokers know a request type at all."""
         return api in self.manager.broker_version_data.api_versions
 
-    async def refresh(self) -> None:
-        """Ask for the leaders again; a failure shows at the next use."""
+    async def refresh(self) -> bool:
+        """Ask for the leaders again; whether a broker answered. A failure shows at the next use."""
         try:
             await self.manager.cluster.refresh_anew()
         except Errors.KafkaError:
             await self.loop.sleep(0.05)
+            return False
+        return True
 
     async def know(self, topics: Iterable[str]) -> dict[str, frozenset[int]]:
         """The partitions of topics as the cluster lists them now; a topic that does not exist has none. Their leaders

@@ -59,6 +59,12 @@ def list_offsets_request(
 class ClusterLink(BrokerLink):
     """Connections to the brokers of one cluster; arguments as :class:`BrokerLink` has them."""
 
+    async def connect(self, node: int) -> None:
+        """Wait until the connection to a node is made. Raises as :meth:`send`."""
+        connection = await self.ready(node)
+        if connection.initializing:
+            await self.answer(connection.init_future)
+
     def takes(self, node: int, api: int, version: int) -> bool:
         """Whether a broker that is connected knows this version of a request."""
         connection = self.manager.connected(node)

@@ -12,7 +12,7 @@ from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopic
 from srm_common.errors import CorruptRecord
 
 offsets = st.integers(0, 1 << 62)
-pins = st.builds(Pin, offsets, st.none() | offsets)
+pins = st.builds(Pin, offsets, st.none() | offsets, st.none() | offsets)
 memories = st.builds(
     SourceTopics,
     st.dictionaries(
@@ -33,14 +33,32 @@ def test_a_state_record_reads_back_as_it_was_written(memory: SourceTopics) -> No
     assert SourceTopics.from_json(json.loads(json.dumps(memory.to_json()))) == memory
 
 
-@given(memories, pins, st.none() | offsets)
-def test_a_pin_holds_until_something_else_is_committed(memory: SourceTopics, pin: Pin, committed: int | None) -> None:
-    pinned = memory.with_pins({TopicPartition("t", 1): pin})
-    expected = pin.offset if committed == pin.instead_of else committed
-    assert pinned.position("t", 1, committed) == expected
-    commits = {} if committed is None else {TopicPartition("t", 1): committed}
-    assert pinned.without_spent_pins(commits).position("t", 1, committed) == expected
-    assert pinned.without_pins({TopicPartition("t", 1)}).position("t", 1, committed) == committed
+@given(memories, pins, st.none() | offsets, st.none() | offsets)
+def test_a_pin_holds_until_something_else_is_committed(
+    memory: SourceTopics, pin: Pin, committed: int | None, copied_to: int | None
+) -> None:
+    place = TopicPartition("t", 1)
+    pinned = memory.with_pins({place: pin})
+    moved = pin.copied_to is not None and copied_to is not None and copied_to != pin.copied_to
+    expected = pin.offset if committed == pin.instead_of and not moved else committed
+    assert pinned.position(*place, committed, copied_to) == expected
+    commits = {} if committed is None else {place: committed}
+    ends = {} if copied_to is None else {place: copied_to}
+    assert pinned.without_spent_pins(commits, ends).position(*place, committed, copied_to) == expected
+    assert pinned.without_pins({place}).position(*place, committed, copied_to) == committed
+
+
+def test_a_commit_that_comes_to_the_same_offset_spends_a_pin() -> None:
+    """As in a topic that was created again with as many records."""
+    memory = SourceTopics().with_pins({TopicPartition("t", 0): Pin(0, 20, copied_to=21)})
+    assert memory.position("t", 0, 20, 21) == 0
+    assert memory.position("t", 0, 20, 42) == 20
+
+
+def test_pins_of_earlier_versions_are_read() -> None:
+    memory = SourceTopics.from_json({"t": {"id": None, "pins": {"0": [5, 20]}}})
+    assert memory.pin("t", 0) == Pin(5, 20)
+    assert memory.to_json()["t"]["pins"] == {"0": [5, 20]}
 
 
 def test_nothing_remembered() -> None:

@@ -77,7 +77,8 @@ class SimulatedFlow:
 
     def topics(self) -> Iterable[CopiedTopic]:
         for topic in sorted({topic for topic, _ in self.source.logs}):
-            yield CopiedTopic(topic, f"a.{topic}", 1 + max(p for t, p in self.source.logs if t == topic))
+            logs = {place.partition: log for place, log in self.source.logs.items() if place.topic == topic}
+            yield CopiedTopic(topic, f"a.{topic}", 1 + max(logs), logs[max(logs)].topic_id)
 
     def remember(self, memory: SourceTopics, identity: ProducerIdentity | None) -> ProducerIdentity | None:
         self.memory = SourceTopics.from_json(memory.to_json())
@@ -322,6 +323,36 @@ class TestLostData:
         assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(100, 150)]
         there.run()
         assert there.target.records[TopicPartition("t", 1)] == [1000, 1001, 1002, *range(100, 150)]
+
+    @pytest.mark.parametrize("choice", [OnDataLoss.SKIP, OnDataLoss.RESET])
+    def test_a_topic_created_again_is_noticed_though_its_logs_are_as_long_as_the_former_ones(
+        self, choice: OnDataLoss
+    ) -> None:
+        there = world(10, 3)
+        there.run()
+        for log, first in zip(there.source.logs.values(), (100, 200), strict=True):
+            log.topic_id, log.records = "id-2", list(range(first, first + len(log.records)))
+        assert all("created again" in str(track.error) for track in there.run().tracks.values())
+        assert not any(track.error for track in there.run(on_data_loss=choice).tracks.values())
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(100, 110)]
+        assert there.target.records[TopicPartition("t", 1)] == [1000, 1001, 1002, *range(200, 203)]
+
+    def test_partitions_that_rest_start_over_in_a_topic_that_was_created_again(self) -> None:
+        """By then the id of the new one is known, and their logs may have more than they have copied."""
+        there = world(8, 8, slots=2)
+        there.slots.fate = lambda slot: "error" if slot == 1 and len(there.slots.passes) == 1 else ""
+        logs = there.source.logs.values()
+
+        def create_again() -> None:
+            for log, first in zip(logs, (100, 200), strict=True):
+                if log.topic_id != "id-2":
+                    log.topic_id, log.records = "id-2", list(range(first, first + 50))
+
+        there.while_asleep = create_again
+        there.run(on_data_loss=OnDataLoss.SKIP, max_seconds=20.0)
+        assert there.target.records[TopicPartition("t", 0)] == [*range(8), *range(100, 150)]
+        assert there.target.records[TopicPartition("t", 1)] == [*range(1000, 1004), *range(200, 250)]
+        assert any("t-1: its topic was deleted and created again" in note for note in there.notes)
 
     def test_a_decision_holds_over_a_crash_before_its_first_commit(self) -> None:
         there = world(10)

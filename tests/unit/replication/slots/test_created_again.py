@@ -9,10 +9,12 @@ import pytest
 
 from srm_common.domain.offsets.segments import generation_of
 from srm_common.domain.runs.copying import CopyRange, SlotTask
+from srm_common.kafka.client.library import Errors
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.slots import slot
+from srm_common.replication.slots import ranges, slot
+from srm_common.replication.slots.fetching import Fetching
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
 from tests.kafka.engine import Background, Engine, wait_for_copies
@@ -53,6 +55,7 @@ def test_nothing_of_the_new_topic_is_taken_for_what_follows(
     request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.setattr(slot, "_STOP_SECONDS", 0.0)
+    monkeypatch.setattr(ranges, "_SPREAD_SECONDS", 60.0)
     engine = Engine(source, target_kafka, name)
     engine.create(name)
     produce(source, name, 0, mixed_records(20))
@@ -65,9 +68,9 @@ def test_nothing_of_the_new_topic_is_taken_for_what_follows(
         eventually(lambda: refreshes(source) > asked, 60, "the slot does not look for the topic")
     create_again(source, name)
     (found,) = run.result().slots[0].ranges
-    assert (found.position, found.copied.records, found.error_kind) == (20, 20, "DataLost")
+    assert (found.position, found.copied.records, found.error_kind) == (20, 20, "PartitionError")
     assert found.error is not None
-    assert f"partition {name}-0: the topic was deleted and created again at {engine.flow.name.source}" in found.error
+    assert f"the topic was deleted and created again at {engine.flow.name.source}" in found.error
     assert len(target_kafka.records(engine.copy_of(name), 0)) == 20
 
 
@@ -85,7 +88,50 @@ def test_nor_is_it_when_it_was_created_before_the_slot_began(
     with Ownership.take(engine.flow, 1, 1) as owner:
         asked = CopyRange(name, engine.copy_of(name), 0, 20, 50, generation=former)
         (found,) = copy_slot(engine.job(), SlotTask(0, owner.identities[0], (asked,))).ranges
-        assert (found.position, found.copied.records, found.error_kind) == (20, 0, "DataLost")
+        assert (found.position, found.copied.records, found.error_kind) == (20, 0, "PartitionError")
         now = CopyRange(name, engine.copy_of(name), 0, 20, 50, generation=generation(engine, name))
         (found,) = copy_slot(engine.job(), SlotTask(0, owner.identities[0], (now,))).ranges
         assert (found.position, found.copied.records, found.error_kind) == (50, 30, None)
+
+
+def test_brokers_that_know_ids_are_asked_by_them_from_the_first_request_on(
+    target_kafka: FakeCluster, name: str
+) -> None:
+    """Whether one does is known once it is connected."""
+    with FakeCluster(3, name="source") as source:
+        engine = Engine(source, target_kafka, name)
+        engine.create(name, 6)
+        for partition in range(6):
+            produce(source, name, partition, mixed_records(20, seed=partition))
+        assert engine.copy(name).records == 120
+        fetches = [call for call in source.requests if call.api == "Fetch" and call.client_id.startswith("srm.slot-")]
+        assert {call.node for call in fetches} == {1, 2, 3}
+        assert {call.version for call in fetches} == {_BY_NAME + 1}
+
+
+def test_a_chunk_that_is_started_over_does_not_read_the_new_topic(
+    target_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slot knows by then that there is another one."""
+    with FakeCluster(name="source", newest={"Fetch": _BY_NAME}) as source:
+        engine = Engine(source, target_kafka, name)
+        engine.create(name)
+        produce(source, name, 0, mixed_records(20))
+        start = Fetching.start
+        replaced = False
+
+        async def start_and_replace(self: Fetching) -> None:
+            nonlocal replaced
+            if not replaced and self.busy and not self._in_flight:
+                replaced = True
+                delete_topic(source, name)
+                create_again(source, name)
+                await self._refresh()
+            await start(self)
+
+        monkeypatch.setattr(Fetching, "start", start_and_replace)
+        target_kafka.refuse("EndTxn", Errors.InvalidTxnStateError.errno, times=1)
+        (found,) = engine.copy(name).slots[0].ranges
+        assert replaced
+        assert (found.position, found.copied.records, found.error_kind) == (0, 0, "PartitionError")
+        assert target_kafka.records(engine.copy_of(name), 0) == []

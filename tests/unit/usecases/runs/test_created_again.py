@@ -1,8 +1,9 @@
-"""A source topic that is deleted and created again between the look of a run's driver and the pass of its slots."""
+"""A source topic that is deleted, and created again under the same name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from srm_common.domain.flow.settings import OnDataLoss
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
@@ -19,7 +20,7 @@ def values(word: str, count: int) -> list[bytes]:
     return [f"{word} {number}".encode() for number in range(count)]
 
 
-def test_each_record_that_is_left_is_copied_once(
+def test_between_the_look_of_the_driver_and_the_pass_of_its_slots(
     source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
 ) -> None:
     def write(records: list[bytes]) -> None:
@@ -48,3 +49,25 @@ def test_each_record_that_is_left_is_copied_once(
     assert (record.state, record.records) == (RunState.DONE, 50)
     copied = [one.value for one in target_kafka.records(f"{flow.name.source}.{name}", 0)]
     assert copied == values("old", 20) + values("new", 50)
+
+
+def test_with_as_many_records_as_the_former_one(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    flow = flow_between(source_kafka, target_kafka, name)
+    for word in ("old", "new"):
+        source_kafka.create_topic(name, 2)
+        for partition in range(2):
+            source_kafka.write(name, [(None, value) for value in values(word, 20)], partition)
+        if word == "old":
+            prepare(flow)
+            assert replicate(flow, RunOptions("first"), here).records == 40
+            delete_topic(source_kafka, name)
+    record = replicate(flow, RunOptions("second"), here)
+    assert (record.state, record.records) == (RunState.FAILED, 0)
+    assert ["created again" in str(one.trouble) for one in record.failed_partitions] == [True, True]
+    flow = replace(flow, on_data_loss=OnDataLoss.SKIP)
+    assert replicate(flow, RunOptions("third"), here).records == 40
+    for partition in range(2):
+        copied = [one.value for one in target_kafka.records(f"{flow.name.source}.{name}", partition)]
+        assert copied == values("old", 20) + values("new", 20)
