@@ -19,6 +19,7 @@ from zlib import crc32
 
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import Fingerprint
+from srm_common.domain.topics.source_topics import url_safe
 
 #: Bytes of the encoded value before its varints: downstream start and generation.
 VALUE_HEAD_BYTES = 12
@@ -85,10 +86,9 @@ class Segment:
 def generation_of(topic_id: str | None) -> int:
     """What segments carry of the id of the source topic, 32 bits; 0 where the id is unknown.
 
-    A topic that was deleted and re-created has another id, and its offsets mean something else. Clients spell ids in
-    one of the two alphabets of base64.
+    A topic that was deleted and re-created has another id, and its offsets mean something else.
     """
-    return (crc32(topic_id.replace("+", "-").replace("/", "_").encode()) or 1) if topic_id else 0
+    return (crc32(url_safe(topic_id).encode()) or 1) if topic_id else 0
 
 
 def build_segment(

@@ -15,6 +15,14 @@ from typing import Any, Self
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 
+#: How many ids of former topics are remembered.
+_FORMER = 3
+
+
+def url_safe(topic_id: str) -> str:
+    """An id in the alphabet of Kafka's ``Uuid``; clients spell it in one of the two of base64."""
+    return topic_id.replace("+", "-").replace("/", "_")
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:
@@ -48,11 +56,19 @@ class ChosenStart:
 
 @dataclass(frozen=True, slots=True)
 class SourceTopic:
-    """One remembered topic; ``pins`` is by partition."""
+    """One remembered topic; ``pins`` is by partition. ``former``: the ids of those that had its name before, the last
+    few."""
 
     topic_id: str | None = None
     pins: Mapping[int, Pin] = field(default_factory=dict)
     start: ChosenStart | None = None
+    former: tuple[str, ...] = ()
+
+    def renewed(self, topic_id: str) -> SourceTopic:
+        """With this id."""
+        if self.topic_id in (None, topic_id):
+            return replace(self, topic_id=topic_id)
+        return replace(self, topic_id=topic_id, former=(*self.former, self.topic_id)[-_FORMER:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +80,18 @@ class SourceTopics:
     def topic_id(self, topic: str) -> str | None:
         known = self.topics.get(topic)
         return None if known is None else known.topic_id
+
+    def is_former(self, topic: str, topic_id: str | None) -> bool:
+        """Whether a topic of this name had this id before: brokers that lag behind list it for a while."""
+        former = self.topics.get(topic, SourceTopic()).former
+        return bool(topic_id) and url_safe(topic_id or "") in map(url_safe, former)
+
+    def is_other(self, topic: str, topic_id: str | None) -> bool:
+        """Whether a topic that is listed is not the one that was copied, but was created later."""
+        known = self.topic_id(topic)
+        if not known or not topic_id:
+            return False
+        return url_safe(known) != url_safe(topic_id) and not self.is_former(topic, topic_id)
 
     def start(self, topic: str) -> ChosenStart | None:
         known = self.topics.get(topic)
@@ -92,7 +120,7 @@ class SourceTopics:
         topics = dict(self.topics)
         for topic, topic_id in ids.items():
             if topic_id is not None:
-                topics[topic] = replace(topics.get(topic, SourceTopic()), topic_id=topic_id)
+                topics[topic] = topics.get(topic, SourceTopic()).renewed(topic_id)
         return replace(self, topics=topics)
 
     def with_starts(self, starts: Mapping[str, ChosenStart]) -> SourceTopics:
@@ -143,6 +171,7 @@ class SourceTopics:
                 "id": known.topic_id,
                 "pins": {str(p): _pin_json(pin) for p, pin in sorted(known.pins.items())},
                 **({} if known.start is None else {"start": astuple(known.start)}),
+                **({"former": known.former} if known.former else {}),
             }
             for topic, known in sorted(self.topics.items())
         }
@@ -161,6 +190,7 @@ class SourceTopics:
                         topic_id=known.get("id"),
                         pins={int(p): Pin(*pin) for p, pin in known.get("pins", {}).items()},
                         start=ChosenStart(*known["start"]) if known.get("start") else None,
+                        former=tuple(known.get("former", ())),
                     )
                     for topic, known in (record or {}).items()
                 }

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
-from srm_common.domain.offsets.segments import generation_of
 from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog, decide, find_loss
 from srm_common.domain.runs.partition_track import PartitionTrack, listed_end
 from srm_common.domain.topic_partition import TopicPartition
@@ -127,7 +126,8 @@ class StartingPoints:
         caller stores it before it copies anything. Where a topic turns out to be another one, ``others`` start over.
         """
         places = [track.place for track in tracks]
-        ids = self.source.topic_ids(sorted({topic for topic, _ in places}))
+        listed = self.source.topic_ids(sorted({topic for topic, _ in places}))
+        ids = {topic: None if self.memory.is_former(topic, one) else one for topic, one in listed.items()}
         starts, faults = self.source.starts(places)
         suspicious = [
             track.place for track in tracks if (known := self._known(track)) is not None and known > listed_end(track)
@@ -192,7 +192,7 @@ class StartingPoints:
             if pin is not None:
                 pins[place] = pin
             if start is None:
-                if track.final and self._is_other_topic(log.topic, log.topic_id):
+                if track.final and self.memory.is_other(log.topic, log.topic_id):
                     recreated.add(place[0])
                 continue
             track.position, track.leader_epoch = start, -1
@@ -202,7 +202,9 @@ class StartingPoints:
             ready.append(track)
         for track in ready:
             self._waiting.pop(track.place, None)
-        ids = {topic: topic_id for topic, topic_id in ids.items() if topic not in recreated}
+        # Another topic is remembered once something of it is decided, and nothing failed.
+        decided = {track.upstream_topic for track in ready} - recreated
+        ids = {topic: one for topic, one in ids.items() if topic in decided or not self.memory.is_other(topic, one)}
         pins |= self._start_over(others, {track.place for track in ready}, ids)
         self.memory = self.memory.with_pins(pins).with_ids(ids)
         return ready
@@ -211,7 +213,7 @@ class StartingPoints:
         self, tracks: Iterable[PartitionTrack], placed: set[TopicPartition], ids: Mapping[str, str | None]
     ) -> dict[TopicPartition, Pin]:
         """Pins for the partitions that are not placed now, of topics that are other ones now."""
-        replaced = {topic for topic, topic_id in ids.items() if self._is_other_topic(topic, topic_id)}
+        replaced = {topic for topic, topic_id in ids.items() if self.memory.is_other(topic, topic_id)}
         pins = {}
         for track in tracks if replaced else ():
             if track.upstream_topic in replaced and track.place not in placed:
@@ -240,7 +242,7 @@ class StartingPoints:
     def at_its_end(self, track: PartitionTrack) -> bool:
         """Whether a listed partition needs no more queries: it was read to its end, or never held anything."""
         waits = track.place in self.overridden or track.place in self._corrupt or track.place in self.undecided
-        if waits or self._is_other_topic(track.upstream_topic, track.topic_id):
+        if waits or self.memory.is_other(track.upstream_topic, track.topic_id):
             return False
         known = self._known(track)
         if known is None and track.end == 0 and self._begins_at_start(track):
@@ -284,11 +286,6 @@ class StartingPoints:
     def _position(self, track: PartitionTrack) -> Position | None:
         known = self._known(track)
         return None if known is None else Position(known, self._epoch(track))
-
-    def _is_other_topic(self, topic: str, topic_id: str | None) -> bool:
-        """Whether it is not the topic that was copied: one of its name that was created later."""
-        known = self.memory.topic_id(topic)
-        return bool(known and topic_id) and generation_of(known) != generation_of(topic_id)
 
     def _begins_at_start(self, track: PartitionTrack) -> bool:
         """Whether it is settled that a partition without progress starts at its beginning; needs no pin."""
@@ -367,7 +364,7 @@ class StartingPoints:
         """
         position = self._known(track)
         if position is None:
-            if self._is_other_topic(log.topic, log.topic_id):
+            if self.memory.is_other(log.topic, log.topic_id):
                 if self.on_data_loss is not OnDataLoss.FAIL:
                     return log.start, Pin(log.start, None)
                 # Copied under the new id, it would make its sister partitions look sound in the next run.

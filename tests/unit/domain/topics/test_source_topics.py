@@ -22,6 +22,7 @@ memories = st.builds(
             st.none() | st.text(),
             st.dictionaries(st.integers(0, 9), pins, max_size=3),
             st.none() | st.builds(ChosenStart, st.text(), st.text(), offsets, st.integers(1, 9)),
+            st.lists(st.text(min_size=1), max_size=3).map(tuple),
         ),
         max_size=4,
     ),
@@ -53,6 +54,18 @@ def test_a_commit_that_comes_to_the_same_offset_spends_a_pin() -> None:
     memory = SourceTopics().with_pins({TopicPartition("t", 0): Pin(0, 20, copied_to=21)})
     assert memory.position("t", 0, 20, 21) == 0
     assert memory.position("t", 0, 20, 42) == 20
+
+
+def test_a_former_id_is_no_new_topic() -> None:
+    """A broker that lags behind lists it for a while."""
+    memory = SourceTopics()
+    for number in range(6):
+        memory = memory.with_ids({"t": f"id-{number}"})
+    assert [memory.is_other("t", f"id-{number}") for number in range(8)] == [True, True, *[False] * 4, True, True]
+    assert memory.is_former("t", "id-4")
+    assert not memory.is_former("t", "id-5")
+    assert not memory.is_other("t", None)
+    assert not memory.is_other("u", "id-1")
 
 
 def test_pins_of_earlier_versions_are_read() -> None:

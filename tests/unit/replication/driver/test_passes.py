@@ -337,6 +337,31 @@ class TestLostData:
         assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(100, 110)]
         assert there.target.records[TopicPartition("t", 1)] == [1000, 1001, 1002, *range(200, 203)]
 
+    def test_a_listing_that_is_older_than_the_decision_changes_nothing(self) -> None:
+        """As of a broker that has not heard of the new topic yet."""
+        there = world(8)
+        there.run()
+        log = there.source.logs[TopicPartition("t", 0)]
+        log.topic_id, log.records = "id-2", list(range(100, 150))
+        there.run(on_data_loss=OnDataLoss.SKIP)
+        log.topic_id = "id-1"
+        log.records.append(150)
+        there.run(on_data_loss=OnDataLoss.SKIP)
+        assert there.target.records[TopicPartition("t", 0)] == [*range(8), *range(100, 151)]
+        assert there.memory.topic_id("t") == "id-2"
+
+    def test_nothing_is_decided_about_a_topic_created_again_while_its_partitions_cannot_be_placed(self) -> None:
+        there = world(8, 8)
+        there.run()
+        for log in there.source.logs.values():
+            log.topic_id, log.records = "id-2", list(range(100, 150))
+        starts = there.source.starts
+        there.source.starts = lambda partitions: ({}, dict.fromkeys(partitions, "no answer"))  # type: ignore[method-assign]
+        there.run(on_data_loss=OnDataLoss.FAIL, patience_seconds=1.0)
+        assert there.memory.topic_id("t") == "id-1"
+        there.source.starts = starts  # type: ignore[method-assign]
+        assert all("created again" in str(track.error) for track in there.run().tracks.values())
+
     def test_partitions_that_rest_start_over_in_a_topic_that_was_created_again(self) -> None:
         """By then the id of the new one is known, and their logs may have more than they have copied."""
         there = world(8, 8, slots=2)
