@@ -89,7 +89,7 @@ class SourceTopics:
     def is_other(self, topic: str, topic_id: str | None) -> bool:
         """Whether a topic that is listed is not the one that was copied, but was created later."""
         known = self.topic_id(topic)
-        if not known or not topic_id:
+        if not known or not topic_id or known == topic_id:
             return False
         return url_safe(known) != url_safe(topic_id) and not self.is_former(topic, topic_id)
 

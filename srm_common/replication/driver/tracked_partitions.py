@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
+from srm_common.domain.topics.source_topics import url_safe
 from srm_common.errors import ClusterError, StateUnavailable, UnreachableCluster
 from srm_common.replication.driver.starting_points import StartingPoints
 
@@ -83,7 +84,7 @@ class TrackedPartitions:
                     )
                 self.tracks[place].max_message_bytes = topic.max_message_bytes
                 self.tracks[place].compacted = topic.compacted
-                self.tracks[place].topic_id = topic.upstream_topic_id
+                self.tracks[place].topic_id = url_safe(topic.upstream_topic_id)
         for place, track in self.tracks.items():
             if place in there:
                 self._missing_since.pop(place, None)
