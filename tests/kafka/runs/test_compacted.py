@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -83,8 +83,8 @@ def test_markers_tell_what_was_aborted_where_a_broker_lists_nothing(
     assert len(expected) == 8
     decode = fetch.decode
 
-    def listing_nothing(body: memoryview) -> fetch.FetchAnswer:
-        answer = decode(body)
+    def listing_nothing(body: memoryview, names: Mapping[bytes, str] | None = None) -> fetch.FetchAnswer:
+        answer = decode(body, names)
         return answer._replace(
             partitions=[fetched_partition._replace(aborted=[]) for fetched_partition in answer.partitions]
         )
