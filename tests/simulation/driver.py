@@ -130,9 +130,7 @@ class Driver:
                 job=job,
                 runner=self._copy,
                 points=points,
-                topics=lambda: [
-                    replace(topic, upstream_topic_id=self.topic_id(topic.upstream)) for topic in self.topics
-                ],
+                topics=self._listed,
                 remember=remember,
                 owner=owner,
                 slots_max=self.slots,

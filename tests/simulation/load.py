@@ -106,8 +106,8 @@ class Load:
         return True
 
     def create_again(self, draw: random.Random) -> bool:
-        """Somebody deletes a topic, and creates another one of its name at once. Never where transactions are written:
-        what is open ends with it. Whether it was possible."""
+        """Delete a topic and create it again at once; whether it was possible. Never where transactions are written:
+        those that are open end with the topic."""
         topics = self._source._topics
         topic = draw.choice(sorted({topic for topic, _ in self._places}))
         if self._transactional or not topics.controlled or len(topics.alive) < len(self._source.nodes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from base64 import b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ from unittest.mock import patch
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import OnDataLoss, names
 from srm_common.domain.topics.selection import CopiedTopic
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import SrmError
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver import passes
@@ -212,7 +213,7 @@ class Scenario:
             self._max_seconds,
             {},
             self.network,
-            lambda topic: b64encode(self.source._topics.topics[topic].topic_id.bytes).decode(),
+            self._topic_id,
             orphans=lambda: draw.random() < 0.5,
             keeps=self.world.chance("workers").random() < 0.5,
         )
@@ -240,6 +241,9 @@ class Scenario:
     def has_progress(self, place: Partition) -> bool:
         """Whether the flow has committed a source offset of a partition."""
         return place in self._committed()
+
+    def _topic_id(self, topic: str) -> str:
+        return urlsafe_b64encode(self.source._topics.topics[topic].topic_id.bytes).rstrip(b"=").decode()
 
     def _committed(self) -> dict[Partition, int]:
         """The offset behind the last copied record, by partition."""
@@ -303,8 +307,10 @@ class Scenario:
                 self._reached[place] = position, self.world.now
 
     def _complete(self, run: Run) -> bool:
-        """Whether the run has copied everything; the next one begins where it could not."""
-        return all(
+        """Whether the run has copied everything; the next one begins where it could not, and finds out about topics
+        that were created again in its course."""
+        known = SourceTopics.from_json(self.driver.memory.topics)
+        return not any(known.is_other(topic, self._topic_id(topic)) for topic in self.topics) and all(
             track.error is None and track.position == self.source.log(*track.place).stable for track in run.tracks
         )
 
