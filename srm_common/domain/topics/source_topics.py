@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 
@@ -36,9 +37,9 @@ class Pin:
     instead_of: int | None
     copied_to: int | None = None
 
-    def holds(self, committed: int | None, copied_to: int | None) -> bool:
+    def holds(self, committed: int | None, copied_to: CopiedTo | None) -> bool:
         """Whether nothing was committed since; ``copied_to`` None: it is not known."""
-        moved = None not in (self.copied_to, copied_to) and self.copied_to != copied_to
+        moved = copied_to is not None and self.copied_to not in (None, copied_to.downstream_end)
         return self.instead_of == committed and not moved
 
 
@@ -84,14 +85,12 @@ class SourceTopics:
     def is_former(self, topic: str, topic_id: str | None) -> bool:
         """Whether a topic of this name had this id before: brokers that lag behind list it for a while."""
         former = self.topics.get(topic, SourceTopic()).former
-        return bool(topic_id) and url_safe(topic_id or "") in map(url_safe, former)
+        return topic_id in former
 
     def is_other(self, topic: str, topic_id: str | None) -> bool:
         """Whether a topic that is listed is not the one that was copied, but was created later."""
         known = self.topic_id(topic)
-        if not known or not topic_id or known == topic_id:
-            return False
-        return url_safe(known) != url_safe(topic_id) and not self.is_former(topic, topic_id)
+        return bool(known and topic_id) and known != topic_id and not self.is_former(topic, topic_id)
 
     def start(self, topic: str) -> ChosenStart | None:
         known = self.topics.get(topic)
@@ -106,11 +105,11 @@ class SourceTopics:
         known = self.topics.get(topic)
         return None if known is None else known.pins.get(partition)
 
-    def position(self, topic: str, partition: int, committed: int | None, copied_to: int | None = None) -> int | None:
+    def position(self, topic: str, partition: int, committed: int | None, copied_to: CopiedTo | None) -> int | None:
         """Where to read next: the pin if it is still valid, otherwise the committed offset; None if neither is known.
 
         Args:
-            copied_to: the end of the copy by that commit, where it is known.
+            copied_to: where the copy ends by that commit, as far as it says.
         """
         pin = self.pin(topic, partition)
         return pin.offset if pin is not None and pin.holds(committed, copied_to) else committed
@@ -139,12 +138,12 @@ class SourceTopics:
         return replace(self, topics=topics)
 
     def without_spent_pins(
-        self, committed: Mapping[TopicPartition, int], copied_to: Mapping[TopicPartition, int]
+        self, committed: Mapping[TopicPartition, int], copied_to: Mapping[TopicPartition, CopiedTo]
     ) -> SourceTopics:
         """Forget the pins of partitions for which something was committed since.
 
         Args:
-            copied_to: the ends of the copies by these commits, as far as they say.
+            copied_to: where the copies end by these commits, as far as they say.
         """
         topics = {}
         for topic, known in self.topics.items():

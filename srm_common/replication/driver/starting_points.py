@@ -87,11 +87,11 @@ class StartingPoints:
 
     def _read(self) -> None:
         self._committed, self._corrupt, self._epochs, self._copied_to = self.read_committed()
-        self._copy_ends = {place: copied_to.downstream_end for place, copied_to in self._copied_to.items()}
 
     def _pin(self, place: TopicPartition, offset: int) -> Pin:
         """Instead of what is committed now."""
-        return Pin(offset, self._committed.get(place), self._copy_ends.get(place))
+        copied_to = self._copied_to.get(place)
+        return Pin(offset, self._committed.get(place), None if copied_to is None else copied_to.downstream_end)
 
     @property
     def to_remember(self) -> tuple[SourceTopics, frozenset[TopicPartition]]:
@@ -263,7 +263,7 @@ class StartingPoints:
         """Read the committed offsets after an uncertain response and continue from them; True if any partition was
         further than reported."""
         self._read()
-        self.memory = self.memory.without_spent_pins(self._committed, self._copy_ends)
+        self.memory = self.memory.without_spent_pins(self._committed, self._copied_to)
         further = []
         for track in tracks:
             known = self._known(track, ignoring_position=True)
@@ -273,7 +273,7 @@ class StartingPoints:
     def _known(self, track: PartitionTrack, ignoring_position: bool = False) -> int | None:
         if track.position is not None and not ignoring_position:
             return track.position
-        return self.memory.position(*track.place, self._committed.get(track.place), self._copy_ends.get(track.place))
+        return self.memory.position(*track.place, self._committed.get(track.place), self._copied_to.get(track.place))
 
     def _epoch(self, track: PartitionTrack, ignoring_position: bool = False) -> int:
         """The leader epoch of the offset before :meth:`_known`; -1 when it is not known, as behind a pin."""

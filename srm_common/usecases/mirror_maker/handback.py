@@ -122,7 +122,7 @@ def _chosen(memory: SourceTopics, committed: SourceOffsets) -> dict[TopicPartiti
         for number in known.pins:
             place = TopicPartition(topic, number)
             before = committed.get(place)
-            position = memory.position(*place, before)
+            position = memory.position(*place, before, committed.copied_to.get(place))
             if position is not None and position != before:
                 found[place] = position
     return found

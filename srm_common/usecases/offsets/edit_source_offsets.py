@@ -133,9 +133,11 @@ def _edits(
     clusters: FlowClusters, request: Request, committed: SourceOffsets, memory: SourceTopics
 ) -> tuple[list[OffsetEdit], dict[str, str | None]]:
     """The edits, and the ids of the topics they are about."""
-    before = {place: memory.position(*place, offset) for place, offset in committed.items()}
     pinned = {TopicPartition(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
-    before |= {place: memory.position(*place, committed.get(place)) for place in pinned}
+    before = {
+        place: memory.position(*place, committed.get(place), committed.copied_to.get(place))
+        for place in committed.keys() | pinned
+    }
     known = {*before, *committed.faults}
     places = sorted(request.offsets or _chosen(clusters, request, known))
     logs = logs_of(clusters, places)

@@ -106,7 +106,7 @@ def logs_of(clusters: FlowClusters, places: Iterable[TopicPartition]) -> dict[To
 
 def _listed(place: TopicPartition, offsets: SourceOffsets, memory: SourceTopics, log: LogRange | str) -> ListedOffset:
     committed = offsets.get(place)
-    position = memory.position(*place, committed)
+    position = memory.position(*place, committed, offsets.copied_to.get(place))
     notes = []
     if place in offsets.faults:
         notes.append(str(offsets.faults[place]))

@@ -33,8 +33,8 @@ def test_what_is_set_counts_whatever_was_pinned(
     edited = edited_memory(memory, [offset_edit(T0, before, after, LogRange(0, 50))], {})
     # The record has no number for 0: such a partition has nothing committed.
     committed = after or None
-    assert edited.position("t", 0, committed) == after
-    assert edited.position("t", 1, None) == 5
+    assert edited.position("t", 0, committed, None) == after
+    assert edited.position("t", 1, None, None) == 5
 
 
 @pytest.mark.parametrize(

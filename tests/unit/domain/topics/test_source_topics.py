@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopic, SourceTopics
 from srm_common.errors import CorruptRecord
@@ -34,13 +35,13 @@ def test_a_state_record_reads_back_as_it_was_written(memory: SourceTopics) -> No
     assert SourceTopics.from_json(json.loads(json.dumps(memory.to_json()))) == memory
 
 
-@given(memories, pins, st.none() | offsets, st.none() | offsets)
+@given(memories, pins, st.none() | offsets, st.none() | offsets.map(lambda end: CopiedTo(0, end)))
 def test_a_pin_holds_until_something_else_is_committed(
-    memory: SourceTopics, pin: Pin, committed: int | None, copied_to: int | None
+    memory: SourceTopics, pin: Pin, committed: int | None, copied_to: CopiedTo | None
 ) -> None:
     place = TopicPartition("t", 1)
     pinned = memory.with_pins({place: pin})
-    moved = pin.copied_to is not None and copied_to is not None and copied_to != pin.copied_to
+    moved = pin.copied_to is not None and copied_to is not None and copied_to.downstream_end != pin.copied_to
     expected = pin.offset if committed == pin.instead_of and not moved else committed
     assert pinned.position(*place, committed, copied_to) == expected
     commits = {} if committed is None else {place: committed}
@@ -52,8 +53,8 @@ def test_a_pin_holds_until_something_else_is_committed(
 def test_a_commit_that_comes_to_the_same_offset_spends_a_pin() -> None:
     """As in a topic that was created again with as many records."""
     memory = SourceTopics().with_pins({TopicPartition("t", 0): Pin(0, 20, copied_to=21)})
-    assert memory.position("t", 0, 20, 21) == 0
-    assert memory.position("t", 0, 20, 42) == 20
+    assert memory.position("t", 0, 20, CopiedTo(20, 21)) == 0
+    assert memory.position("t", 0, 20, CopiedTo(20, 42)) == 20
 
 
 def test_a_former_id_is_no_new_topic() -> None:
@@ -76,8 +77,8 @@ def test_pins_of_earlier_versions_are_read() -> None:
 
 def test_nothing_remembered() -> None:
     memory = SourceTopics.from_json(None)
-    assert memory.position("t", 0, None) is None
-    assert memory.position("t", 0, 7) == 7
+    assert memory.position("t", 0, None, None) is None
+    assert memory.position("t", 0, 7, None) == 7
     assert memory.topic_id("t") is None
 
 
