@@ -1,9 +1,11 @@
-"""The ids that a slot asks registries for: what is wrong with one schema is told of that one alone."""
+"""What slots ask registries for, schemas and their ids: what is wrong with one schema is told of that one alone."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -90,3 +92,46 @@ def test_references_without_a_context_are_to_that_of_the_schema(target: LocalReg
     found = RegistrySchemas(registry, registry, "east", source_context="east").schema(number)
     assert found is not None
     assert found.references == (Reference("C", deepest), Reference("B", deeper))
+
+
+@pytest.mark.parametrize(
+    "references",
+    [[5], [{"subject": "a", "version": None}], [{"subject": "a", "version": "x"}], [{"version": 1}], "abc"],
+)
+def test_references_that_are_none(references: Any) -> None:
+    with LocalRegistry() as local:
+        answer = json.dumps({"schema": '"int"', "references": references}).encode()
+        local.fault = lambda method, path: (200, answer) if "/ids/" in path else None
+        schemas = RegistrySchemas(client("e", local.url), None)
+        with pytest.raises(TransformFailed, match="schema id 1 has references without subject and version"):
+            schemas.schema(1)
+
+
+def test_a_registry_that_did_not_respond_is_asked_again_later() -> None:
+    """Otherwise each of a slot's partitions would wait for as long as the first."""
+    with LocalRegistry() as local:
+        number = client("e", local.url).add("s", "AVRO", '"int"')
+        now = 1_000.0
+        schemas = RegistrySchemas(client("e", local.url), client("w", local.url), clock=lambda: now)
+        asked: list[str] = []
+
+        def lost(method: str, path: str) -> tuple[int, bytes]:
+            asked.append(path)
+            raise ConnectionError
+
+        local.fault = lost
+        times = []
+        for _ in range(3):
+            with pytest.raises(TransformFailed, match=f"schema id {number} cannot be read: .* did not respond"):
+                schemas.schema(number)
+            times.append(len(asked))
+        assert times[0] == times[2]
+        for _ in range(3):
+            with pytest.raises(TransformFailed, match="cannot be registered as t-value"):
+                schemas.registered("t-value", "t", "AVRO", '"int"')
+            times.append(len(asked))
+        assert times[2] < times[3] == times[5]
+        local.fault = lambda method, path: None
+        now += 11
+        assert schemas.schema(number) is not None
+        assert schemas.registered("s", "t", "AVRO", '"int"') == number

@@ -8,9 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from srm_common.domain.transforms.formats import ProtobufOptions
+from srm_common.domain.transforms.formats import Format, FormatKind, ProtobufOptions
 from srm_common.records.connect.data.java_values import JavaDate
 from srm_common.records.connect.data.schema import Struct
+from srm_common.records.connect.protobuf.values import ProtobufValues
 
 _BITS = {
     **dict.fromkeys(("INT32", "SINT32", "SFIXED32"), (-(1 << 31), (1 << 31) - 1)),
@@ -20,6 +21,8 @@ _BITS = {
 }
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
 DEFAULT = ProtobufOptions()
+SYNTAX = 'syntax = "proto3"; message M { %s }'
+PROTO2 = 'syntax = "proto2"; message M { %s }'
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -168,3 +171,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
     return value
+
+
+def values_of(text: str, options: ProtobufOptions = DEFAULT, place: bytes = b"\0") -> ProtobufValues:
+    return ProtobufValues.of_text(text, [], Format(FormatKind.PROTOBUF, protobuf=options), place)
