@@ -16,7 +16,7 @@ from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopic, SourceTopics
 from srm_common.replication.driver.log_identity import Listed
 from tests.unit.replication.driver.simulated_cluster import Log
-from tests.unit.replication.driver.test_passes import SimulatedFlow, copied, world
+from tests.unit.replication.driver.simulated_flow import SimulatedFlow, copied, world
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

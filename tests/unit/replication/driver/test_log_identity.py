@@ -10,7 +10,7 @@ from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.replication.driver.log_identity import epochs_before
 from tests.unit.replication.driver.simulated_cluster import Log, SimulatedSource
-from tests.unit.replication.driver.test_passes import SimulatedFlow, copied, everything, world
+from tests.unit.replication.driver.simulated_flow import SimulatedFlow, copied, everything, world
 
 T = TopicPartition("t", 0)
 
