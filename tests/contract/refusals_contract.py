@@ -1,4 +1,4 @@
-"""What brokers refuse, and by which code: requests that no client of ours sends, leaders and coordinators that moved.
+"""What brokers refuse, and by which code: requests that no client of ours sends.
 
 Each place in the fake cluster that refuses something is reached by this suite, or named with the reason why no real
 broker can be made to (``tests/unit/testing/test_fake_cluster_refusals.py``).
@@ -7,292 +7,48 @@ broker can be made to (``tests/unit/testing/test_fake_cluster_refusals.py``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 from zlib import crc32
 
 import pytest
 from crc32c import crc32c
 
 from srm_common.domain.topic_partition import TopicPartition as Place
-from srm_common.kafka.client.links.link import LATEST, ClusterLink, LogOffset
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
-from srm_common.kafka.transactions.producer import init_producer
 from srm_common.wire.batches.batch import CONTROL, stamp
-from srm_common.wire.protocol import fetch
 from srm_common.wire.state.plain_records import plain_records
-from tests.contract.parts import PATIENCE_SECONDS, Cluster, settings, shown
+from tests.contract.parts import Cluster, settings, shown
 from tests.contract.records_contract import Writer, batch
-from tests.contract.replicas_contract import Replicated, opened
-from tests.contract.requests import ask, request
+from tests.contract.refused_requests import (
+    added,
+    beaten,
+    committed_with,
+    created,
+    described,
+    ended,
+    fetched,
+    group_committed,
+    group_coordinator,
+    joined,
+    joined_by,
+    led,
+    linked,
+    listed,
+    owner,
+    produced,
+)
+from tests.contract.requests import ask
 from tests.contract.requests import codes as codes_of
 
-LEADER_NOT_AVAILABLE, NOT_LEADER, METADATA_TOO_LARGE, NOT_COORDINATOR = 5, 6, 12, 16
-INVALID_REQUIRED_ACKS, ILLEGAL_GENERATION, INVALID_GROUP, UNKNOWN_MEMBER = 21, 22, 24, 25
+METADATA_TOO_LARGE, INVALID_REQUIRED_ACKS, ILLEGAL_GENERATION, INVALID_GROUP, UNKNOWN_MEMBER = 12, 21, 22, 24, 25
 INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 37, 38, 39, 40, 42
-MEMBER_ID_REQUIRED, GROUP_NOT_FOUND, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 79, 69, 74, 75
-INVALID_RECORD, TRANSACTIONAL_ID_NOT_FOUND = 87, 105
+GROUP_NOT_FOUND, MEMBER_ID_REQUIRED, INVALID_RECORD, TRANSACTIONAL_ID_NOT_FOUND = 69, 79, 87, 105
 #: In the header of a batch.
 _CHECKSUM_AT, _CHECKED_FROM, _ATTRIBUTES_AT = 17, 21, 22
 _NO_RESOURCE, _TOPIC, _BROKER = 1, 2, 4
 _SET, _APPEND = 0, 2
 _NOW_MS = int(time.time() * 1000)
-
-
-@dataclass
-class Moving:
-    """A cluster of three nodes. ``move``: gives a partition another leader. ``away``: while it lasts, a node answers
-    nobody, and its partitions of one replica have no leader."""
-
-    kafka: Replicated
-    move: Callable[[str, int], None]
-    away: Callable[[int], AbstractContextManager[object]]
-
-
-@contextmanager
-def linked(kafka: Cluster, *topics: str) -> Iterator[ClusterLink]:
-    with ClusterLink(settings(kafka), request_timeout_ms=180_000) as link:
-        link.run(lambda: link.open(list(topics)))
-        yield link
-
-
-def place(name: str, **fields: Any) -> list[dict[str, Any]]:
-    """The one topic of a request, with the one partition 0."""
-    return [{"name": name, "partitions": [{"partition_index": 0, **fields}]}]
-
-
-def fetched(
-    link: ClusterLink,
-    node: int,
-    topic: str | UUID,
-    offset: int,
-    *,
-    leader_epoch: int = -1,
-    last_epoch: int = -1,
-) -> tuple[int, tuple[int, int] | None]:
-    """The code for a partition, and where its log parts from the reader's; ``topic``: its name or its id."""
-    part = {
-        "partition": 0,
-        "current_leader_epoch": leader_epoch,
-        "fetch_offset": offset,
-        "last_fetched_epoch": last_epoch,
-        "log_start_offset": -1,
-        "partition_max_bytes": 1 << 20,
-    }
-    answer = ask(
-        link,
-        node,
-        "Fetch",
-        fetch.VERSION_BY_NAME if isinstance(topic, str) else fetch.VERSION_BY_ID,
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=1 << 20,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[{"topic" if isinstance(topic, str) else "topic_id": topic, "partitions": [part]}],
-        forgotten_topics_data=[],
-        rack_id="",
-    )
-    (found,) = answer.responses[0].partitions
-    diverging = found.diverging_epoch
-    known = diverging is not None and diverging.end_offset >= 0
-    return found.error_code, (diverging.epoch, diverging.end_offset) if known else None
-
-
-def produced(link: ClusterLink, node: int, topic: str, data: bytes, acks: int = -1, who: str | None = None) -> int:
-    """The code for partition 0 of a topic."""
-    answer = ask(
-        link,
-        node,
-        "Produce",
-        9,
-        transactional_id=who,
-        acks=acks,
-        timeout_ms=30_000,
-        topic_data=[{"name": topic, "partition_data": [{"index": 0, "records": data}]}],
-    )
-    return int(codes_of(answer)[0])
-
-
-def listed(link: ClusterLink, node: int, topic: str, leader_epoch: int = -1) -> int:
-    topics = place(topic, current_leader_epoch=leader_epoch, timestamp=-1)
-    answer = ask(link, node, "ListOffsets", 6, replica_id=-1, isolation_level=0, topics=topics)
-    return int(codes_of(answer)[0])
-
-
-def epoch_ended(link: ClusterLink, node: int, topic: str, leader_epoch: int = -1) -> int:
-    part = {"partition": 0, "current_leader_epoch": leader_epoch, "leader_epoch": 0}
-    answer = ask(link, node, "OffsetForLeaderEpoch", 4, replica_id=-1, topics=[{"topic": topic, "partitions": [part]}])
-    return int(codes_of(answer)[0])
-
-
-def led(link: ClusterLink, topic: str) -> tuple[int, int, list[int]]:
-    """Leader, leader epoch and the other replicas of partition 0, as metadata has them."""
-    answer = ask(
-        link,
-        link.run(link.any_node),
-        "Metadata",
-        9,
-        topics=[{"name": topic}],
-        allow_auto_topic_creation=False,
-    )
-    part = next(partition for partition in answer.topics[0].partitions if partition.partition_index == 0)
-    return part.leader_id, part.leader_epoch, [node for node in part.replica_nodes if node != part.leader_id]
-
-
-def added(link: ClusterLink, node: int, name: str, topic: str, who: tuple[int, int]) -> int:
-    answer = ask(
-        link,
-        node,
-        "AddPartitionsToTxn",
-        3,
-        v3_and_below_transactional_id=name,
-        v3_and_below_producer_id=who[0],
-        v3_and_below_producer_epoch=who[1],
-        v3_and_below_topics=[{"name": topic, "partitions": [0]}],
-    )
-    return int(codes_of(answer)[0])
-
-
-def ended(
-    link: ClusterLink, node: int, name: str, who: tuple[int, int], *, committed: bool = True, version: int = 3
-) -> int:
-    answer = ask(
-        link,
-        node,
-        "EndTxn",
-        version,
-        transactional_id=name,
-        producer_id=who[0],
-        producer_epoch=who[1],
-        committed=committed,
-    )
-    return int(codes_of(answer)[0])
-
-
-def joined_by(link: ClusterLink, node: int, name: str, group: str, who: tuple[int, int]) -> int:
-    """The code with which a group's offsets become part of a transaction."""
-    values = {"transactional_id": name, "producer_id": who[0], "producer_epoch": who[1], "group_id": group}
-    return int(codes_of(ask(link, node, "AddOffsetsToTxn", 3, **values))[0])
-
-
-def committed_with(
-    link: ClusterLink, node: int, name: str, group: str, who: tuple[int, int], offset: int, topic: str
-) -> int:
-    """The code with which an offset of a topic's first partition is committed in a transaction."""
-    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": "note"}
-    values = {"transactional_id": name, "producer_id": who[0], "producer_epoch": who[1], "group_id": group}
-    topics = [{"name": topic, "partitions": [partition]}]
-    return int(codes_of(ask(link, node, "TxnOffsetCommit", 3, **values, topics=topics))[0])
-
-
-def initialized(link: ClusterLink, node: int, name: str) -> int:
-    answer = ask(
-        link,
-        node,
-        "InitProducerId",
-        4,
-        transactional_id=name,
-        transaction_timeout_ms=60_000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
-    return int(codes_of(answer)[0])
-
-
-def described(link: ClusterLink, node: int, name: str) -> int:
-    return int(codes_of(ask(link, node, "DescribeTransactions", 0, transactional_ids=[name]))[0])
-
-
-def group_committed(
-    link: ClusterLink,
-    node: int,
-    group: str,
-    topic: str,
-    note: str = "",
-    generation: int = -1,
-    member: str = "",
-) -> int:
-    answer = ask(
-        link,
-        node,
-        "OffsetCommit",
-        7,
-        group_id=group,
-        generation_id_or_member_epoch=generation,
-        member_id=member,
-        group_instance_id=None,
-        topics=place(topic, committed_offset=1, committed_leader_epoch=-1, committed_metadata=note),
-    )
-    return int(codes_of(answer)[0])
-
-
-def joined(link: ClusterLink, node: int, group: str, member: str) -> tuple[int, str]:
-    """The code, and the member that the group knows from now on."""
-    answer = ask(
-        link,
-        node,
-        "JoinGroup",
-        5,
-        group_id=group,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
-        member_id=member,
-        group_instance_id=None,
-        protocol_type="consumer",
-        protocols=[{"name": "range", "metadata": b""}],
-    )
-    return answer.error_code, answer.member_id
-
-
-def beaten(link: ClusterLink, node: int, group: str, member: str, generation: int) -> int:
-    answer = ask(
-        link,
-        node,
-        "Heartbeat",
-        3,
-        group_id=group,
-        generation_id=generation,
-        member_id=member,
-        group_instance_id=None,
-    )
-    return int(answer.error_code)
-
-
-def created(link: ClusterLink, kafka: Cluster, *topics: dict[str, Any]) -> list[int]:
-    """``assignments``: pairs of partition and replicas."""
-    wanted = [
-        {"num_partitions": 1, "replication_factor": 1, "configs": []}
-        | topic
-        | {
-            "assignments": [
-                {"partition_index": number, "broker_ids": replicas} for number, replicas in topic.get("assignments", ())
-            ]
-        }
-        for topic in topics
-    ]
-    answer = ask(link, kafka.nodes[0], "CreateTopics", 5, topics=wanted, timeout_ms=60_000, validate_only=False)
-    return [one.error_code for one in answer.topics]
-
-
-def owner(link: ClusterLink, name: str) -> tuple[int, int]:
-    """Takes a transactional id; producer id and epoch."""
-    return link.run(
-        lambda: init_producer(
-            link,
-            name,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            epoch=-1,
-            deadline=time.monotonic() + PATIENCE_SECONDS,
-        )
-    )
 
 
 def raw(last: int = 0) -> bytes:
@@ -520,135 +276,6 @@ class RefusalsContract:
         wanted = codes.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert shown(lambda: put(epoch + 1, 5), wanted) == wanted
         assert put(epoch + 1, 0) == codes.NONE
-
-
-class LeadersContract:
-    """The fixture ``moving`` is a cluster of three nodes whose leaders can be moved."""
-
-    def test_who_does_not_lead_refuses(self, moving: Moving, name: str) -> None:
-        moving.kafka.create_topic(name, 1, 1)
-        with ClusterLink(settings(moving.kafka)) as link:
-            opened(link, name)
-            leader, epoch, _ = led(link, name)
-            other = next(node for node in moving.kafka.nodes if node != leader)
-            assert produced(link, other, name, batch([b"v"])) == NOT_LEADER
-            assert fetched(link, other, name, 0)[0] == NOT_LEADER
-            assert listed(link, other, name) == NOT_LEADER
-            assert epoch_ended(link, other, name) == NOT_LEADER
-            answer = ask(link, other, "DeleteRecords", 2, timeout_ms=60_000, topics=place(name, offset=0))
-            assert codes_of(answer)[0] == NOT_LEADER
-            topics = [{"name": name, "partition_indexes": [0]}]
-            assert codes_of(ask(link, other, "DescribeProducers", 0, topics=topics))[0] == NOT_LEADER
-            for known, code in ((epoch, codes.NONE), (epoch + 1, UNKNOWN_LEADER_EPOCH)):
-                assert fetched(link, leader, name, 0, leader_epoch=known)[0] == code
-                assert listed(link, leader, name, known) == code
-                assert epoch_ended(link, leader, name, known) == code
-
-    def test_a_leader_that_moved(self, moving: Moving, name: str) -> None:
-        moving.kafka.create_topic(name, 1, 3)
-        with ClusterLink(settings(moving.kafka)) as link:
-            opened(link, name)
-            first, epoch, _ = led(link, name)
-            assert produced(link, first, name, batch([b"a", b"b", b"c"])) == codes.NONE
-            moving.move(name, 0)
-            assert shown(lambda: led(link, name)[0] != first, True)
-            second, newer, _ = led(link, name)
-            assert newer > epoch
-            # The end of a log comes with the epoch of its leader, not of its last record.
-            ends = {Place(name, 0): LogOffset(3, -1, newer)}
-            assert shown(lambda: link.run(lambda: link.listed({Place(name, 0): LATEST}))[0], ends) == ends
-            # One that follows answers readers, and writers and who asks for offsets are sent to the leader.
-            assert shown(lambda: produced(link, first, name, batch([b"d"])), NOT_LEADER) == NOT_LEADER
-            assert listed(link, first, name, newer) == NOT_LEADER
-            assert fetched(link, first, name, 0, leader_epoch=newer) == (codes.NONE, None)
-            for node in (first, second):
-                assert fetched(link, node, name, 0, leader_epoch=epoch)[0] == FENCED_LEADER_EPOCH
-                assert listed(link, node, name, epoch) == FENCED_LEADER_EPOCH
-                assert epoch_ended(link, node, name, epoch) == FENCED_LEADER_EPOCH
-            assert shown(lambda: produced(link, second, name, batch([b"d", b"e"])), codes.NONE) == codes.NONE
-            assert shown(lambda: fetched(link, second, name, 5)[0], codes.NONE) == codes.NONE
-            # Who has read further under the epoch before has read what this log does not have.
-            assert fetched(link, second, name, 4, last_epoch=epoch) == (codes.NONE, (epoch, 3))
-            assert fetched(link, second, name, 3, last_epoch=epoch) == (codes.NONE, None)
-            assert fetched(link, second, name, 5, last_epoch=newer) == (codes.NONE, None)
-
-    def test_who_does_not_coordinate_refuses(self, moving: Moving, name: str) -> None:
-        moving.kafka.create_topic(name, 1, 3)
-        with ClusterLink(settings(moving.kafka)) as link:
-            opened(link, name)
-            who = owner(link, name)
-            coordinator = link.run(lambda: link.coordinator(name))
-            other = next(node for node in moving.kafka.nodes if node != coordinator)
-            assert initialized(link, other, name) == NOT_COORDINATOR
-            assert added(link, other, name, name, who) == NOT_COORDINATOR
-            assert ended(link, other, name, who) == NOT_COORDINATOR
-            assert described(link, other, name) == NOT_COORDINATOR
-            coordinator = group_coordinator(link, name)
-            other = next(node for node in moving.kafka.nodes if node != coordinator)
-            assert shown(lambda: group_committed(link, coordinator, name, name), codes.NONE) == codes.NONE
-            assert group_committed(link, other, name, name) == NOT_COORDINATOR
-
-
-class MarkersContract:
-    """The same fixture. The brokers' answers depend on how soon the controller notices that a node is away."""
-
-    def test_a_transaction_is_not_over_before_its_markers_are_written(self, moving: Moving, name: str) -> None:
-        kafka = moving.kafka
-        kafka.create_topic(name, 3, 1)
-        with ClusterLink(settings(kafka), request_timeout_ms=180_000) as link:
-            opened(link, name)
-            owner(link, name)
-            coordinator = link.run(lambda: link.coordinator(name))
-            leaders = {number: link.leader(name, number) for number in range(3)}
-            number = next(number for number, leader in leaders.items() if leader != coordinator)
-            wanted = [codes.CONCURRENT_TRANSACTIONS] * 3
-            # Without the node it is over as soon as the controller notices.
-            assert shown(lambda: self._while_it_ends(moving, link, name, number, coordinator), wanted) == wanted
-            found = shown(lambda: leaderless(link, coordinator, name, number), codes.NONE)
-            assert found == codes.NONE
-
-    def _while_it_ends(self, moving: Moving, link: ClusterLink, name: str, number: int, coordinator: int) -> list[int]:
-        """The codes of EndTxn, AddPartitionsToTxn and InitProducerId while the markers are being written."""
-        who = owner(link, name)
-        writer = Writer(link, name)
-        writer.transactional_id = name
-        writer.run(lambda: writer.producer(who, newer=False).add([Place(name, number)]))
-        data = batch([b"v"], who, 0, transactional=True)
-        assert shown(lambda: writer.run(lambda: writer.put(data, number)).error_code, codes.NONE) == codes.NONE
-        with linked(moving.kafka) as other:
-            described(other, coordinator, name)  # the connection is there
-            with moving.away(link.leader(name, number) or 0):
-                # Its answer may take as long as the node is away.
-                end = {"transactional_id": name, "producer_id": who[0], "producer_epoch": who[1], "committed": True}
-                other.run(lambda: other.post(coordinator, request("EndTxn", 3, end)))
-                described(link, coordinator, name)
-                found = [
-                    ended(link, coordinator, name, who),
-                    added(link, coordinator, name, name, who),
-                    initialized(link, coordinator, name),
-                ]
-                missing = shown(lambda: leaderless(link, coordinator, name, number), LEADER_NOT_AVAILABLE)
-                assert missing == LEADER_NOT_AVAILABLE
-        return found
-
-
-def leaderless(link: ClusterLink, node: int, topic: str, number: int) -> int:
-    """The code that metadata have for a partition."""
-    answer = ask(link, node, "Metadata", 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
-    parts = {partition.partition_index: partition.error_code for partition in answer.topics[0].partitions}
-    return int(parts[number])
-
-
-def group_coordinator(link: ClusterLink, group: str) -> int:
-    """The node that coordinates a group, once there is one."""
-
-    def found() -> tuple[int, int]:
-        answer = ask(link, link.run(link.any_node), "FindCoordinator", 4, key_type=0, coordinator_keys=[group])
-        (one,) = answer.coordinators
-        return one.error_code, one.node_id
-
-    assert shown(lambda: found()[0], codes.NONE) == codes.NONE
-    return found()[1]
 
 
 def control_batch() -> bytes:

@@ -10,8 +10,9 @@ import pytest
 from srm_common.testing import FakeCluster
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
+from tests.contract.leaders_contract import LeadersContract, MarkersContract, Moving
 from tests.contract.records_contract import RecordsContract, writer
-from tests.contract.refusals_contract import LeadersContract, MarkersContract, Moving, RefusalsContract
+from tests.contract.refusals_contract import RefusalsContract
 from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
 

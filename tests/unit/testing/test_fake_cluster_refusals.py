@@ -67,9 +67,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
 def test_every_refusal_of_the_fake_cluster_is_in_the_contract(answered: Answered) -> None:
     known = set(sites().values())
     assert len(known) > 80
-    assert answered.sites | _NOT_REACHED.keys() | _BY_CHANCE.keys() >= known, (
-        "add these to tests/contract/refusals_contract.py"
-    )
+    assert answered.sites | _NOT_REACHED.keys() | _BY_CHANCE.keys() >= known, "ask for these in tests/contract"
 
 
 def test_every_api_of_the_fake_cluster_is_in_the_contract(answered: Answered) -> None:
@@ -78,7 +76,7 @@ def test_every_api_of_the_fake_cluster_is_in_the_contract(answered: Answered) ->
 
 def test_every_code_that_the_simulation_injects_is_in_the_contract(answered: Answered) -> None:
     injected = {(api, code) for api, codes in REFUSED.items() for code in codes}
-    assert answered.pairs | _NOT_SEEN.keys() >= injected, "add these to tests/contract/refusals_contract.py"
+    assert answered.pairs | _NOT_SEEN.keys() >= injected, "ask for these in tests/contract"
 
 
 def test_no_excuse_outlives_its_need(answered: Answered) -> None:
