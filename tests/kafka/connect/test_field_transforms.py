@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from srm_common.domain.transforms.field_steps import FIELD_TRANSFORMS
-from tests.kafka.connect_cases import DOCUMENTS, LITERALS, NUMBERS, Draws, case, step
-from tests.kafka.transform_judge import (
+from tests.kafka.connect.awkward_values import DOCUMENTS, LITERALS, NUMBERS
+from tests.kafka.connect.random_cases import Draws, case, step
+from tests.kafka.connect.transform_judge import (
     JSON,
     SIMPLE,
     STRING,
