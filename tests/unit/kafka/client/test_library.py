@@ -1,7 +1,7 @@
-"""What is used of kafka-python is there, and takes what it is given: the list that an upgrade is held against.
+"""What is used of kafka-python (``library_members.py``) is there, and takes what it is given.
 
-Beside the members in the tables, which were written by hand, the sources are read: a private member, a member of a base
-class, or a field of a request that is used and not known to the library or not in the table fails here, too.
+The sources are read, too: a private member, a member of a base class, or a field of a request that is used and not
+known to the library or not in the tables fails here.
 """
 
 from __future__ import annotations
@@ -22,11 +22,7 @@ from kafka.structs import TopicPartition as LibraryPartition
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client import library
-from srm_common.kafka.client.connections.connection import FrameConnection
-from srm_common.kafka.client.connections.connections import FrameConnectionManager
-from srm_common.kafka.client.connections.event_loop import EventLoop
-from srm_common.kafka.client.connections.link_metadata import LinkMetadata
-from srm_common.kafka.client.connections.transport import _ENCODING_DER, FrameTlsTransport, FrameTransport
+from srm_common.kafka.client.connections.transport import _ENCODING_DER
 from srm_common.kafka.client.library import (
     AbstractTokenProvider,
     ApiMessage,
@@ -45,245 +41,11 @@ from srm_common.kafka.client.library import (
     Task,
     TaskState,
 )
-from srm_common.kafka.client.logins.client_credentials import ClientCredentials, FetchedToken
-from srm_common.kafka.client.protocol.frames import FrameProtocol
+from srm_common.kafka.client.logins.client_credentials import FetchedToken
+from tests.unit.kafka.client.library_members import DERIVED, MEMBERS, OF_PARTS, SETTINGS, VERSIONS
 
 ROOT = Path(__file__).parents[4]
 SOURCES = [*(ROOT / "srm_common/kafka").rglob("*.py"), *(ROOT / "srm_common/replication").rglob("*.py")]
-
-#: class -> its members that are used: attributes by name, methods as they are called.
-MEMBERS: dict[type, tuple[str, ...]] = {
-    NetworkSelector: (
-        "__init__(slow_task_threshold_secs=0, selector=None)",
-        "call_soon(task)",
-        "call_soon_threadsafe(task)",
-        "call_soon_with_future(work, argument)",
-        "call_at(when, task)",
-        "call_later(delay, task)",
-        "cancel(task)",
-        "sleep(delay)",
-        "wait_read(sock, timeout_at)",
-        "wait_write(sock, timeout_at)",
-        "wakeup()",
-        "run(work)",
-        "close()",
-        "_add_ready_task(task)",
-        "_poll_once(timeout)",
-        "_process_events(events)",
-        "_schedule_tasks()",
-        "_task_done(task)",
-        "_wait_io(sock, event, timeout_at)",
-        "register_event(sock, event, task)",
-        "unregister_event(sock, event)",
-        "_closed",
-        "_current",
-        "_pending_tasks",
-        "_poll_lock",
-        "_ready",
-        "_scheduled",
-        "_selector",
-    ),
-    Task: ("__call__()", "close()", "push_stack(work)", "inject_exc(error)", "is_done", "state"),
-    KernelEvent: ("__init__(method, argument)", "args", "method"),
-    Future: (
-        "success(value)",
-        "failure(error)",
-        "succeeded()",
-        "add_both(call)",
-        "add_errback(call)",
-        "_add_cb_eb(call, fail)",
-        "is_done",
-        "value",
-        "exception",
-    ),
-    KafkaTCPTransport: (
-        "__init__(loop, sock, host=None)",
-        "abort(error=None)",
-        "close()",
-        "handshake()",
-        "_read_from_sock()",
-        "_sock_send()",
-        "_write_to_sock()",
-        "write(data)",
-        "writelines(data)",
-        "_closed",
-        "_net",
-        "_protocol",
-        "_read",
-        "_sock",
-        "_write",
-        "_write_buffer",
-        "_write_task",
-        "_writing",
-        "host",
-        "last_read",
-        "last_write",
-    ),
-    KafkaSSLTransport: ("__init__(loop, sock, host=None, ssl_context=None)", "_closed", "_write_buffer"),
-    KafkaProtocol: (
-        "__init__(client_id=None)",
-        "send_request(request, number)",
-        "send_bytes()",
-        "receive_bytes(data)",
-        "_next_correlation_id()",
-        "_client_id",
-        "bytes_to_send",
-        "in_flight_requests",
-    ),
-    KafkaConnection: (
-        "__init__(loop, node_id=None, broker_version_data=None)",
-        "close(error)",
-        "connection_lost(error)",
-        "connection_made(transport)",
-        "data_received(data)",
-        "initialize(timeout_at=None)",
-        "pause(why)",
-        "unpause(why)",
-        "send_request(request, request_timeout_ms=None)",
-        "send_buffered()",
-        "_get_api_versions(timeout_at)",
-        "_maybe_throttle(answer)",
-        "_sasl_authenticate(timeout_at)",
-        "_timeout_at()",
-        "_reauth",
-        "_request_buffer",
-        "_throttle_time",
-        "broker_version_data",
-        "close_future",
-        "closed",
-        "config",
-        "connected",
-        "in_flight_requests",
-        "init_future",
-        "initializing",
-        "net",
-        "node_id",
-        "parser",
-        "paused",
-        "sasl_enabled",
-        "transport",
-    ),
-    KafkaConnectionManager: (
-        "__init__(loop)",
-        "bootstrap_async(timeout_ms=1)",
-        "close()",
-        "connection_delay(node)",
-        "get_connection(node)",
-        "reset_backoff(node)",
-        "socket_connection_setup_timeout_ms(node)",
-        "update_backoff(node)",
-        "_connect(node, connection, reset_backoff_on_connect=True, timeout_at=None)",
-        "_do_bootstrap(deadline)",
-        "_conns",
-        "_net",
-        "bootstrapped",
-        "broker_version_data",
-        "closed",
-        "cluster",
-        "config",
-        "ssl_enabled",
-    ),
-    ClusterMetadata: (
-        "__init__(bootstrap_servers=None, metadata_max_age_ms=1, client_dns_lookup=None)",
-        "attach(manager)",
-        "bootstrap_brokers()",
-        "broker_metadata(node)",
-        "brokers()",
-        "failed_update(error)",
-        "leader_for_partition(partition)",
-        "metadata_request()",
-        "partitions_for_topic(topic)",
-        "refresh_metadata()",
-        "request_update()",
-        "start_refresh_loop()",
-        "ttl()",
-        "update_metadata(answer)",
-        "_do_refresh_metadata(node)",
-        "_refresh_loop()",
-        "_wakeup(seconds)",
-        "_brokers",
-        "_last_successful_refresh_ms",
-        "_manager",
-        "_partitions",
-        "_refresh_future",
-        "_topic_ids",
-        "_topic_names_by_id",
-        "_topics",
-        "closed",
-        "config",
-        "metadata_refresh_in_progress",
-        "unauthorized_topics",
-    ),
-    AbstractTokenProvider: ("__init__()", "token()", "extensions()"),
-    ApiMessage: (
-        "decode(data, header=True)",
-        "encode(framed=True, header=True)",
-        "expect_response()",
-        "flexible_version_q(3)",
-        "with_header(correlation_id=1, client_id='srm')",
-        "API_KEY",
-        "API_VERSION",
-        "_struct",
-        "_version",
-        "header",
-        "tags",
-        "unknown_tags",
-    ),
-    EncodeBufferPool: ("acquire()",),
-}
-#: What the members are that only a member of another class has.
-OF_PARTS = {"is_reauthenticating": "_reauth", "on_response_processed": "_reauth"}
-#: Keys of the settings that are given, and that answer for more than they say.
-SETTINGS: dict[type, tuple[str, ...]] = {
-    KafkaConnectionManager: (
-        *("bootstrap_servers", "client_dns_lookup", "client_id", "connections_max_idle_ms", "metadata_max_age_ms"),
-        *("max_in_flight_requests_per_connection", "reconnect_backoff_ms", "reconnect_backoff_max_ms"),
-        *("request_timeout_ms", "sasl_mechanism", "sasl_oauth_token_provider", "sasl_plain_password"),
-        *("sasl_plain_username", "security_protocol", "socket_connection_setup_timeout_ms", "socket_options"),
-        *("ssl_context",),
-    ),
-    KafkaConnection: (
-        *("client_id", "max_in_flight_requests_per_connection", "request_timeout_ms", "sasl_oauth_token_provider"),
-        "security_protocol",
-    ),
-    ClusterMetadata: ("allow_auto_create_topics", "bootstrap_servers", "client_dns_lookup", "metadata_max_age_ms"),
-}
-#: request -> the versions that are asked for.
-VERSIONS = {
-    "ApiVersionsRequest": (3,),
-    "AddPartitionsToTxnRequest": (3,),
-    "CreateAclsRequest": (2,),
-    "CreatePartitionsRequest": (3,),
-    "CreateTopicsRequest": (5,),
-    "DeleteAclsRequest": (2,),
-    "DescribeAclsRequest": (1,),
-    "DescribeConfigsRequest": (1, 4),
-    "DescribeProducersRequest": (0,),
-    "DescribeQuorumRequest": (1,),
-    "EndTxnRequest": (3, 5),
-    "FetchRequest": (12,),
-    "FindCoordinatorRequest": (3, 4),
-    "IncrementalAlterConfigsRequest": (1,),
-    "InitProducerIdRequest": (4,),
-    "ListGroupsRequest": (4, 5),
-    "ListOffsetsRequest": (6, 8),
-    "ListTransactionsRequest": (0,),
-    "MetadataRequest": (10,),
-    "OffsetCommitRequest": (8,),
-    "OffsetFetchRequest": (7, 8),
-    "OffsetForLeaderEpochRequest": (4,),
-}
-DERIVED: dict[type, type] = {
-    EventLoop: NetworkSelector,
-    FrameTransport: KafkaTCPTransport,
-    FrameTlsTransport: KafkaSSLTransport,
-    FrameProtocol: KafkaProtocol,
-    FrameConnection: KafkaConnection,
-    FrameConnectionManager: KafkaConnectionManager,
-    LinkMetadata: ClusterMetadata,
-    ClientCredentials: AbstractTokenProvider,
-    FetchedToken: AbstractTokenProvider,
-}
 
 
 @cache
