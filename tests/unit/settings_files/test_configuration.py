@@ -1,9 +1,10 @@
+"""Configurations as a whole: files of other tools, levels of keys, and what flows get of them."""
+
 from __future__ import annotations
 
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -12,25 +13,12 @@ import pytest
 from srm_common.domain.flow import Compression, FlowName, OnDataLoss
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from srm_common.domain.settings.key import Level
-from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.settings_files.checks import findings, notices
-from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.usecases.runs.replicate import copy_job
+from tests.unit.settings_files.conftest import BASE, Load
 
-Load = Callable[[str], Configuration]
 STATE = StateTopics("offsets", 25, "segments", 25)
-
-
-@pytest.fixture
-def load(tmp_path: Path) -> Load:
-    def write_and_load(text: str) -> Configuration:
-        path = tmp_path / "srm.properties"
-        path.write_text(text, encoding="utf-8")
-        return load_configuration(path)
-
-    return write_and_load
-
 
 # The sample that Kafka ships as config/connect-mirror-maker.properties, shortened to its settings.
 SHIPPED = """
@@ -160,9 +148,6 @@ def test_tls_for_all_clusters_and_identity(load: Load) -> None:
     assert flow.auto_offset_reset == "latest"
 
 
-BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
-
-
 def test_defaults_override_by_presence(load: Load) -> None:
     flow = load(
         BASE + "emit.heartbeats.enabled = true\nA->B.emit.heartbeats.enabled = false\nrun.max.seconds = 9\n"
@@ -236,59 +221,11 @@ def test_the_origin_of_a_value(load: Load) -> None:
     assert configuration.find("A->B", "chunk.bytes").entry is None
 
 
-def test_a_bad_flow_stops_itself_alone(load: Load) -> None:
-    configuration = load(BASE + "A->B.enabled=true\nA->B.tasks.max=four\nA->B.topics = a, b(\nB->A.enabled=true\n")
-    assert [str(flow.name) for flow in configuration.enabled_flows] == ["B->A"]
-    fault = configuration.faults[FlowName("A", "B")]
-    assert "srm.properties:" in str(fault)
-    assert "tasks.max must be a whole number, but is 'four'" in str(fault)
-    assert "'b(' is not a usable expression" in str(fault)
-    with pytest.raises(ConfigError, match="four"):
-        configuration.flow("A->B")
-
-
-def test_a_cluster_that_cannot_be_used_stops_its_flows_alone(load: Load) -> None:
-    configuration = load(
-        BASE.replace("A, B", "A, B, C, D") + "C.bootstrap.servers = c:1\nC.security.protocol = SSL\n"
-        "C.ssl.keystore.location = /x.bks\nC.ssl.keystore.type = BKS\n"
-        "A->B.enabled=true\nA->C.enabled=true\nA->D.enabled=true\n"
-    )
-    assert [str(flow.name) for flow in configuration.enabled_flows] == ["A->B"]
-    assert "a BKS keystore can be read only by Java" in str(configuration.faults[FlowName("A", "C")])
-    assert configuration.faults[FlowName("A", "C")].line == 7
-    assert "D.bootstrap.servers" in str(configuration.faults[FlowName("A", "D")])
-
-
 def test_a_flow_may_reach_a_cluster_its_own_way(load: Load) -> None:
     configuration = load(BASE + "A->B.enabled=true\nA->B.source.cluster.bootstrap.servers=proxy:1\n")
     assert configuration.flow("A->B").source.bootstrap_servers == "proxy:1"
     assert configuration.flow("A->B").target.bootstrap_servers == "b:1"
     assert configuration.clusters["A"].bootstrap_servers == "a:1"
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("A->A.enabled = true", "from a cluster to itself"),
-        ("A->X.enabled = true", r"'X' is not one of the clusters \(A, B\)"),
-        ("A->B.topic.filter.class = com.example.Mine", "Java classes are not loaded"),
-        ("A->B.replication.policy.class = com.example.Mine", "cannot be imported"),
-        ("A->B.replication.policy.separator =", "must not be empty"),
-        ("A->B.tasks.max = ${env:SRM_NOT_THERE}", "no variable SRM_NOT_THERE"),
-        ("A->B.stalled.after.seconds = soon", "must be a number of seconds, but is 'soon'"),
-        ("A->B.lag.objective.records = -1", "must be at least 0 records"),
-        ("A->B.producer.compression.type = brotli", "must be one of producer, none, gzip, snappy, lz4, zstd"),
-        ("A->B.producer.compression.gzip.level = 10", "must be at most 9, but is 10"),
-        ("A->B.producer.compression.lz4.level = 0", "must be at least 1, but is 0"),
-        ("A->B.alarm.notifiers = mail", r"names 'mail', which has no alarm\.notifier\.mail\.class"),
-    ],
-)
-def test_faults_of_one_flow(load: Load, line: str, reason: str) -> None:
-    configuration = load(BASE + line + "\n")
-    (fault,) = configuration.faults.values()
-    with pytest.raises(ConfigError, match=reason):
-        raise fault
-    assert fault.line == 4
 
 
 def test_alarms_of_one_flow(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,33 +259,6 @@ B->A.enabled = true
     assert (flow.lag_objective_records, flow.stalled_after_seconds) == (500, 90.0)
     assert (back.lag_objective_records, back.stalled_after_seconds) == (None, None)
     assert "secret" not in repr(flow)
-
-
-def test_unknown_flows(load: Load) -> None:
-    configuration = load(BASE)
-    with pytest.raises(UnknownFlow, match=r"'X' is not one of the clusters \(A, B\)"):
-        configuration.flow("A->X")
-    with pytest.raises(UnknownFlow, match=r"add 'A->B.enabled = true'"):
-        configuration.flow("A->B")
-    with pytest.raises(ConfigError, match="is not a flow"):
-        configuration.flow("A")
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "so there are no clusters"),
-        ("# nothing\n", "so there are no clusters"),
-        ("x=1\nclusters = \n", r"srm\.properties:2: the file has no clusters"),
-        ("clusters = A, A\n", r":1: cluster alias 'A' is listed twice"),
-        ("clusters = A,,B\n", "'' is not a cluster alias"),
-        ("clusters = A, B\nx = \\u00g0\n", r"srm\.properties:2: "),
-        ("clusters = A\nconfig.providers = vault\n", r":2: config.providers: provider 'vault' must be one of"),
-    ],
-)
-def test_faults_of_the_whole_file(load: Load, text: str, reason: str) -> None:
-    with pytest.raises(ConfigError, match=reason):
-        load(text)
 
 
 def test_secrets_by_reference(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,49 +330,6 @@ def test_flows_know_all_enabled_flows_in_the_order_of_the_clusters(load: Load) -
     for flow in configuration.flows.values():
         assert [str(graph_flow.name) for graph_flow in flow.graph] == ["b->a", "b->c", "a->b"]
         assert flow.policy_switch == "force"
-
-
-DOTTED = """
-clusters = a, a.b, b.c, c
-replication.policy.separator = _
-a.bootstrap.servers = a:1
-a.b.bootstrap.servers = ab:1
-b.c.bootstrap.servers = bc:1
-c.bootstrap.servers = c:1
-"""
-
-
-def test_two_flows_do_not_share_a_dag_id(load: Load) -> None:
-    configuration = load(f"{DOTTED}a.b->c.enabled = true\na->b.c.topics = x\na->b.c.enabled = true\n")
-    assert list(configuration.flows) == [FlowName("a.b", "c")]
-    with pytest.raises(ConfigError) as raised:
-        configuration.flow("a->b.c")
-    assert raised.value.line == 10
-    assert raised.value.reason == (
-        "a->b.c.enabled is about flow a->b.c, which would have the same DAG id as a.b->c, srm.a.b.c; rename an alias"
-    )
-    assert configuration.without_dag == {FlowName("a", "b.c")}
-
-
-def test_a_dag_id_is_the_enabled_flows_whatever_is_wrong_with_its_keys(load: Load) -> None:
-    # A typo must not make the other flow run.
-    configuration = load(f"{DOTTED}a.b->c.topics = x\na->b.c.enabled = true\na->b.c.tasks.max = many\n")
-    assert not configuration.flows
-    assert configuration.without_dag == {FlowName("a.b", "c")}
-    assert "tasks.max" in str(configuration.faults[FlowName("a", "b.c")])
-
-
-def test_a_flow_without_a_dag_id_says_what_else_is_wrong(load: Load) -> None:
-    configuration = load(f"{DOTTED}a.b->c.enabled = true\na->b.c.enabled = true\na->b.c.tasks.max = many\n")
-    own, shared = configuration.faults[FlowName("a", "b.c")].parts
-    assert "tasks.max" in str(own)
-    assert "srm.a.b.c; rename an alias" in str(shared)
-
-
-def test_a_dag_id_may_be_that_of_a_flow_of_another_installation(load: Load) -> None:
-    here = "streams.replication.manager.driver.target.cluster = c\n"
-    configuration = load(f"{DOTTED}{here}a->b.c.enabled = true\na.b->c.enabled = true\n")
-    assert not configuration.faults
 
 
 def test_a_file_of_twice_the_clusters_takes_twice_the_work(load: Load) -> None:
