@@ -11,9 +11,9 @@ import yaml
 
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings
-from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.settings_files.conversion.connectors import connectors_in
-from srm_common.settings_files.conversion.conversion import Conversion, Tool, convert
+from srm_common.settings_files.conversion.conversion import Tool, convert
+from tests.unit.settings_files.conversion.conversions import loaded, made_of
 
 _CLASSES = "org.apache.kafka.connect.mirror."
 _BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -58,20 +58,10 @@ def with_class(kind: str) -> dict[str, Any]:
     return {**KINDS[kind], "connector.class": f"{_CLASSES}Mirror{kind}Connector", "tasks.max": "2"}
 
 
-def made_of(tmp_path: Path, text: str, name: str) -> Conversion:
-    (tmp_path / name).write_text(text)
-    return convert(tmp_path / name)
-
-
-def loaded(tmp_path: Path, made: Conversion) -> Configuration:
-    (tmp_path / "made.properties").write_text(made.text)
-    return load_configuration(tmp_path / "made.properties")
-
-
 def test_the_three_resources_of_a_flow(tmp_path: Path) -> None:
     made = made_of(tmp_path, yaml.safe_dump_all([resource(kind) for kind in KINDS]), "connectors.yaml")
     assert made.tool is Tool.CONNECT
-    configuration = loaded(tmp_path, made)
+    configuration = loaded(made, tmp_path)
     flow = configuration.flow("us-west->us-east")
     assert flow.source.bootstrap_servers == "source-cluster-kafka-bootstrap.kafka:9092"
     assert flow.target.bootstrap_servers == "target-cluster-kafka-bootstrap.kafka:9092"
@@ -103,7 +93,7 @@ def test_the_three_resources_of_a_flow(tmp_path: Path) -> None:
 )
 def test_what_the_rest_api_takes_and_answers(tmp_path: Path, document: object) -> None:
     made = made_of(tmp_path, json.dumps(document), "connectors.json")
-    flow = loaded(tmp_path, made).flow("us-west->us-east")
+    flow = loaded(made, tmp_path).flow("us-west->us-east")
     assert (made.tool, flow.enabled, flow.topics) == (Tool.CONNECT, True, ("test",))
     assert (flow.emit_checkpoints, flow.emit_heartbeats) == (False, False)  # no such connectors
 
@@ -111,7 +101,7 @@ def test_what_the_rest_api_takes_and_answers(tmp_path: Path, document: object) -
 def test_the_properties_of_a_standalone_worker(tmp_path: Path) -> None:
     text = "".join(f"{key} = {value}\n" for key, value in {"name": "local", **with_class("Source")}.items())
     made = made_of(tmp_path, text, "connect-mirror-source.properties")
-    assert (made.tool, loaded(tmp_path, made).flow("us-west->us-east").topics) == (Tool.CONNECT, ("test",))
+    assert (made.tool, loaded(made, tmp_path).flow("us-west->us-east").topics) == (Tool.CONNECT, ("test",))
 
 
 def test_settings_of_clusters_and_clients_keep_their_place(tmp_path: Path) -> None:
@@ -137,7 +127,7 @@ def test_settings_of_clusters_and_clients_keep_their_place(tmp_path: Path) -> No
 @pytest.mark.parametrize("spec", [{"pause": True}, {"state": "paused"}, {"state": "stopped"}])
 def test_a_paused_connector_is_not_enabled(tmp_path: Path, spec: dict[str, Any]) -> None:
     made = made_of(tmp_path, yaml.safe_dump(resource("Source", **spec)), "c.yaml")
-    assert not loaded(tmp_path, made).flow("us-west->us-east").enabled
+    assert not loaded(made, tmp_path).flow("us-west->us-east").enabled
 
 
 def test_connectors_that_contradict_each_other_are_named(tmp_path: Path) -> None:

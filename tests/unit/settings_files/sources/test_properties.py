@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from srm_common.errors import ConfigError
-from srm_common.settings_files.sources.properties import parse_properties, read_properties
+from srm_common.settings_files.sources.properties import parse_properties, property_line, read_properties
 
 
 def pairs(text: str) -> list[tuple[str, str]]:
@@ -133,3 +133,12 @@ def test_files_are_read_as_java_reads_them(texts: list[str], tmp_path_factory: p
     for text, row in zip(texts, answer.splitlines(), strict=True):
         expected = [tuple(bytes.fromhex(part).decode("utf-16-be") for part in item.split("=")) for item in row.split()]
         assert pairs(text) == expected, repr(text)
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+@given(TEXT.filter(lambda key: key.strip() == key and key), TEXT.filter(lambda value: value.strip() == value))
+def test_a_line_reads_back_as_it_was_written(key: str, value: str) -> None:
+    (found,) = parse_properties(property_line(key, value))
+    assert (found.key, found.value) == (key, value)
