@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 
 from srm_common.domain.access.acl_bindings import AclBinding
 from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
@@ -20,15 +20,11 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.domain.settings.layers import Entry
 from srm_common.domain.topics.actions import ActionResult, failed
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Job
 from srm_common.errors import AccessDenied
-from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.settings_files.connections.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
-from srm_common.testing.logins import client_properties
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.groups.apply_offsets import apply_offsets
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
@@ -38,6 +34,7 @@ from srm_common.usecases.topics.acls import read_acl_record, write_acl_record
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.flow_settings import small_flow
+from tests.kafka.access.guarded import LOGINS, Sides, can_read, can_write, login
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, grow
@@ -45,45 +42,6 @@ from tests.slot_worker import here
 from tests.unit.domain.access.test_acl_bindings import binding
 
 pytestmark = pytest.mark.kafka
-
-LOGINS = {name: f"{name}-pw" for name in ("srm", "limited", "bob", "eve", "app")}
-
-
-def login(alias: str, kafka: LocalKafka, user: str) -> ClusterSettings:
-    properties = {"bootstrap.servers": kafka.bootstrap_servers, **client_properties(user, LOGINS[user])}
-    written = {key: Entry(key, value, "test", 1) for key, value in properties.items()}
-    return cluster_settings(alias, written, lambda entry: entry.value)
-
-
-@dataclass
-class Sides:
-    """Two brokers with an authorizer, and the bindings on topics of each, written as in ``ALLOW READ bob orders``."""
-
-    source: LocalKafka
-    target: LocalKafka
-
-    def change(self, kafka: LocalKafka, change: str, *texts: str) -> None:
-        admin = AclAdmin(ClusterSettings.plaintext(kafka.name, kafka.internal_servers))
-        bindings = [binding(text) for text in texts]
-        assert set((admin.create if change == "+" else admin.delete)(bindings)) <= {None}
-        eventually(
-            lambda: all((acl_binding in self.bindings(kafka)) == (change == "+") for acl_binding in bindings),
-            120,
-            "not seen by the broker",
-        )
-
-    def bindings(self, kafka: LocalKafka) -> frozenset[AclBinding]:
-        bindings = AclAdmin(ClusterSettings.plaintext(kafka.name, kafka.internal_servers)).topic_bindings()
-        assert bindings is not None
-        return bindings
-
-    def of_readers(self, *about: str) -> set[AclBinding]:
-        """What the target says of other principals than the replicator about topics that begin with these."""
-        return {
-            acl_binding
-            for acl_binding in self.bindings(self.target)
-            if acl_binding.principal != "User:srm" and acl_binding.topics.name.startswith(about)
-        }
 
 
 @pytest.fixture(scope="module")
@@ -133,40 +91,6 @@ def recorded(flow: FlowSettings) -> frozenset[AclBinding]:
 def settled(flow: FlowSettings) -> None:
     """Until the broker shows what was done: a plan has nothing left to do about ACLs."""
     eventually(lambda: acl_actions(plan_topics(flow)) == [], 300, "there is always something left to do")
-
-
-def can_read(cluster: ClusterSettings, topic: str) -> bool:
-    consumer = Consumer({**cluster.confluent, "group.id": "none", "enable.partition.eof": True, "log_level": 0})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    try:
-        fault = consumer.list_topics(topic, timeout=60).topics[topic].error
-        if fault is not None:
-            assert fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, fault
-            return False
-        while True:
-            message = consumer.poll(60)
-            assert message is not None
-            error = message.error()
-            # The client asks for its group's coordinator although nothing is committed.
-            if error is None or error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-                break
-    finally:
-        consumer.close()
-    if error is None or error.code() == KafkaError._PARTITION_EOF:
-        return True
-    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
-    return False
-
-
-def can_write(cluster: ClusterSettings, topic: str) -> bool:
-    faults: list[KafkaError | None] = []
-    producer = Producer({**cluster.confluent, "message.timeout.ms": 60_000, "log_level": 0})
-    producer.produce(topic, b"x", on_delivery=lambda error, _: faults.append(error))
-    producer.flush(60)
-    (fault,) = faults
-    if fault is not None:
-        assert fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, fault
-    return fault is None
 
 
 def test_a_flow_with_the_documented_rights_and_no_others(sides: Sides, make_flow: MakeFlow, name: str) -> None:
