@@ -20,16 +20,8 @@ from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides
-from tests.unit.usecases.verification.test_verify_copies import (
-    COPY,
-    FAULTS,
-    batches,
-    copied,
-    copied_by_mirror_maker,
-    move_back,
-    rewritten,
-    store_offset,
-)
+from tests.unit.usecases.verification.planted_faults import COPY, FAULTS, batches, rewritten
+from tests.unit.usecases.verification.test_verify_copies import copied, copied_by_mirror_maker, move_back, store_offset
 
 __all__ = ["copied"]  # a fixture
 

@@ -32,7 +32,8 @@ from srm_common.usecases.verification.shared_verification import SharedVerificat
 from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import write
 from tests.unit.usecases.fakes import Sides
-from tests.unit.usecases.verification.test_verify_copies import COPY, FAULTS, the_one
+from tests.unit.usecases.verification.planted_faults import COPY, FAULTS
+from tests.unit.usecases.verification.test_verify_copies import the_one
 
 PLACE = TopicPartition("orders", 0)
 CHUNKS = 6

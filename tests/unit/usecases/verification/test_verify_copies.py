@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from confluent_kafka import Producer
@@ -16,7 +16,7 @@ from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.transaction_markers import MarkerSearch, find_markers
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
-from srm_common.testing.fake_cluster.records import Record, StoredBatch, batch_of, marker, records_of, stored
+from srm_common.testing.fake_cluster.records import marker, stored
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
@@ -26,8 +26,7 @@ from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Sides
-
-COPY = "a.orders"
+from tests.unit.usecases.verification.planted_faults import COPY, FAULTS, batches
 
 
 @pytest.fixture
@@ -93,69 +92,6 @@ def test_joined_segments_are_proved_as_before(copied: Sides) -> None:
     assert after.segments <= before.segments
 
 
-def batches(log: PartitionLog) -> list[int]:
-    """The indexes of batches with records."""
-    return [number for number, one in enumerate(log.batches) if not one.control]
-
-
-def rewritten(one: StoredBatch, change: Callable[[Record], Record]) -> StoredBatch:
-    """The batch as if other records had been produced."""
-    records = [change(record) for record in records_of(one)]
-    return stored(batch_of(records, like=one.header), one.header.base_offset, one.header.leader_epoch)
-
-
-def changed(change: Callable[[Record], Record]) -> Callable[[Sides, PartitionLog], None]:
-    def plant(sides: Sides, log: PartitionLog) -> None:
-        at = batches(log)[2]
-        log.batches[at] = rewritten(log.batches[at], change)
-
-    return plant
-
-
-def wrong_checksum(sides: Sides, log: PartitionLog) -> None:
-    at = batches(log)[2]
-    broken = bytearray(log.batches[at].data)
-    broken[-1] ^= 1
-    log.batches[at] = stored(bytes(broken), log.batches[at].header.base_offset, 0)
-
-
-def dropped(sides: Sides, log: PartitionLog) -> None:
-    del log.batches[batches(log)[2]]
-
-
-def doubled(sides: Sides, log: PartitionLog) -> None:
-    one = log.batches[batches(log)[4]]
-    codec = one.header.attributes & 7
-    plain = one.header._replace(producer_id=-1, producer_epoch=-1, base_sequence=-1, attributes=codec)
-    log.append(batch_of(records_of(one), like=plain), 0)
-
-
-def swapped(sides: Sides, log: PartitionLog) -> None:
-    first, second, *_ = batches(log)
-    one, other = log.batches[first], log.batches[second]
-    log.batches[first] = stored(other.data, one.header.base_offset, 0)
-    log.batches[second] = stored(one.data, one.header.base_offset + other.header.record_count, 0)
-
-
-def foreign(sides: Sides, log: PartitionLog) -> None:
-    write(sides.target, COPY, [b"not ours"])
-
-
-def truncated(sides: Sides, log: PartitionLog) -> None:
-    at = batches(log)[3]
-    log.end = log.batches[at].header.base_offset
-    del log.batches[at:]
-
-
-def created_again(sides: Sides, log: PartitionLog) -> None:
-    delete_topic(sides.target, COPY)
-    sides.target.create_topic(COPY, 2)
-
-
-def deleted(sides: Sides, log: PartitionLog) -> None:
-    delete_topic(sides.target, COPY)
-
-
 def without_map(sides: Sides, number: int) -> None:
     """One of three records of the map is gone."""
     topic = names.segments_topic("a")
@@ -164,29 +100,6 @@ def without_map(sides: Sides, number: int) -> None:
         data = batches(map_log)
         if data:
             del map_log.batches[data[number]]
-
-
-def compacted(sides: Sides, log: PartitionLog) -> None:
-    at = batches(log)[2]
-    one = log.batches[at]
-    log.batches[at] = stored(batch_of(records_of(one)[::2], like=one.header), one.header.base_offset, 0)
-
-
-FAULTS = {
-    "changed byte": (changed(lambda one: one._replace(value=b"other")), DifferenceKind.CHANGED),
-    "wrong timestamp": (changed(lambda one: one._replace(timestamp_ms=one.timestamp_ms + 1)), DifferenceKind.CHANGED),
-    "header lost": (changed(lambda one: one._replace(headers=())), DifferenceKind.CHANGED),
-    "key lost": (changed(lambda one: one._replace(key=None)), DifferenceKind.CHANGED),
-    "wrong checksum": (wrong_checksum, DifferenceKind.CORRUPT),
-    "dropped batch": (dropped, DifferenceKind.LOST),
-    "doubled batch": (doubled, DifferenceKind.DOUBLED),
-    "swapped batches": (swapped, DifferenceKind.REORDERED),
-    "foreign record": (foreign, DifferenceKind.FOREIGN),
-    "truncated log": (truncated, DifferenceKind.TRUNCATED),
-    "re-created topic": (created_again, DifferenceKind.RECREATED),
-    "deleted topic": (deleted, DifferenceKind.DELETED),
-    "compaction in the middle": (compacted, DifferenceKind.COMPACTED),
-}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
