@@ -1,0 +1,167 @@
+"""Records that a transform cannot handle, batches that nobody can read: what is copied, and what dead letters say."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.transforms.chain import Step, StepKind, parse_chain
+from srm_common.domain.transforms.faults import DeadLetterTopic, ErrorHandling
+from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
+from srm_common.records import transform as module
+from srm_common.records import transformed as batches_of
+from srm_common.records.row_faults import RowFaults
+from srm_common.records.transform import Mask, RecordFault, Transform
+from srm_common.wire.batches.batch import Packed, SourceBatch
+from srm_common.wire.reencoding import columns
+from tests.unit.records.slot_transforms import come_out
+from tests.unit.wire.built_batches import Record, rows, source_batch, take_all, without_offsets, written
+from tests.unit.wire.reencoding.test_columns import seen
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_what_comes_before_a_corrupt_batch_is_copied(bad: int) -> None:
+    records = [Record(number, 0, b"k", b"%d" % number) for number in range(3)]
+    batches = [source_batch([record]) for record in records]
+    data = bytearray(batches[bad].data)
+    data[-1] ^= 1
+    batches[bad] = SourceBatch(batches[bad].header, memoryview(data))
+    packs: list[Packed] = []
+    step = Step("s", StepKind.INSERT_HEADER, ("h", "v"))
+    with pytest.raises(CorruptBatch, match=f"offset {bad} fails its checksum"):
+        take_all(come_out(batches, 0, 3, None, Transform((step,), "t")), packs)
+    arrived = [record.value for packed in packs for record in written(packed)]
+    assert arrived == [record.value for record in records[:bad]]
+    assert all(packed.upstream_end <= bad for packed in packs)
+
+
+def refusing(bad: Collection[int]) -> Transform:
+    """A step that cannot handle the records at some offsets, and gives the others a header."""
+
+    def picky(step: Step, columns: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+        offsets = columns.column("offset").to_pylist()
+        refused = {number: f"not {offset}" for number, offset in enumerate(offsets) if offset in bad}
+        if refused:
+            raise RowFaults(refused)
+        return insert(step, columns, chosen)
+
+    insert = module._STEPS[StepKind.INSERT_HEADER]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(module._STEPS, StepKind.INSERT_HEADER, picky)
+        return Transform((Step("picky", StepKind.INSERT_HEADER, ("h", "v")),), "t")
+
+
+@given(rows(), st.data())
+def test_what_fails_is_left_out_with_the_batch_that_passes_it(
+    row: tuple[list[SourceBatch], list[Record]], data: st.DataObject
+) -> None:
+    """Wherever a chunk ends between two batches: what is before its end is in the copy or among the dead letters."""
+    batches, records = row
+    bad = data.draw(st.sets(st.sampled_from([record.offset for record in records])))
+    context = data.draw(st.booleans())
+    handling = ErrorHandling(tolerate=True, dead_letters=DeadLetterTopic("dead", 1, 1 << 20, context))
+    end = records[-1].offset + 1
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    body_bytes = data.draw(st.sampled_from([300, 512 << 10]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches_of, "BODY_BYTES", body_bytes)
+        patch.setattr(batches_of, "PIECE_BYTES", 2 * body_bytes)
+        kept: list[Record] = []
+        source = come_out(batches, records[0].offset, end, None, refusing(bad), handling, skipped)
+        for packed in source:
+            kept += without_offsets(written(packed))
+            reached = [one for one in records if one.offset < packed.upstream_end]
+            failed = [one for one in reached if one.offset in bad]
+            assert sum(count for count, _ in skipped) == len(failed)
+            assert len(kept) == len(reached) - len(failed)
+    letters = [offset for _, found in skipped for packed in found for offset in without_offsets(written(packed))]
+    failed = [one for one in records if one.offset in bad]
+    assert sum(count for count, _ in skipped) == len(failed)
+    assert kept == without_offsets(
+        [one._replace(headers=(*one.headers, ("h", b"v"))) for one in records if one.offset not in bad]
+    )
+    wanted = [
+        one._replace(headers=(*one.headers, *context_of(one.offset)) if context else one.headers) for one in failed
+    ]
+    assert letters == without_offsets(wanted)
+
+
+def context_of(offset: int) -> tuple[tuple[str, bytes], ...]:
+    said = {
+        "topic": "orders",
+        "partition": "3",
+        "offset": str(offset),
+        "connector.name": "a->b",
+        "task.id": "7",
+        "stage": "TRANSFORMATION",
+        "class.name": "org.apache.kafka.connect.transforms.InsertHeader",
+        "exception.class.name": "srm_common.errors.TransformFailed",
+        "exception.message": f"transforms.picky: not {offset}",
+    }
+    return tuple((f"__connect.errors.{name}", text.encode()) for name, text in said.items())
+
+
+def test_a_failed_record_that_the_dead_letter_topic_cannot_hold_stops_the_partition() -> None:
+    records = [Record(number, 0, b"k", b"v" * 500 * number) for number in range(3)]
+    batches = [source_batch([record]) for record in records]
+    handling = ErrorHandling(tolerate=True, dead_letters=DeadLetterTopic("dead", 1, 800))
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    with pytest.raises(RecordTooLarge, match="not fit into dead letter topic dead: the record at offset 2 needs"):
+        list(come_out(batches, 0, 3, None, refusing({1, 2}), handling, skipped))
+    assert skipped == []
+
+
+def test_all_batches_before_a_record_that_is_too_large_are_copied() -> None:
+    batch = source_batch(
+        [Record(number, 0, b"k", b"v" * size) for number, size in enumerate((400_000, 400_000, 2_000_000))]
+    )
+    taken: list[Packed] = []
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    handling = ErrorHandling(tolerate=True)
+    with pytest.raises(RecordTooLarge, match="the record at offset 2 needs"):
+        take_all(come_out([batch], 0, 3, None, refusing(set()), handling, skipped), taken)
+    assert [packed.upstream_end for packed in taken] == [1, 2]
+
+
+@given(rows(), st.data())
+def test_records_that_a_step_cannot_take(row: tuple[list[SourceBatch], list[Record]], data: st.DataObject) -> None:
+    batches, records = row
+    bad = data.draw(st.sets(st.sampled_from([record.offset for record in records]), min_size=1))
+    header = ("h", b"v")
+    transform = refusing(bad)
+    left, faults = transform.apply(columns.decode(batches))
+    taken = [one._replace(headers=(*one.headers, header)) for one in records]
+    assert seen(left) == [one for one in taken if one.offset not in bad]
+    assert faults == [RecordFault(offset, "picky", f"not {offset}") for offset in sorted(bad)]
+    packs: list[Packed] = []
+    end = records[-1].offset + 1
+    with pytest.raises(TransformFailed, match=f"offset {min(bad)}, transforms.picky: not {min(bad)}"):
+        take_all(come_out(batches, records[0].offset, end, None, transform), packs)
+    arrived = [without_offset for packed in packs for without_offset in without_offsets(written(packed))]
+    assert arrived == without_offsets([one for one in taken if one.offset < min(bad)])
+    assert all(packed.upstream_end <= min(bad) for packed in packs)
+
+
+def test_what_a_step_says_of_a_record_fits_into_the_headers_of_its_dead_letter() -> None:
+    """It may quote half of a surrogate pair, which is no text in UTF-8, or a text as long as the record."""
+    steps = {"transforms": "s0", "transforms.s0.type": "Cast$Value", "transforms.s0.spec": "a:int32"}
+    chain = parse_chain(steps | {"value.format": "json"})
+    values = (b'{"a":"\\ud800"}', b'{"a":"%s"}' % (b"x" * 600_000), b'{"a":"1"}')
+    batch = source_batch([Record(number, 0, b"k", value) for number, value in enumerate(values)])
+    handling = ErrorHandling(tolerate=True, dead_letters=DeadLetterTopic("dead", 1, 1 << 20, True))
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    kept = [
+        record.value
+        for packed in come_out([batch], 0, 3, None, Transform(chain, "t"), handling, skipped)
+        for record in written(packed)
+    ]
+    assert kept == [b'{"a":1}']
+    letters = [record for _, packs in skipped for packed in packs for record in written(packed)]
+    assert [letter.value for letter in letters] == [*values[:2]]
+    short, long = (dict(letter.headers)["__connect.errors.exception.message"] for letter in letters)
+    assert short == b"transforms.s0: '\\ud800' is not an integer"
+    assert long == b"transforms.s0: '" + b"x" * 499 + b"..."
