@@ -10,7 +10,7 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
-from srm_common.wire.batches.batch import HEADER_SIZE, Packed, SourceBatch, parse_header, split, stamp
+from srm_common.wire.batches.batch import HEADER_SIZE, Packed, SourceBatch, UpstreamRun, parse_header, split, stamp
 from srm_common.wire.batches.codec import compress, decompress
 
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
@@ -108,6 +108,15 @@ def marker(offset: int, producer_id: int, kind: int) -> SourceBatch:
     """A control batch that ends a transaction."""
     record = Record(offset, 0, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
     return source_batch([record], attributes=TRANSACTIONAL | CONTROL, producer_id=producer_id)
+
+
+def packed(
+    *runs: UpstreamRun, end: int | None = None, size: int = 39, newest: int = 1000, again: bool = False
+) -> Packed:
+    """A batch to be written, of these runs; ``newest``: the time of its newest record, ``again``: it was reencoded."""
+    records = sum(run[2] for run in runs)
+    last = runs[-1][0] + runs[-1][1]
+    return Packed(0, 0, newest, records, bytes(size), runs, last if end is None else end, again)
 
 
 def stamped(packed: Packed, attributes: int = 0) -> bytes:
