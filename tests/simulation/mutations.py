@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tests import reports
-from tests.simulation.mutants import MUTANTS, Mutant, become
+from tests.simulation.mutants import MUTANTS, become
+from tests.simulation.mutants.mutant import Mutant
 
 BEGIN = "<!-- mutants: written by python -m tests.simulation.mutations --write -->"
 END = "<!-- end of mutants -->"

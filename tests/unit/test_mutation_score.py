@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.reports import RELIABILITY
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants.mutant import Mutant
 from tests.simulation.mutations import BEGIN, END, Judged, table
 
 
