@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests import slot_worker, temporary_files
 from tests.examples import QUICK_EXAMPLES
 
@@ -97,8 +97,8 @@ def _no_topic_by_accident() -> Iterator[None]:
         yield
 
 
-def _shared(name: str, config: pytest.Config) -> Iterator[LocalKafka]:
-    kafka = LocalKafka(name=name)
+def _shared(name: str, jvm: BrokerJvm, config: pytest.Config) -> Iterator[LocalKafka]:
+    kafka = LocalKafka(name=name, jvm=jvm)
     try:
         kafka.start()
         yield kafka
@@ -107,15 +107,22 @@ def _shared(name: str, config: pytest.Config) -> Iterator[LocalKafka]:
 
 
 @pytest.fixture(scope="session")
-def source_kafka(pytestconfig: pytest.Config) -> Iterator[LocalKafka]:
-    """The cluster ``source``: one node of the newest version, shared by the session. Use topic names of your own."""
-    yield from _shared("source", pytestconfig)
+def broker_jvm() -> Iterator[BrokerJvm]:
+    """For the nodes of clusters of the newest version that no test kills, pauses or gives options of Java."""
+    with BrokerJvm() as jvm:
+        yield jvm
 
 
 @pytest.fixture(scope="session")
-def target_kafka(pytestconfig: pytest.Config) -> Iterator[LocalKafka]:
+def source_kafka(broker_jvm: BrokerJvm, pytestconfig: pytest.Config) -> Iterator[LocalKafka]:
+    """The cluster ``source``: one node of the newest version, shared by the session. Use topic names of your own."""
+    yield from _shared("source", broker_jvm, pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def target_kafka(broker_jvm: BrokerJvm, pytestconfig: pytest.Config) -> Iterator[LocalKafka]:
     """The cluster ``target``: one node of the newest version, shared by the session. Use topic names of your own."""
-    yield from _shared("target", pytestconfig)
+    yield from _shared("target", broker_jvm, pytestconfig)
 
 
 @pytest.fixture

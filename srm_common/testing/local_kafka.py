@@ -7,8 +7,8 @@
         kafka.restart(2)          # same port, same data
 
 KRaft, every node broker and controller in one, one JVM each (a node is ready in about two seconds and takes some
-300 MB); versions before 3.3 have a ZooKeeper beside them. Needs Java 17 or newer; Kafka's jars are fetched on first use
-(see :mod:`srm_common.testing.artifacts`).
+300 MB), or all in one that they share (:class:`~srm_common.testing.BrokerJvm`); versions before 3.3 have a ZooKeeper
+beside them. Needs Java 17 or newer; Kafka's jars are fetched on first use (see :mod:`srm_common.testing.artifacts`).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from srm_common.errors import LocalKafkaError
 from srm_common.kafka.client.librdkafka import AdminClient, KafkaException
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.brokers.formatting import format_storage, random_id
+from srm_common.testing.brokers.jvm import BrokerJvm
 from srm_common.testing.brokers.logging_settings import logging_options
 from srm_common.testing.brokers.node import JVM_OPTIONS, QUICK_SETTINGS, ClusterLayout, Node, TunedFor, node_settings
 from srm_common.testing.brokers.topics import create_topic, made_on_demand, wait_for_nodes
@@ -51,6 +52,8 @@ class LocalKafka(LocalServer):
     ``java_options`` are added after the default ones.
     ``racks`` names the rack of each node in turn, and lets consumers read from replicas in their own rack (KIP-392).
     ``tiered`` keeps closed segments of topics that enable it in a folder, see :mod:`.tiered_storage`.
+    ``jvm`` runs the nodes of this cluster beside those of others, for a fraction of the time and CPU; these can be
+    stopped and restarted, but not killed, paused or measured.
     ``directory`` is kept after the end when it is given; else a temporary one is removed, unless something failed.
     """
 
@@ -69,8 +72,12 @@ class LocalKafka(LocalServer):
         java_options: Sequence[str] = (),
         racks: Sequence[str] = (),
         tiered: bool = False,
+        jvm: BrokerJvm | None = None,
     ) -> None:
         self.version = version or DEFAULT_KAFKA_VERSION
+        if jvm is not None and (java_options or tuned_for != "tests" or self.version != jvm.version):
+            raise LocalKafkaError(f"the nodes of {name} need a JVM of their own, by their options: leave out 'jvm'")
+        self._jvm = jvm
         self.cluster_id, self.name = random_id(), name
         if logins:
             client_protocol = "SASL_PLAINTEXT"
@@ -140,7 +147,7 @@ class LocalKafka(LocalServer):
 
     def stop(self, node: int | None = None, timeout_seconds: float = 60.0) -> None:
         """Orderly shutdown (SIGTERM) of one node, or of all; data stays for ``start``."""
-        running = [found for found in self._chosen(node) if found.process and found.running]
+        running = [found for found in self._chosen(node) if found.running]
         if running:
             with ThreadPoolExecutor(len(running)) as together:
                 list(together.map(lambda found: found.stop(timeout_seconds), running))
@@ -181,7 +188,8 @@ class LocalKafka(LocalServer):
     def close(self, *, failed: bool = False) -> None:
         """Ends all nodes at once and removes a temporary directory; with ``failed`` the logs stay and are named."""
         self._admin = None
-        self.kill(None)
+        with ThreadPoolExecutor(len(self._nodes)) as together:
+            list(together.map(Node.end, self._nodes))
         for node in self._nodes:
             node.release()
         if self._zookeeper:
@@ -289,8 +297,7 @@ class LocalKafka(LocalServer):
             raise LocalKafkaError(f"node {node.number} of {self.name} is not ready in time; {self._log_end(node)}")
 
     def _log_end(self, node: Node) -> str:
-        tail = node.process.tail() if node.process else ""
-        return f"{self.log_path(node.number)} ends with:\n{tail}"
+        return f"{self.log_path(node.number)} ends with:\n{node.tail()}"
 
     def _prepare(self, node: Node, jars: Path) -> None:
         """Settings file and formatted data folder; data that are there are not touched."""
@@ -317,6 +324,9 @@ class LocalKafka(LocalServer):
 
     def _launch(self, node: Node, jars: Path) -> None:
         folder = self.directory / f"node-{node.number}"
+        if self._jvm:
+            node.hosted = self._jvm.launch(folder / "server.properties")
+            return
         if self._zookeeper:
             self._zookeeper.wait_until_gone(node.number)
         archive = class_archive(self.version)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from tests.faults.live_writer import LiveWriter
@@ -26,16 +26,16 @@ _PARTITIONS = 3
 
 
 def test_a_password_that_changes_in_a_secrets_backend_during_a_run(
-    dags_folder: Path, tmp_path: Path, name: str
+    broker_jvm: BrokerJvm, dags_folder: Path, tmp_path: Path, name: str
 ) -> None:
     """Only the task can ask Airflow. The driver, and slots on the same machine, ask the task."""
     soon = {"listener.name.client.connections.max.reauth.ms": str(_REAUTHENTICATION_MS)}
     backend, file = tmp_path / "connections.json", tmp_path / "srm.properties"
     with (
         LocalKafka(
-            name="source", client_protocol="SASL_PLAINTEXT", settings=soon | scram_listener(_MECHANISM)
+            name="source", client_protocol="SASL_PLAINTEXT", settings=soon | scram_listener(_MECHANISM), jvm=broker_jvm
         ) as source,
-        LocalKafka(name="target") as target,
+        LocalKafka(name="target", jvm=broker_jvm) as target,
     ):
         let_in(source, "copier", FIRST, _MECHANISM)
         source.create_topic(name, _PARTITIONS)

@@ -23,7 +23,7 @@ from srm_common.rest.serving.logins import OpenAccess
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from tests.kafka.flows import read
@@ -136,10 +136,10 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory
+    broker_jvm: BrokerJvm, source_kafka: LocalKafka, target_kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
     """With something to copy in the flows' first runs."""
-    with LocalKafka(name="old") as old, LocalKafka(name="new") as new:
+    with LocalKafka(name="old", jvm=broker_jvm) as old, LocalKafka(name="new", jvm=broker_jvm) as new:
         for cluster, topic, count in ((source_kafka, "orders", 100), (old, "invoices", 50)):
             cluster.create_topic(topic)
             write(cluster, topic, count)

@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from srm_common.errors import LocalAirflowError
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import MARKER, LocalAirflow
 from srm_common.testing.logins import client_properties
@@ -48,10 +48,13 @@ _KINDS = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 
 
 @pytest.fixture(scope="module")
-def kafkas() -> Iterator[tuple[LocalKafka, LocalKafka]]:
+def kafkas(broker_jvm: BrokerJvm) -> Iterator[tuple[LocalKafka, LocalKafka]]:
     """A source and a target, which know all users, but another password of ``file``."""
     logins = {**CANARIES, "file": "another"}
-    both = LocalKafka(name="source", logins=logins), LocalKafka(name="target", logins=logins)
+    both = (
+        LocalKafka(name="source", logins=logins, jvm=broker_jvm),
+        LocalKafka(name="target", logins=logins, jvm=broker_jvm),
+    )
     try:
         with ThreadPoolExecutor() as pool:
             list(pool.map(LocalKafka.start, both))

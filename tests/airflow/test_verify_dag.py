@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.verification.verification import PartitionVerified
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -114,8 +114,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with LocalKafka(name="a") as a, LocalKafka(name="b") as b:
+def site(broker_jvm: BrokerJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with LocalKafka(name="a", jvm=broker_jvm) as a, LocalKafka(name="b", jvm=broker_jvm) as b:
         a.create_topic("orders", 4)
         for partition in range(4):
             write(a, "orders", [b"%d" % number * 20 for number in range(100)], partition)

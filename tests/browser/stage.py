@@ -24,7 +24,7 @@ from srm_common.domain.verification.differences import Difference, DifferenceKin
 from srm_common.domain.verification.summary import results_table
 from srm_common.domain.verification.verification import Against, PartitionVerified
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.testing.ports import ReservedPort
@@ -115,7 +115,8 @@ def standing(folder: Path) -> Iterator[Stage]:
     with ExitStack() as ending:
         nobody = ReservedPort()
         ending.callback(nobody.release)
-        east, west = (LocalKafka(name=name) for name in ("east", "west"))
+        jvm = ending.enter_context(BrokerJvm())
+        east, west = (LocalKafka(name=name, jvm=jvm) for name in ("east", "west"))
         configuration = folder / "srm.properties"
         configuration.write_text(
             CONFIGURATION.format(east=east.bootstrap_servers, west=west.bootstrap_servers, backup=nobody.address)

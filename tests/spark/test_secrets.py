@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from srm_common.cli.main import run as srm_control
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.testing import BrokerJvm, LocalKafka, ReservedPort
 from srm_common.wire.keystores.java_stores import read_java_store
 from tests.kafka.access.secured import tls_listener
 from tests.kafka.access.test_java_stores import keytool
@@ -64,7 +64,7 @@ class Sides:
 
 
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+def sides(broker_jvm: BrokerJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     """A source with tokens and TLS, and a target with mutual TLS."""
     folder = tmp_path_factory.mktemp("stores")
     authority = Authority(folder, "authority")
@@ -91,8 +91,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
         "listener.name.client.ssl.client.auth": "required",
     }
     both = (
-        LocalKafka(name="source", client_protocol="SASL_SSL", settings=shown | tokens),
-        LocalKafka(name="target", client_protocol="SSL", settings=shown | mutual),
+        LocalKafka(name="source", client_protocol="SASL_SSL", settings=shown | tokens, jvm=broker_jvm),
+        LocalKafka(name="target", client_protocol="SSL", settings=shown | mutual, jvm=broker_jvm),
     )
     with serving(token=token, secret=CANARIES["client"]) as endpoint:
         try:

@@ -1,1 +1,1 @@
-"""Parts of local brokers: nodes and their settings, formatted folders, a ZooKeeper, topics."""
+"""Parts of local brokers: nodes and their settings, a JVM that they share, formatted folders, a ZooKeeper, topics."""

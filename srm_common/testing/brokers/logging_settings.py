@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from srm_common.testing.artifacts import major
@@ -17,6 +17,10 @@ QUIET: Mapping[str, str] = {
     "org.reflections": "ERROR",
 }
 
+_PATTERN = "[%d] %p %m (%c)%n"
+#: The key of a thread's context for :func:`log_of_each_node`.
+NODE_FOLDER = "node"
+
 
 def logging_options(version: str, folder: Path, level: str = "INFO") -> list[str]:
     """Writes the file into ``folder`` and returns the JVM options that point to it."""
@@ -29,15 +33,39 @@ def logging_options(version: str, folder: Path, level: str = "INFO") -> list[str
     return [f"-Dlog4j.configuration={path.as_uri()}"]
 
 
-def _log4j2(level: str) -> str:
+def log_of_each_node(folder: Path) -> list[str]:
+    """As :func:`logging_options`, for nodes of Kafka 4 in one JVM: what a thread logs goes to the file ``log`` of the
+    folder that :data:`NODE_FOLDER` names for it. A thread has the context of the one that started it."""
+    path = folder / "log4j2.properties"
+    routes = [
+        "type = Routing",
+        "name = nodes",
+        "routes.type = Routes",
+        f"routes.pattern = $${{ctx:{NODE_FOLDER}}}",
+        "routes.none.type = Route",
+        f"routes.none.key = $${{ctx:{NODE_FOLDER}}}",
+        "routes.none.ref = out",
+        "routes.node.type = Route",
+        "routes.node.file.type = File",
+        f"routes.node.file.name = ${{ctx:{NODE_FOLDER}}}",
+        f"routes.node.file.fileName = ${{ctx:{NODE_FOLDER}}}/log",
+        "routes.node.file.layout.type = PatternLayout",
+        f"routes.node.file.layout.pattern = {_PATTERN}",
+    ]
+    lines = [*(f"appender.nodes.{line}" for line in routes), "rootLogger.appenderRef.nodes.ref = nodes"]
+    path.write_text(_log4j2("INFO", lines))
+    return [f"-Dlog4j2.configurationFile={path}", "-Dlog4j2.isThreadContextMapInheritable=true"]
+
+
+def _log4j2(level: str, appenders: Sequence[str] = ("rootLogger.appenderRef.out.ref = out",)) -> str:
     lines = [
         "status = error",
         "appender.out.type = Console",
         "appender.out.name = out",
         "appender.out.layout.type = PatternLayout",
-        "appender.out.layout.pattern = [%d] %p %m (%c)%n",
+        f"appender.out.layout.pattern = {_PATTERN}",
         f"rootLogger.level = {level}",
-        "rootLogger.appenderRef.out.ref = out",
+        *appenders,
     ]
     for number, (name, quiet) in enumerate(QUIET.items()):
         lines += [f"logger.q{number}.name = {name}", f"logger.q{number}.level = {quiet}"]
@@ -49,7 +77,7 @@ def _reload4j(level: str) -> str:
         f"log4j.rootLogger = {level}, out",
         "log4j.appender.out = org.apache.log4j.ConsoleAppender",
         "log4j.appender.out.layout = org.apache.log4j.PatternLayout",
-        "log4j.appender.out.layout.ConversionPattern = [%d] %p %m (%c)%n",
+        f"log4j.appender.out.layout.ConversionPattern = {_PATTERN}",
         *(f"log4j.logger.{name} = {quiet}" for name, quiet in QUIET.items()),
     ]
     return "\n".join(lines) + "\n"

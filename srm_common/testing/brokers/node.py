@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from srm_common.errors import LocalKafkaError
 from srm_common.testing.artifacts import tiered_storage_jars
+from srm_common.testing.brokers.jvm import HostedNode
 from srm_common.testing.brokers.zookeeper import SESSION_MS
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.ports import ReservedPort
 
 TunedFor = Literal["tests", "throughput"]
+
+_STOPPING_SECONDS = 60.0
 
 QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     # Dozens of idle nodes run during the tests, so the CPU time of an idle node matters. Two thirds of it went to
@@ -47,7 +51,8 @@ JVM_OPTIONS: Mapping[str, tuple[str, ...]] = {
 
 
 class Node:
-    """Ports and processes of one node; the last process is the current one."""
+    """Ports and processes of one node; the last process is the current one, unless the node is in a JVM that it
+    shares."""
 
     def __init__(self, number: int, separate_internal: bool) -> None:
         self.number = number
@@ -55,18 +60,39 @@ class Node:
         self.controller = ReservedPort()
         self.internal = ReservedPort() if separate_internal else None
         self.processes: list[JavaProcess] = []
+        self.hosted: HostedNode | None = None
 
     @property
     def process(self) -> JavaProcess | None:
+        """None before the first start. Raises LocalKafkaError where the node shares a JVM."""
+        if self.hosted:
+            raise LocalKafkaError(
+                f"node {self.number} shares a JVM, which is neither killed nor paused nor measured for one: start the "
+                "cluster without 'jvm'"
+            )
         return self.processes[-1] if self.processes else None
 
     @property
     def running(self) -> bool:
-        return self.process is not None and self.process.running
+        current = self.hosted or self.process
+        return current is not None and current.running
 
     def stop(self, timeout_seconds: float) -> None:
-        if self.process:
-            self.process.stop(timeout_seconds)
+        """Orderly."""
+        if current := self.hosted or self.process:
+            current.stop(timeout_seconds)
+
+    def end(self) -> None:
+        """As fast as it may be ended."""
+        if self.hosted:
+            self.hosted.stop(_STOPPING_SECONDS)
+        elif self.process:
+            self.process.kill()
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        current = self.hosted or self.process
+        return current.tail() if current else ""
 
     def release(self) -> None:
         for port in (self.client, self.controller, self.internal):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.testing.ports import LOOPBACK
@@ -32,8 +32,8 @@ def mailbox() -> Iterator[Mailbox]:
 
 # Brokers of their own: one test stops them.
 @pytest.fixture(scope="session")
-def clusters() -> Iterator[tuple[LocalKafka, LocalKafka]]:
-    with LocalKafka(name="a") as source, LocalKafka(name="b") as target:
+def clusters(broker_jvm: BrokerJvm) -> Iterator[tuple[LocalKafka, LocalKafka]]:
+    with LocalKafka(name="a", jvm=broker_jvm) as source, LocalKafka(name="b", jvm=broker_jvm) as target:
         yield source, target
 
 

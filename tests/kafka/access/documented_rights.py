@@ -17,7 +17,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AclBinding, ResourceType
 
 from srm_common.cli.main import run
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.logins import client_properties
 from tests.kafka.acl_commands import DOCS, bindings_of, create, documented
 from tests.kafka.flows import Seen
@@ -217,9 +217,9 @@ class Flow:
 
 
 @contextmanager
-def guarded_clusters() -> Iterator[dict[str, LocalKafka]]:
+def guarded_clusters(jvm: BrokerJvm) -> Iterator[dict[str, LocalKafka]]:
     """Brokers that give each principal all rights but its own row, and the last one all of them."""
-    both = {side: LocalKafka(name=side, logins=LOGINS) for side in ("source", "target")}
+    both = {side: LocalKafka(name=side, logins=LOGINS, jvm=jvm) for side in ("source", "target")}
     try:
         with ThreadPoolExecutor() as pool:
             list(pool.map(LocalKafka.start, both.values()))

@@ -24,7 +24,7 @@ from srm_common.domain.topics.actions import ActionResult, failed
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Job
 from srm_common.errors import AccessDenied
 from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.groups.apply_offsets import apply_offsets
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
@@ -45,8 +45,8 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def sides() -> Iterator[Sides]:
-    kafkas = [LocalKafka(name=name, logins=LOGINS) for name in ("guarded-source", "guarded-target")]
+def sides(broker_jvm: BrokerJvm) -> Iterator[Sides]:
+    kafkas = [LocalKafka(name=name, logins=LOGINS, jvm=broker_jvm) for name in ("guarded-source", "guarded-target")]
     with contextlib.ExitStack() as stack:
         with ThreadPoolExecutor() as pool:
             list(pool.map(LocalKafka.start, kafkas))

@@ -22,7 +22,7 @@ from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.usecases.flows.flow_clusters import clusters_of
 from srm_common.usecases.monitoring.report_run import keep_report, make_report
 from tests.kafka.access.secured import Secured, flow_of, topic_of
@@ -58,8 +58,8 @@ class AssetState:
 
 
 @pytest.fixture(scope="module")
-def certified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
-    made = Certified(tmp_path_factory.mktemp("certificates"))
+def certified(broker_jvm: BrokerJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
+    made = Certified(tmp_path_factory.mktemp("certificates"), broker_jvm)
     with made.kafka:
         yield made
 

@@ -19,7 +19,7 @@ from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.links.certificates import certificate_end
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.settings_files.connections.client_keys import cluster_settings
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.kafka.authority import Authority
 from tests.kafka.records import eventually
 
@@ -32,7 +32,7 @@ class Certified:
     :meth:`show` gives the broker another certificate while it runs.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, jvm: BrokerJvm) -> None:
         self.authority = Authority(folder, "authority")
         self.stranger = Authority(folder, "stranger")
         self.first = self.authority.vouch_for("127.0.0.1", ends=20 * DAY)
@@ -47,6 +47,7 @@ class Certified:
                 "ssl.allow.san.changes": "true",
                 "ssl.allow.dn.changes": "true",
             },
+            jvm=jvm,
         )
 
     def show(self, certificate: Path) -> None:
@@ -78,8 +79,8 @@ class Certified:
 
 
 @pytest.fixture(scope="module")
-def certified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
-    made = Certified(tmp_path_factory.mktemp("certificates"))
+def certified(broker_jvm: BrokerJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
+    made = Certified(tmp_path_factory.mktemp("certificates"), broker_jvm)
     with made.kafka:
         yield made
 

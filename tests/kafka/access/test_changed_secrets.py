@@ -21,7 +21,7 @@ import pytest
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import AccessDenied, SrmError, UnreachableCluster
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.faults.live_writer import LiveWriter
 from tests.kafka.access.secured import (
     Secured,
@@ -45,18 +45,22 @@ _PATIENT: dict[str, Any] = {"chunk_seconds": 0.3, "tasks_max": 1, "request_timeo
 
 
 @pytest.fixture(scope="module")
-def sides(certificate: Path) -> Iterator[tuple[Secured, Secured]]:
+def sides(broker_jvm: BrokerJvm, certificate: Path) -> Iterator[tuple[Secured, Secured]]:
     """A source without TLS and a target with it; each has another mechanism."""
     soon = {"listener.name.client.connections.max.reauth.ms": str(REAUTHENTICATION_MS)}
     tls = {"ssl.truststore.location": str(certificate.parent / "ca.pem")}
     with (
         LocalKafka(
-            name="source", client_protocol="SASL_PLAINTEXT", settings=soon | scram_listener("SCRAM-SHA-256")
+            name="source",
+            client_protocol="SASL_PLAINTEXT",
+            settings=soon | scram_listener("SCRAM-SHA-256"),
+            jvm=broker_jvm,
         ) as source,
         LocalKafka(
             name="target",
             client_protocol="SASL_SSL",
             settings=soon | scram_listener("SCRAM-SHA-512") | tls_listener(certificate),
+            jvm=broker_jvm,
         ) as target,
     ):
         let_in(target, "copier", FIRST, "SCRAM-SHA-512")
@@ -294,8 +298,8 @@ def test_a_password_that_changes_in_a_secrets_backend(
 
 
 @pytest.fixture(scope="module")
-def certified(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
-    made = Certified(tmp_path_factory.mktemp("certificates"))
+def certified(broker_jvm: BrokerJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Certified]:
+    made = Certified(tmp_path_factory.mktemp("certificates"), broker_jvm)
     with made.kafka:
         yield made
 

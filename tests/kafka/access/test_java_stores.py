@@ -23,7 +23,7 @@ from srm_common.kafka.client.logins.security import connection_arguments
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.settings_files.connections.client_keys import cluster_settings
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.logins import broker_settings
 from srm_common.wire.keystores.certificates import java_name
 from srm_common.wire.keystores.java_stores import read_java_store
@@ -69,7 +69,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kafka(stores: Path) -> Iterator[LocalKafka]:
+def kafka(broker_jvm: BrokerJvm, stores: Path) -> Iterator[LocalKafka]:
     settings = {
         "listener.name.client.ssl.keystore.type": "PEM",
         "listener.name.client.ssl.keystore.location": str(stores / "127.0.0.1.pem"),
@@ -78,7 +78,7 @@ def kafka(stores: Path) -> Iterator[LocalKafka]:
         "listener.name.client.ssl.client.auth": "required",
         **broker_settings({}),
     }
-    with LocalKafka(client_protocol="SSL", settings=settings) as running:
+    with LocalKafka(client_protocol="SSL", settings=settings, jvm=broker_jvm) as running:
         yield running
 
 

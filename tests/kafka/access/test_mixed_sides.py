@@ -11,7 +11,7 @@ import pytest
 
 from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.client.links.certificates import certificate_end
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.kafka.access.secured import (
     Secured,
     assert_equal,
@@ -73,7 +73,7 @@ def _make_stores(folder: Path) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
+def sides(broker_jvm: BrokerJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     folder = tmp_path_factory.mktemp("mixed")
     authority = _make_stores(folder)
     tls = tls_listener(authority.vouch_for("127.0.0.1"))
@@ -89,8 +89,8 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
         "listener.name.client.plain.sasl.jaas.config": f'{_PLAIN} required user_copier="{_LOGIN}";',
     }
     with (
-        LocalKafka(name="source", client_protocol="SSL", settings=tls | mutual) as source,
-        LocalKafka(name="target", client_protocol="SASL_SSL", settings=tls | logins) as target,
+        LocalKafka(name="source", client_protocol="SSL", settings=tls | mutual, jvm=broker_jvm) as source,
+        LocalKafka(name="target", client_protocol="SASL_SSL", settings=tls | logins, jvm=broker_jvm) as target,
     ):
         for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
             let_in(target, "copier", _LOGIN, mechanism)

@@ -18,7 +18,7 @@ import pytest
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.faults.live_writer import LiveWriter
 from tests.kafka.access.secured import Secured, assert_equal, flow_of, tls_listener, topic_of
 from tests.kafka.topic_pairs import run
@@ -51,7 +51,7 @@ def endpoint() -> Iterator[TokenEndpoint]:
 
 
 @pytest.fixture(scope="module")
-def sides(endpoint: TokenEndpoint, certificate: Path) -> Iterator[tuple[Secured, Secured]]:
+def sides(broker_jvm: BrokerJvm, endpoint: TokenEndpoint, certificate: Path) -> Iterator[tuple[Secured, Secured]]:
     """A source without TLS, and a target with it."""
     broker = {
         "listener.name.client.sasl.enabled.mechanisms": "OAUTHBEARER",
@@ -66,8 +66,10 @@ def sides(endpoint: TokenEndpoint, certificate: Path) -> Iterator[tuple[Secured,
     }
     tls = {"security.protocol": "SASL_SSL", "ssl.truststore.location": str(certificate.parent / "ca.pem")}
     with (
-        LocalKafka(name="source", client_protocol="SASL_PLAINTEXT", settings=broker) as source,
-        LocalKafka(name="target", client_protocol="SASL_SSL", settings=broker | tls_listener(certificate)) as target,
+        LocalKafka(name="source", client_protocol="SASL_PLAINTEXT", settings=broker, jvm=broker_jvm) as source,
+        LocalKafka(
+            name="target", client_protocol="SASL_SSL", settings=broker | tls_listener(certificate), jvm=broker_jvm
+        ) as target,
     ):
         yield Secured(source, login), Secured(target, login | tls)
 

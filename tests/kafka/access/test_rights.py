@@ -16,7 +16,7 @@ from srm_common.errors import AccessDenied
 from srm_common.kafka.state.service_log import read_services
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.wire.state.mm2 import encode_offset_sync
 from tests.kafka.access.documented_rights import (
     FULL,
@@ -78,8 +78,8 @@ class Service:
 
 
 @pytest.fixture(scope="module")
-def kafkas() -> Iterator[dict[str, LocalKafka]]:
-    with guarded_clusters() as both:
+def kafkas(broker_jvm: BrokerJvm) -> Iterator[dict[str, LocalKafka]]:
+    with guarded_clusters(broker_jvm) as both:
         yield both
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclBinding
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.kafka.access.documented_rights import ROWS, Flow, Row, user_of, word_of
 from tests.kafka.access.secured import let_in, scram_listener, scram_login, tls_listener
 from tests.kafka.acl_commands import create
@@ -83,7 +83,7 @@ def _token(user: str, number: int) -> str:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(broker_jvm: BrokerJvm, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     authority = Authority(tmp_path_factory.mktemp("principals"), "authority")
     authorizer = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -102,8 +102,10 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     }
     with (
         serving(token=lambda number: _token("nobody", number), lifetime=_LIFETIME_SECONDS) as endpoint,
-        LocalKafka(name="sasl", client_protocol="SASL_PLAINTEXT", settings=authorizer | sasl) as by_sasl,
-        LocalKafka(name="tls", client_protocol="SSL", settings=authorizer | mutual) as by_tls,
+        LocalKafka(
+            name="sasl", client_protocol="SASL_PLAINTEXT", settings=authorizer | sasl, jvm=broker_jvm
+        ) as by_sasl,
+        LocalKafka(name="tls", client_protocol="SSL", settings=authorizer | mutual, jvm=broker_jvm) as by_tls,
     ):
         yield Guarded(by_sasl, by_tls, authority, endpoint)
 

@@ -14,7 +14,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.artifacts import kafka_tools_jars
 from srm_common.testing.java import java_command
 from tests.kafka.access.secured import (
@@ -35,7 +35,7 @@ _TOOL = "org.apache.kafka.tools.DelegationTokenCommand"
 
 
 @pytest.fixture(scope="module")
-def kafka() -> Iterator[LocalKafka]:
+def kafka(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
     """A broker that gives the owner all rights, and others none."""
     listener = {
         **scram_listener("SCRAM-SHA-256"),
@@ -46,7 +46,7 @@ def kafka() -> Iterator[LocalKafka]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:ANONYMOUS;User:{_OWNER}",
     }
-    with LocalKafka(client_protocol="SASL_PLAINTEXT", settings=listener) as running:
+    with LocalKafka(client_protocol="SASL_PLAINTEXT", settings=listener, jvm=broker_jvm) as running:
         let_in(running, _OWNER, _PASSWORD, "SCRAM-SHA-256")
         yield running
 

@@ -23,7 +23,7 @@ from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.silent_peers import named, peer
 from tests.token_endpoint import serving
 
@@ -31,7 +31,7 @@ SECRET = "open-sesame-7"
 
 
 @pytest.fixture(scope="module")
-def secured(certificate: Path) -> Iterator[LocalKafka]:
+def secured(broker_jvm: BrokerJvm, certificate: Path) -> Iterator[LocalKafka]:
     """A cluster whose clients need TLS and a PLAIN login."""
     login = "org.apache.kafka.common.security.plain.PlainLoginModule"
     with LocalKafka(
@@ -43,6 +43,7 @@ def secured(certificate: Path) -> Iterator[LocalKafka]:
             "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
             "listener.name.client.plain.sasl.jaas.config": f'{login} required user_copier="{SECRET}";',
         },
+        jvm=broker_jvm,
     ) as kafka:
         yield kafka
 
@@ -176,7 +177,7 @@ def _unsecured(number: int) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
 
 
-def test_login_by_oauth_outlasts_failures_of_the_token_endpoint() -> None:
+def test_login_by_oauth_outlasts_failures_of_the_token_endpoint(broker_jvm: BrokerJvm) -> None:
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     kafka = LocalKafka(
         name="oauth",
@@ -185,6 +186,7 @@ def test_login_by_oauth_outlasts_failures_of_the_token_endpoint() -> None:
             "listener.name.client.sasl.enabled.mechanisms": "OAUTHBEARER",
             "listener.name.client.oauthbearer.sasl.jaas.config": f"{module} required unsecuredLoginStringClaim_sub=a;",
         },
+        jvm=broker_jvm,
     )
     with kafka, serving(token=_unsecured) as endpoint:
         login = OauthClient(endpoint.url, "me", "hush")

@@ -281,7 +281,7 @@ def _aborted(kafka: LocalKafka, topic: str) -> None:
 
 @pytest.fixture(scope="module", params=[None, "2.8.2"], ids=["newest", "2.8.2"])
 def guarded(request: pytest.FixtureRequest) -> Iterator[LocalKafka]:
-    of = {} if request.param is None else {"version": request.param}
+    of = {"jvm": request.getfixturevalue("broker_jvm")} if request.param is None else {"version": request.param}
     with LocalKafka(name="guarded", logins={"srm": "srm-pw"}, **of) as kafka:
         yield kafka
 

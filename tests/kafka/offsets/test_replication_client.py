@@ -17,7 +17,7 @@ from srm_common.domain.policy import (
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
@@ -39,9 +39,9 @@ def run(flow: FlowSettings) -> None:
 
 
 @pytest.fixture
-def own_target() -> Iterator[LocalKafka]:
+def own_target(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
     """Nobody else's: some questions are about all topics of a cluster."""
-    with LocalKafka(name="library") as kafka:
+    with LocalKafka(name="library", jvm=broker_jvm) as kafka:
         yield kafka
 
 

@@ -25,7 +25,7 @@ from srm_common.errors import AccessDenied
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots import slot
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.brokers.formatting import random_id
 from srm_common.wire.batches.batch import HEADER_SIZE
 from tests.kafka.bit_flips import BitFlips
@@ -128,7 +128,7 @@ class Guarded:
 
 
 @pytest.fixture(scope="module", params=["newest", "older transactions"])
-def guarded(request: pytest.FixtureRequest) -> Iterator[Guarded]:
+def guarded(broker_jvm: BrokerJvm, request: pytest.FixtureRequest) -> Iterator[Guarded]:
     with LocalKafka(
         name="guarded",
         features={} if request.param == "newest" else {"transaction.version": "0"},
@@ -139,6 +139,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[Guarded]:
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         },
+        jvm=broker_jvm,
     ) as kafka:
         yield Guarded(kafka)
 

@@ -9,7 +9,7 @@ import pytest
 
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.batches.batch import CODEC_MASK, CONTROL
 from srm_common.wire.batches.codec import NAMES
@@ -102,8 +102,8 @@ def test_every_commit_is_whole(engine: Engine, name: str) -> None:
 # ---- other ways to copy
 
 
-def test_a_target_without_the_newer_transactions(source_kafka: LocalKafka, name: str) -> None:
-    with LocalKafka(name="older", features={"transaction.version": "0"}) as target:
+def test_a_target_without_the_newer_transactions(broker_jvm: BrokerJvm, source_kafka: LocalKafka, name: str) -> None:
+    with LocalKafka(name="older", features={"transaction.version": "0"}, jvm=broker_jvm) as target:
         engine = Engine(source_kafka, target, name)
         engine.create(name, 3)
         for partition in range(3):

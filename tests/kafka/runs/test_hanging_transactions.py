@@ -26,7 +26,7 @@ from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.driver.hanging_transactions import Copy, EndedTransactions, end_hanging_transactions
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
 from srm_common.wire.state.mm2 import partition_for, source_offset_key, source_offset_value
 from srm_common.wire.state.plain_records import plain_records
@@ -44,11 +44,13 @@ TRUSTING = {"transaction.partition.verification.enable": "false"}
 
 
 @pytest.fixture(scope="module", params=["0", "2"], ids=["transaction.version=0", "transaction.version=2"])
-def proxied(request: pytest.FixtureRequest) -> Iterator[tuple[LocalKafka, LossyProxy]]:
+def proxied(broker_jvm: BrokerJvm, request: pytest.FixtureRequest) -> Iterator[tuple[LocalKafka, LossyProxy]]:
     """Takes transactional batches without asking the coordinator, as brokers before 3.6 did."""
     proxy = LossyProxy()
     settings = {**TRUSTING, "advertised.listeners": f"CLIENT://{proxy.address}"}
-    kafka = LocalKafka(name="trusting", settings=settings, features={"transaction.version": request.param})
+    kafka = LocalKafka(
+        name="trusting", settings=settings, features={"transaction.version": request.param}, jvm=broker_jvm
+    )
     with proxy.before(kafka.bootstrap_servers), kafka:
         yield kafka, proxy
 

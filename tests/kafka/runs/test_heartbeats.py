@@ -19,7 +19,7 @@ from srm_common.domain.policy import (
 )
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report, heartbeats_by_hop
 from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
@@ -40,9 +40,9 @@ POLICIES: dict[str, Callable[[str], ReplicationPolicy]] = {
 
 
 @pytest.fixture(scope="module")
-def third_kafka() -> Iterator[LocalKafka]:
+def third_kafka(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
     """A cluster behind the target of the others."""
-    with LocalKafka(name="third") as kafka:
+    with LocalKafka(name="third", jvm=broker_jvm) as kafka:
         yield kafka
 
 

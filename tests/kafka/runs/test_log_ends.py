@@ -12,7 +12,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.log.log_windows import LogWindows, Window
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.kafka.engine import Engine
 from tests.kafka.records import mixed_records, produce
 
@@ -34,9 +34,11 @@ def empty_end(kafka: LocalKafka, topic: str) -> None:
     (folder / f"{RECORDS:020d}.log").touch()
 
 
-def test_an_empty_end_is_passed_over_where_compaction_took_it(target_kafka: LocalKafka, name: str) -> None:
+def test_an_empty_end_is_passed_over_where_compaction_took_it(
+    broker_jvm: BrokerJvm, target_kafka: LocalKafka, name: str
+) -> None:
     compacted, plain = f"{name}-compacted", f"{name}-plain"
-    with LocalKafka(name="ends") as source:
+    with LocalKafka(name="ends", jvm=broker_jvm) as source:
         engine = Engine(source, target_kafka, name)
         for topic, policy in ((compacted, "compact"), (plain, "delete")):
             engine.create(topic, source={"cleanup.policy": policy})

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import NewTopic
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.kafka.engine import Background, Engine, wait_for_copies
 from tests.kafka.flows import Seen, flow_between
 from tests.kafka.records import mixed_records, produce, put, writer
@@ -26,9 +26,9 @@ def _plain(count: int, size: int = 100) -> list[Seen]:
 
 
 @pytest.fixture(scope="module")
-def three_nodes() -> Iterator[LocalKafka]:
+def three_nodes(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
     """A target of three nodes; tests stop its third one and start it again."""
-    with LocalKafka(nodes=3, name="target") as target:
+    with LocalKafka(nodes=3, name="target", jvm=broker_jvm) as target:
         yield target
 
 
@@ -104,10 +104,12 @@ def test_a_coordinator_that_still_ends_the_last_transaction_costs_no_chunk(
     assert engine.check(name) == 200 * 60
 
 
-def test_a_link_that_carries_one_batch_in_time_carries_all(source_kafka: LocalKafka, name: str) -> None:
+def test_a_link_that_carries_one_batch_in_time_carries_all(
+    broker_jvm: BrokerJvm, source_kafka: LocalKafka, name: str
+) -> None:
     """What one fetch brings takes the link several times the limit of a request and of a transaction."""
     link = SlowNetwork(round_trip_seconds=0.0, bytes_a_second=1.0e6)
-    target = LocalKafka(name="target", settings={"advertised.listeners": f"CLIENT://{link.address}"})
+    target = LocalKafka(name="target", settings={"advertised.listeners": f"CLIENT://{link.address}"}, jvm=broker_jvm)
     with link.before(target.bootstrap_servers), target:
         engine = Engine(source_kafka, target, name)
         engine.create(name, 4)

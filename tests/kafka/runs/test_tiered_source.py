@@ -12,7 +12,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.log.log_windows import LogWindows, Window
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.tiered_storage import TIERED_TOPIC, wait_until_remote
 from tests.kafka.engine import Background, Engine
 
@@ -23,9 +23,9 @@ QUOTA = "remote.log.manager.fetch.max.bytes.per.second"
 
 
 @pytest.fixture(scope="module")
-def tiered() -> Iterator[LocalKafka]:
+def tiered(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
     """A broker with a topic whose first 4,000 records and more are in the remote store only."""
-    with LocalKafka(name="tiered", tiered=True) as kafka:
+    with LocalKafka(name="tiered", tiered=True, jvm=broker_jvm) as kafka:
         kafka.create_topic("t", 2, config=TIERED_TOPIC)
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 65_536, "linger.ms": 20})
         for number in range(RECORDS):

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.leaders_contract import LeadersContract, MarkersContract, Moving
@@ -30,12 +30,12 @@ def kafka(source_kafka: LocalKafka) -> LocalKafka:
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[LocalKafka]:
+def guarded(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
     settings = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
     }
-    with LocalKafka(name="guarded", settings=settings) as kafka:
+    with LocalKafka(name="guarded", settings=settings, jvm=broker_jvm) as kafka:
         yield kafka
 
 

@@ -7,14 +7,14 @@ import os
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.tiered_storage import TIERED_TOPIC, wait_until_remote
 
 pytestmark = pytest.mark.kafka
 
 
-def test_closed_segments_go_to_the_remote_store_and_are_read_from_there() -> None:
-    with LocalKafka(name="tiered", tiered=True) as kafka:
+def test_closed_segments_go_to_the_remote_store_and_are_read_from_there(broker_jvm: BrokerJvm) -> None:
+    with LocalKafka(name="tiered", tiered=True, jvm=broker_jvm) as kafka:
         kafka.create_topic("t", config=TIERED_TOPIC)
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 16384})
         for number in range(3000):

@@ -17,7 +17,7 @@ from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.repair_plan import repair_plan
 from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.errors import LocalKafkaError, UnreachableCluster
-from srm_common.testing import LocalKafka
+from srm_common.testing import BrokerJvm, LocalKafka
 from srm_common.testing.planted_faults import FAULTS, flip_bit, plant
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[LocalKafka]:
-    with LocalKafka(1, name="edited") as kafka:
+def target(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
+    with LocalKafka(1, name="edited", jvm=broker_jvm) as kafka:
         yield kafka
 
 
