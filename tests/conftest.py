@@ -6,6 +6,7 @@ import gc
 import itertools
 import os
 import re
+import signal
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
 
@@ -30,6 +31,9 @@ settings.register_profile("quick", settings.get_profile("any machine"), derandom
 # For the long tests.
 settings.register_profile("new examples", settings.get_profile("any machine"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
+
+# In the background of a shell it is ignored, by everything that tests start as well, and some interrupt that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("tests.contract")
 
