@@ -158,11 +158,16 @@ class LocalKafka(LocalServer):
             if found.process:
                 found.process.kill()
 
-    def restart(self, node: int | None = 1) -> None:
-        """Starts a node again on its port and data, after an orderly stop if it still runs; ``None`` means all."""
+    def restart(self, node: int | None = 1, *, settings: Mapping[str, str] | None = None) -> None:
+        """Starts a node again on its port and data, after an orderly stop if it still runs; ``None`` means all.
+
+        ``settings`` are added to those of the whole cluster; other nodes have them when they start the next time.
+        """
         self.stop(node)
+        self._settings |= settings or {}
         jars = kafka_jars(self.version)
         for found in self._chosen(node):
+            self._prepare(found, jars)
             self._launch(found, jars)
         self.wait_until_ready()
 

@@ -115,10 +115,10 @@ class SourceTopics:
         return pin.offset if pin is not None and pin.holds(committed, copied_to) else committed
 
     def with_ids(self, ids: Mapping[str, str | None]) -> SourceTopics:
-        """Remember these ids; an unknown id does not replace a known one."""
+        """Remember these ids; where there is no topic, or none has an id, what is known stays."""
         topics = dict(self.topics)
         for topic, topic_id in ids.items():
-            if topic_id is not None:
+            if topic_id:
                 topics[topic] = topics.get(topic, SourceTopic()).renewed(topic_id)
         return replace(self, topics=topics)
 

@@ -14,6 +14,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.topics.topic_records import known_topic_id
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError, UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, kafka_error
@@ -58,7 +59,7 @@ class ClusterTopics:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """``topic_id`` distinguishes a topic from a later one of the same name; empty for brokers without ids."""
+    """``topic_id`` distinguishes a topic from a later one of the same name; NO_TOPIC_ID where it has none."""
 
     topic_id: str
     partitions: int
@@ -119,7 +120,7 @@ class ClusterAdmin:
                         continue
                     needs = Right("Describe", "topic", name)
                     raise self._error(f"describe topic {name}", error, needs) from error
-                facts[name] = TopicFacts(str(answer.topic_id), len(answer.partitions))
+                facts[name] = TopicFacts(known_topic_id(str(answer.topic_id)), len(answer.partitions))
         return facts
 
     def topic_settings(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from srm_common.domain.offsets.segments import generation_of
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.library import MetadataRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
@@ -57,7 +58,8 @@ class ReadTopics:
 
 
 async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: float) -> dict[str, str | None]:
-    """Ids in Kafka's spelling, asked for now; None for a topic that does not exist (any more), or may not be seen.
+    """Ids in Kafka's spelling, asked for now; NO_TOPIC_ID for a topic that has none, None for one that does not exist
+    (any more), or may not be seen.
 
     Raises:
         UnreachableCluster: no broker answered for all of them in time; partial answers are discarded.
@@ -94,8 +96,10 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
     return found
 
 
-def _text(topic_id: UUID) -> str:
+def _text(topic_id: UUID | None) -> str:
     """In Kafka's spelling."""
+    if topic_id is None or not topic_id.int:
+        return NO_TOPIC_ID
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
 
 

@@ -265,6 +265,11 @@ class FakeCluster:
         with self._lock:
             self._topics.delete(name)
 
+    def set_topic_id(self, name: str, topic_id: uuid.UUID) -> uuid.UUID:
+        """The former one. Zero: none, as before ``inter.broker.protocol.version`` was 2.8."""
+        with self._lock:
+            return self._topics.set_id(name, topic_id)
+
     def grow_topic(self, name: str, partitions: int) -> None:
         with self._lock:
             self._topics.grow(name, partitions)

@@ -96,6 +96,12 @@ class Topics:
         """The topic that has this id."""
         return next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
+    def set_id(self, name: str, topic_id: uuid.UUID) -> uuid.UUID:
+        """Returns the former one."""
+        topic = self.topics[name]
+        former, topic.topic_id = topic.topic_id, topic_id
+        return former
+
     def partition(self, name: str, number: int) -> PartitionState:
         """Raises Refused if it does not exist."""
         topic = self.topics.get(name)

@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import policy_name
 from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
 from srm_common.domain.topics.selection import CopiedTopic, CopiedTopics, TopicDecision, select_topics
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Knowledge, TopicRecords, new_bindings
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, is_another_topic, new_bindings
 from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE
 from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
 from srm_common.kafka.admin.cluster_admin import ClusterTopics
@@ -219,7 +219,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
         # A topic that was deleted between the requests is gone from the answer, and looked at again next time.
         if topic not in ours or remote not in theirs or remote not in limits:
             continue
-        if records[topic].downstream_topic_id not in (NO_TOPIC_ID, theirs[remote].topic_id):
+        if is_another_topic(records[topic].downstream_topic_id, theirs[remote].topic_id):
             continue  # another topic than the record's
         kind = limits[remote].get(TIMESTAMP_TYPE)
         if kind is not None and kind.value == "LogAppendTime":

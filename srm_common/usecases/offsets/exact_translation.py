@@ -269,7 +269,7 @@ class ExactTranslation:
             with suppress(CorruptRecord):  # which topic it covers is not known
                 newest = self._log.newest(one[0], one[1])
                 generation = newest.generation if newest else 0
-                if topic_id is not None and generation in (0, generation_of(topic_id)):
+                if topic_id is not None and (not topic_id or generation in (0, generation_of(topic_id))):
                     out[one] = window
         return out
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow.start_position import StartKind, StartRules
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicRecords
+from srm_common.domain.topics.topic_records import TopicRecord, TopicRecords, is_another_topic
 from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -53,7 +53,7 @@ def existing_copies(clusters: FlowClusters, known: TopicRecords, records: Mappin
         if name not in facts or name not in settings:
             gone[topic] = name, DifferenceKind.DELETED
             continue
-        if record.downstream_topic_id not in (NO_TOPIC_ID, facts[name].topic_id):
+        if is_another_topic(record.downstream_topic_id, facts[name].topic_id):
             gone[topic] = name, DifferenceKind.RECREATED
             continue
         own = {key: one.value or "" for key, one in settings[name].items()}
@@ -67,4 +67,4 @@ def existing_copies(clusters: FlowClusters, known: TopicRecords, records: Mappin
         )
         same_times = own.get("message.timestamp.type") != "LogAppendTime"
         copies[topic] = ExistingCopy(topic, name, facts[name].partitions, traits, "delete" in policy, same_times)
-    return ExistingCopies(copies, gone, {name: one.topic_id for name, one in facts.items()})
+    return ExistingCopies(copies, gone, {name: one.topic_id for name, one in facts.items() if one.topic_id})

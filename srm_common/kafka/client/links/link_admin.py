@@ -14,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from uuid import UUID
 
 from srm_common.kafka.client.library import (
     CreateAclsRequest,
@@ -297,7 +298,8 @@ def _description(answer: Any) -> Any:
     return SimpleNamespace(
         name=answer.name,
         # As librdkafka writes it, with + and / where Kafka has - and _: ids are stored and compared.
-        topic_id=base64.b64encode(answer.topic_id.bytes).rstrip(b"=").decode(),
+        # None is zero.
+        topic_id=base64.b64encode((answer.topic_id or UUID(int=0)).bytes).rstrip(b"=").decode(),
         partitions=[
             SimpleNamespace(
                 id=partition.partition_index,

@@ -84,7 +84,7 @@ def test_nothing_remembered() -> None:
 
 def test_an_id_that_is_not_known_now_does_not_wipe_the_remembered_one() -> None:
     memory = SourceTopics().with_ids({"t": "first"}).with_pins({TopicPartition("t", 0): Pin(5, None)})
-    assert memory.with_ids({"t": None}).topic_id("t") == "first"
+    assert memory.with_ids({"t": None}).topic_id("t") == memory.with_ids({"t": ""}).topic_id("t") == "first"
     assert memory.with_ids({"t": "second"}).topic_id("t") == "second"
     assert memory.with_ids({"t": "second"}).pin("t", 0) == Pin(5, None)
 

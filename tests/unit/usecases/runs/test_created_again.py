@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,6 +15,8 @@ from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare
 from tests.kafka.records import delete_topic
 from tests.slot_worker import here
+
+NONE = uuid.UUID(int=0)
 
 
 def values(word: str, count: int) -> list[bytes]:
@@ -71,3 +74,25 @@ def test_with_as_many_records_as_the_former_one(
     for partition in range(2):
         copied = [one.value for one in target_kafka.records(f"{flow.name.source}.{name}", partition)]
         assert copied == values("old", 20) + values("new", 20)
+
+
+def test_a_topic_that_gets_an_id_or_loses_it_for_a_while_is_the_same_one(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    """Brokers have ids by ``inter.broker.protocol.version`` (KIP-516), and while it is raised some have them."""
+    flow = flow_between(source_kafka, target_kafka, name)
+    source_kafka.create_topic(name, 2)
+    copy = f"{flow.name.source}.{name}"
+    prepare(flow)
+    its, of_its_copy = source_kafka.set_topic_id(name, NONE), target_kafka.set_topic_id(copy, NONE)
+    for number, ids in enumerate(
+        [(NONE, NONE), (NONE, of_its_copy), (its, of_its_copy), (NONE, NONE), (its, of_its_copy)]
+    ):
+        source_kafka.set_topic_id(name, ids[0])
+        target_kafka.set_topic_id(copy, ids[1])
+        for partition in range(2):
+            source_kafka.write(name, [(None, value) for value in values(f"round {number}", 20)], partition)
+        prepare(flow)
+        record = replicate(flow, RunOptions(f"run {number}"), here)
+        assert (record.state, record.records) == (RunState.DONE, 40), record
+    assert [len(target_kafka.records(copy, partition)) for partition in range(2)] == [100, 100]
