@@ -46,7 +46,7 @@ signal_lanes() { # signal
 }
 ending() {
     local tenths
-    # As Ctrl-C would, so that tests end what they have started; what was started with nohup ignores it.
+    # As Ctrl-C would, so that tests end what they have started; what ignores it is terminated.
     if signal_lanes -INT; then
         for ((tenths = 0; tenths < 300; tenths++)); do
             signal_lanes -0 || break

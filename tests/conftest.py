@@ -32,8 +32,10 @@ settings.register_profile("quick", settings.get_profile("any machine"), derandom
 settings.register_profile("new examples", settings.get_profile("any machine"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
-# In the background of a shell it is ignored, by everything that tests start as well, and some interrupt that.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts what it puts into the background with SIGINT ignored, and so are its children; some tests interrupt
+# theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("tests.contract")
 
@@ -111,10 +113,13 @@ def _shared(name: str, jvm: BrokerJvm, config: pytest.Config) -> Iterator[LocalK
 
 
 @pytest.fixture(scope="session")
-def broker_jvm() -> Iterator[BrokerJvm]:
-    """For the nodes of clusters of the newest version that no test kills, pauses or gives options of Java."""
-    with BrokerJvm() as jvm:
-        yield jvm
+def broker_jvm(pytestconfig: pytest.Config) -> Iterator[BrokerJvm]:
+    """For clusters of one node of the newest version that no test kills, pauses or gives options of Java."""
+    jvm = BrokerJvm()
+    try:
+        yield jvm.start()
+    finally:
+        jvm.close(failed=pytestconfig.stash.get(_failed, False))
 
 
 @pytest.fixture(scope="session")

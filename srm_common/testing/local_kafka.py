@@ -7,8 +7,9 @@
         kafka.restart(2)          # same port, same data
 
 KRaft, every node broker and controller in one, one JVM each (a node is ready in about two seconds and takes some
-300 MB), or all in one that they share (:class:`~srm_common.testing.BrokerJvm`); versions before 3.3 have a ZooKeeper
-beside them. Needs Java 17 or newer; Kafka's jars are fetched on first use (see :mod:`srm_common.testing.artifacts`).
+300 MB), or those of several clusters in one (:class:`~srm_common.testing.BrokerJvm`); versions before 3.3 have a
+ZooKeeper beside them. Needs Java 17 or newer; Kafka's jars are fetched on first use (see
+:mod:`srm_common.testing.artifacts`).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class LocalKafka(LocalServer):
     ``java_options`` are added after the default ones.
     ``racks`` names the rack of each node in turn, and lets consumers read from replicas in their own rack (KIP-392).
     ``tiered`` keeps closed segments of topics that enable it in a folder, see :mod:`.tiered_storage`.
-    ``jvm`` runs the nodes of this cluster beside those of others, for a fraction of the time and CPU; these can be
+    ``jvm`` runs the only node of this cluster beside those of others, for a fraction of the time and CPU; it can be
     stopped and restarted, but not killed, paused or measured.
     ``directory`` is kept after the end when it is given; else a temporary one is removed, unless something failed.
     """
@@ -75,9 +76,9 @@ class LocalKafka(LocalServer):
         jvm: BrokerJvm | None = None,
     ) -> None:
         self.version = version or DEFAULT_KAFKA_VERSION
-        if jvm is not None and (java_options or tuned_for != "tests" or self.version != jvm.version):
-            raise LocalKafkaError(f"the nodes of {name} need a JVM of their own, by their options: leave out 'jvm'")
-        self._jvm = jvm
+        if jvm is not None and (nodes > 1 or java_options or tuned_for != "tests" or self.version != jvm.version):
+            raise LocalKafkaError(f"{name} needs JVMs of its own, by its options: leave out 'jvm'")
+        self._jvm = jvm if jvm is not None and jvm.hosts else None
         self.cluster_id, self.name = random_id(), name
         if logins:
             client_protocol = "SASL_PLAINTEXT"
@@ -146,7 +147,7 @@ class LocalKafka(LocalServer):
         return self
 
     def stop(self, node: int | None = None, timeout_seconds: float = 60.0) -> None:
-        """Orderly shutdown (SIGTERM) of one node, or of all; data stays for ``start``."""
+        """Orderly shutdown of one node, or of all; data stays for ``start``."""
         running = [found for found in self._chosen(node) if found.running]
         if running:
             with ThreadPoolExecutor(len(running)) as together:
@@ -330,6 +331,8 @@ class LocalKafka(LocalServer):
     def _launch(self, node: Node, jars: Path) -> None:
         folder = self.directory / f"node-{node.number}"
         if self._jvm:
+            if node.hosted:
+                node.hosted.stop(START_TIMEOUT_SECONDS)  # what a failed start has left
             node.hosted = self._jvm.launch(folder / "server.properties")
             return
         if self._zookeeper:
@@ -347,4 +350,4 @@ class LocalKafka(LocalServer):
             "kafka.Kafka",
             str(folder / "server.properties"),
         ]
-        node.processes.append(JavaProcess(arguments, output=folder / "log"))
+        node.runs_in(JavaProcess(arguments, output=folder / "log"))

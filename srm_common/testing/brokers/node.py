@@ -59,40 +59,51 @@ class Node:
         self.client = ReservedPort()
         self.controller = ReservedPort()
         self.internal = ReservedPort() if separate_internal else None
-        self.processes: list[JavaProcess] = []
         self.hosted: HostedNode | None = None
+        self._processes: list[JavaProcess] = []
+
+    def runs_in(self, process: JavaProcess) -> None:
+        """From now on."""
+        self._processes.append(process)
 
     @property
-    def process(self) -> JavaProcess | None:
-        """None before the first start. Raises LocalKafkaError where the node shares a JVM."""
+    def processes(self) -> list[JavaProcess]:
+        """Those that have ended, too. Raises LocalKafkaError where the node shares a JVM."""
         if self.hosted:
             raise LocalKafkaError(
                 f"node {self.number} shares a JVM, which is neither killed nor paused nor measured for one: start the "
                 "cluster without 'jvm'"
             )
+        return self._processes
+
+    @property
+    def process(self) -> JavaProcess | None:
+        """None before the first start. Raises as :attr:`processes`."""
         return self.processes[-1] if self.processes else None
 
     @property
+    def _current(self) -> HostedNode | JavaProcess | None:
+        return self.hosted or self.process
+
+    @property
     def running(self) -> bool:
-        current = self.hosted or self.process
-        return current is not None and current.running
+        return self._current is not None and self._current.running
 
     def stop(self, timeout_seconds: float) -> None:
         """Orderly."""
-        if current := self.hosted or self.process:
-            current.stop(timeout_seconds)
+        if self._current:
+            self._current.stop(timeout_seconds)
 
     def end(self) -> None:
-        """As fast as it may be ended."""
-        if self.hosted:
-            self.hosted.stop(_STOPPING_SECONDS)
-        elif self.process:
-            self.process.kill()
+        """Kill it, or stop it in a JVM that goes on."""
+        if isinstance(self._current, JavaProcess):
+            self._current.kill()
+        else:
+            self.stop(_STOPPING_SECONDS)
 
     def tail(self) -> str:
         """The last lines of its log."""
-        current = self.hosted or self.process
-        return current.tail() if current else ""
+        return self._current.tail() if self._current else ""
 
     def release(self) -> None:
         for port in (self.client, self.controller, self.internal):

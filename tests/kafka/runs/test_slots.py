@@ -26,9 +26,9 @@ def _plain(count: int, size: int = 100) -> list[Seen]:
 
 
 @pytest.fixture(scope="module")
-def three_nodes(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
+def three_nodes() -> Iterator[LocalKafka]:
     """A target of three nodes; tests stop its third one and start it again."""
-    with LocalKafka(nodes=3, name="target", jvm=broker_jvm) as target:
+    with LocalKafka(nodes=3, name="target") as target:
         yield target
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +36,7 @@ def test_clusters_of_one_jvm_have_records_and_logs_of_their_own_and_come_back_wh
         one.stop()
         assert (one.running(), other.running()) == (False, True)
         one.start()
+        assert one.log_path().read_text().count("started (kafka.server") == 2 * logs[one].count("started (kafka.server")
         assert one.bootstrap_servers == address
         assert [values(kafka, "same", 1) for kafka in (one, other)] == [[b"one"], [b"other"]]
         directory = one.directory
@@ -41,29 +44,49 @@ def test_clusters_of_one_jvm_have_records_and_logs_of_their_own_and_come_back_wh
 
 
 def test_what_only_a_node_with_its_own_jvm_can_do_is_refused(broker_jvm: BrokerJvm, source_kafka: LocalKafka) -> None:
-    for done in (source_kafka.kill, source_kafka.pause, source_kafka.fill_disk, source_kafka.pid):
+    measured = source_kafka.cpu_seconds, source_kafka.peak_rss_bytes
+    for done in (source_kafka.kill, source_kafka.pause, source_kafka.fill_disk, source_kafka.pid, *measured):
         with pytest.raises(LocalKafkaError, match="node 1 shares a JVM"):
             done()
-    for options in ({"java_options": ["-Xmx1g"]}, {"version": "3.9.1"}, {"tuned_for": "throughput"}):
-        with pytest.raises(LocalKafkaError, match="the nodes of odd need a JVM of their own"):
+    for options in ({"java_options": ["-Xmx1g"]}, {"version": "3.9.1"}, {"tuned_for": "throughput"}, {"nodes": 3}):
+        with pytest.raises(LocalKafkaError, match="odd needs JVMs of its own"):
             LocalKafka(name="odd", jvm=broker_jvm, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"settings": {"log.segment.bytes": "nonsense"}}, "log.segment.bytes"),
+        # The controller runs by then.
+        (
+            {"client_protocol": "SSL", "settings": {"listener.name.client.ssl.keystore.location": "/absent"}},
+            "key store",
+        ),
+    ],
+)
 def test_a_node_that_does_not_start_says_why_and_the_others_go_on(
-    broker_jvm: BrokerJvm, source_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    options: dict[str, Any],
+    why: str,
+    broker_jvm: BrokerJvm,
+    source_kafka: LocalKafka,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    doomed = LocalKafka(name="doomed", settings={"log.segment.bytes": "nonsense"}, jvm=broker_jvm)
-    with pytest.raises(LocalKafkaError, match=r"ended while starting[^$]*log\.segment\.bytes"), doomed:
+    doomed = LocalKafka(name="doomed", jvm=broker_jvm, **options)
+    with pytest.raises(LocalKafkaError, match=rf"(?s)ended while starting.*{why}"), doomed:
         pass
+    host, _, port = doomed._nodes[0].controller.address.rpartition(":")
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
     assert source_kafka.running()
 
 
 def test_nodes_end_with_their_jvm() -> None:
     with BrokerJvm() as jvm:
         kafka = LocalKafka(name="orphaned", jvm=jvm).start()
-        jvm.close()
+        jvm.end()
         assert not kafka.running()
-        with pytest.raises(LocalKafkaError, match="the JVM that nodes share does not run"):
+        with pytest.raises(LocalKafkaError, match=r"the JVM that nodes share does not run \(exit code -9\)"):
             kafka.restart()
         kafka.close()
