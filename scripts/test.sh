@@ -3,7 +3,7 @@
 # begins a lane, which runs beside the others: rings wait for sessions, elections and schedulers for a good part of their
 # time. Those that only compute take what the others leave of the processors when they run beside them.
 #
-#   scripts/test.sh faults kafka spark unit + browser worlds airflow store + lint simulation
+#   scripts/test.sh faults kafka airflow spark unit + browser worlds lint store simulation
 #   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
