@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import Pin, SourceTopics
 from srm_common.errors import ConfigError
@@ -121,7 +122,7 @@ def refuse_parts_of_new_topics(
     out = []
     for edit in edits:
         known, now = memory.topic_id(edit.topic), ids.get(edit.topic)
-        if edit.problem is None and edit.topic in left and known and now and known != now:
+        if edit.problem is None and edit.topic in left and is_another_topic(known, now):
             others = ", ".join(map(str, sorted(left[edit.topic])))
             problem = f"the topic was created again at the source: move all its partitions at once, also {others}"
             edit = OffsetEdit(edit.topic, edit.partition, edit.before, edit.after, edit.log, problem)
@@ -148,7 +149,7 @@ def with_identity(
         epoch, before = epochs.get(edit.place, -1), committed.get(edit.place, -1)
         known, now = memory.topic_id(edit.topic), ids.get(edit.topic)
         cut = edit.before == edit.after and min(epoch, before) >= 0 and epoch != before
-        out.append(replace(edit, epoch=epoch, other_log=cut or bool(known and now and known != now)))
+        out.append(replace(edit, epoch=epoch, other_log=cut or is_another_topic(known, now)))
     return out
 
 

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.fingerprints import Fingerprint
-from srm_common.domain.topics.source_topics import url_safe
+from srm_common.domain.topic_id import url_safe
 
 #: Bytes of the encoded value before its varints: downstream start and generation.
 VALUE_HEAD_BYTES = 12
@@ -89,6 +89,11 @@ def generation_of(topic_id: str | None) -> int:
     A topic that was deleted and re-created has another id, and its offsets mean something else.
     """
     return (crc32(url_safe(topic_id).encode()) or 1) if topic_id else 0
+
+
+def is_another_generation(recorded: int, found: int) -> bool:
+    """Whether both are known, and differ."""
+    return 0 not in (recorded, found) and recorded != found
 
 
 def build_segment(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.topic_id import is_another_topic
 
 
 class Loss(StrEnum):
@@ -127,7 +128,7 @@ class Decision:
 def find_loss(bookmark: Bookmark, log: SourceLog) -> Finding | None:
     """Compare a position with the log it belongs to. An unknown id on either side is taken for the same
     topic, an unknown leader epoch for the same log."""
-    if bookmark.topic_id is not None and log.topic_id is not None and bookmark.topic_id != log.topic_id:
+    if is_another_topic(bookmark.topic_id, log.topic_id):
         unseen = 0 if bookmark.last_end is None else max(0, bookmark.last_end - bookmark.offset)
         return Finding(Loss.RECREATED, bookmark, log, unseen)
     if log.end < bookmark.offset:

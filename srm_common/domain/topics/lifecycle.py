@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 
@@ -128,7 +129,7 @@ def _lost(flow: FlowSettings, record: TopicRecord, exists: bool, ids: TopicIds) 
     if not exists:
         return TARGET_DELETED, f"{remote} was deleted on {target}"
     now = ids.target[remote]
-    if not now or now == record.downstream_topic_id:
+    if not is_another_topic(record.downstream_topic_id, now):
         return None
     return (
         TARGET_RECREATED,
@@ -148,8 +149,8 @@ def _way_out(flow: FlowSettings, decision: TopicDecision) -> str:
 def _source_recreated(
     flow: FlowSettings, decision: TopicDecision, record: TopicRecord, ids: TopicIds
 ) -> Settled | None:
-    now = ids.source.get(decision.topic, "")
-    if not now or not record.upstream_topic_id or now == record.upstream_topic_id:
+    now = ids.source.get(decision.topic)
+    if not is_another_topic(record.upstream_topic_id, now):
         return None
     what = (
         f"{decision.topic} was deleted and re-created on {flow.name.source} (id {record.upstream_topic_id} became "

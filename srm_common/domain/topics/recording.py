@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import policy_name
+from srm_common.domain.topic_id import NO_TOPIC_ID, is_another_topic
 from srm_common.domain.topics.actions import Difference, action_json
 from srm_common.domain.topics.copy_graph import CopyGraph
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Ancestor, Knowledge, TopicRecord, TopicState
+from srm_common.domain.topics.topic_records import Ancestor, Knowledge, TopicRecord, TopicState
 
 #: Refusals after which a topic that was copied counts as cut off.
 _CUTS = frozenset({"cycle", "diamond"})
@@ -119,7 +120,7 @@ def _copied(
         if ids[1] is not None:  # else the copy is re-created, and will have another id
             downstream_id = downstream_id or before.downstream_topic_id
         previous = before.previous_upstream_ids
-        if before.upstream_topic_id not in (NO_TOPIC_ID, upstream_id):
+        if is_another_topic(before.upstream_topic_id, upstream_id):
             if state is TopicState.RECREATED:
                 upstream_id = before.upstream_topic_id  # until the operator decides about the new one
             else:

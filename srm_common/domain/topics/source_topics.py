@@ -13,16 +13,12 @@ from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self
 
 from srm_common.domain.copied_to import CopiedTo
+from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 
 #: How many ids of former topics are remembered.
 _FORMER = 3
-
-
-def url_safe(topic_id: str) -> str:
-    """An id in the alphabet of Kafka's ``Uuid``; clients spell it in one of the two of base64."""
-    return topic_id.replace("+", "-").replace("/", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +85,7 @@ class SourceTopics:
 
     def is_other(self, topic: str, topic_id: str | None) -> bool:
         """Whether a topic that is listed is not the one that was copied, but was created later."""
-        known = self.topic_id(topic)
-        return bool(known and topic_id) and known != topic_id and not self.is_former(topic, topic_id)
+        return is_another_topic(self.topic_id(topic), topic_id) and not self.is_former(topic, topic_id)
 
     def start(self, topic: str) -> ChosenStart | None:
         known = self.topics.get(topic)

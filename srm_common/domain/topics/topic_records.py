@@ -14,22 +14,6 @@ from typing import Any, Self
 from srm_common.domain.flow import FlowSettings
 from srm_common.errors import ConfigError
 
-#: The id of a topic that has none, since the cluster gives none before its ``inter.broker.protocol.version`` is 2.8
-#: (KIP-516), or of one that does not exist yet.
-NO_TOPIC_ID = ""
-#: Kafka's ``Uuid.ZERO_UUID``.
-_ZERO = "A" * 22
-
-
-def known_topic_id(spelled: str) -> str:
-    """An id as a broker answers it; NO_TOPIC_ID for its zero."""
-    return NO_TOPIC_ID if spelled == _ZERO else spelled
-
-
-def is_another_topic(recorded: str, found: str) -> bool:
-    """Whether both ids are known, and differ."""
-    return NO_TOPIC_ID not in (recorded, found) and recorded != found
-
 
 class TopicState(StrEnum):
     """What a flow does with a topic."""

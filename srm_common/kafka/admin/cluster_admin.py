@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
+from srm_common.domain.topic_id import known_topic_id
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
-from srm_common.domain.topics.topic_records import known_topic_id
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError, UnreachableCluster
 from srm_common.kafka.client.faults import cluster_error, kafka_error

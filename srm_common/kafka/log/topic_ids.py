@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from srm_common.domain.offsets.segments import generation_of
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID
+from srm_common.domain.offsets.segments import generation_of, is_another_generation
+from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.library import MetadataRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
@@ -44,7 +44,7 @@ class ReadTopics:
             return False
         if topic in self._ids:
             return self._ids[topic] != now
-        if generation and generation_of(_text(now)) != generation:
+        if is_another_generation(generation, generation_of(_text(now))):
             return True
         self._ids[topic] = now
         return False

@@ -127,8 +127,7 @@ class StartingPoints:
         """
         places = [track.place for track in tracks]
         listed = self.source.topic_ids(sorted({topic for topic, _ in places}))
-        # None also where the cluster gives no ids: nothing is known of the topic then.
-        ids = {topic: None if self.memory.is_former(topic, one) else one or None for topic, one in listed.items()}
+        ids = {topic: None if self.memory.is_former(topic, one) else one for topic, one in listed.items()}
         starts, faults = self.source.starts(places)
         suspicious = [
             track.place for track in tracks if (known := self._known(track)) is not None and known > listed_end(track)

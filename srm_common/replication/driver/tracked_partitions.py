@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.topic_id import url_safe
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
-from srm_common.domain.topics.source_topics import url_safe
 from srm_common.errors import ClusterError, StateUnavailable, UnreachableCluster
 from srm_common.replication.driver.starting_points import StartingPoints
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import policy_name
+from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
 from srm_common.domain.topics.selection import CopiedTopic, CopiedTopics, TopicDecision, select_topics
-from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, is_another_topic, new_bindings
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, new_bindings
 from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE
 from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
 from srm_common.kafka.admin.cluster_admin import ClusterTopics

@@ -24,7 +24,7 @@ from typing import Literal, Self
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.counting import by_syncs, counted, counted_apart, looked_between, own_offsets
 from srm_common.domain.offsets.offset_syncs import OffsetSync
-from srm_common.domain.offsets.segments import OffsetSpan, generation_of
+from srm_common.domain.offsets.segments import OffsetSpan, generation_of, is_another_generation
 from srm_common.domain.offsets.translation import (
     UNBOUNDED,
     Evidence,
@@ -268,8 +268,8 @@ class ExactTranslation:
             topic_id = ids[one[0]]
             with suppress(CorruptRecord):  # which topic it covers is not known
                 newest = self._log.newest(one[0], one[1])
-                generation = newest.generation if newest else 0
-                if topic_id is not None and (not topic_id or generation in (0, generation_of(topic_id))):
+                covered = newest.generation if newest else 0
+                if topic_id is not None and not is_another_generation(covered, generation_of(topic_id)):
                     out[one] = window
         return out
 

@@ -23,10 +23,11 @@ from srm_common.domain.schemas.planning import (
     SetCompatibility,
     UncopiedSchema,
 )
+from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.domain.topics.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions, StartOver
 from srm_common.domain.topics.copy_graph import Answer, Conflict, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Knowledge, TopicRecord, TopicState, new_bindings
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, TopicState, new_bindings
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.faults import is_denied

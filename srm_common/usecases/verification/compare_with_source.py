@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.segments import Segment, generation_of
+from srm_common.domain.offsets.segments import Segment, generation_of, is_another_generation
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.topic_partition import TopicPartition
@@ -117,7 +117,7 @@ class SourceOfCopies:
                 f"(--against map)"
             )
         generation = generation_of(self._facts[topic].topic_id)
-        if one.found.generation and generation and one.found.generation != generation:
+        if is_another_generation(one.found.generation, generation):
             raise ClusterError(
                 f"topic {topic} was created again on {self._source.alias} since it was copied: compare its copy with "
                 f"the offset map (--against map)"

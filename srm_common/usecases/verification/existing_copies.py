@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow.start_position import StartKind, StartRules
-from srm_common.domain.topics.topic_records import TopicRecord, TopicRecords, is_another_topic
+from srm_common.domain.topic_id import is_another_topic
+from srm_common.domain.topics.topic_records import TopicRecord, TopicRecords
 from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.usecases.flows.flow_clusters import FlowClusters

@@ -11,8 +11,9 @@ from srm_common import __version__
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicState
+from srm_common.domain.topics.topic_records import TopicState
 from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
 from srm_common.domain.verification.tasks import WHOLE, MapStretch

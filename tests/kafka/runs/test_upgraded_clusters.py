@@ -10,7 +10,7 @@ import pytest
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID
+from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.replicate import replicate

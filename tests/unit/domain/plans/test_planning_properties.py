@@ -13,11 +13,12 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, OnDataLoss
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
+from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, StartOver
 from srm_common.domain.topics.lifecycle import TopicIds, settle
 from srm_common.domain.topics.recording import RecordTopic, plan_records
 from srm_common.domain.topics.selection import select_topics
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Knowledge, TopicRecord, TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, TopicRecords, TopicState
 from srm_common.domain.topics.topic_settings import (
     AFTER_MAX,
     BEFORE_MAX,
