@@ -25,7 +25,7 @@ demo-verify: setup ## copies are proved, then damaged in thirteen ways, and srm-
 demo-stop: ## end what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo is running: nothing is set up here"; fi
 
-test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (30 to 45 minutes on 2 cores)
+test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (35 to 45 minutes on 2 cores)
 	@scripts/setup.sh --tests
 	@scripts/test.sh faults kafka airflow spark unit + browser worlds lint store simulation
 

@@ -153,7 +153,8 @@ class HostedNode:
     def stop(self, timeout_seconds: float) -> None:
         """Orderly shutdown; also of what a failed start has left.
 
-        Raises LocalKafkaError when it does not end: the JVM is killed then, since its files are about to go.
+        Raises LocalKafkaError when that fails or takes too long: the JVM is killed then, since its files are about to
+        go.
         """
         if self._ended:
             return
@@ -161,12 +162,13 @@ class HostedNode:
         stopping = threading.Thread(target=self._stop, name=f"stop {self._folder}", daemon=True)
         stopping.start()
         stopping.join(timeout_seconds)
-        failed = stopping.is_alive() or (self._failure and self._server is not None)
-        if failed and self._jvm.running:
+        late, failed = stopping.is_alive(), bool(self._failure) and self._server is not None
+        if (late or failed) and self._jvm.running:
             self._jvm.end()
+            why = f"did not stop within {timeout_seconds:.0f} s" if late else "could not be stopped"
             raise LocalKafkaError(
-                f"the node in {self._folder} did not stop within {timeout_seconds:.0f} s; the JVM that it shares was "
-                f"killed. Its log ends with:\n{self.tail()}"
+                f"the node in {self._folder} {why}, so the JVM that it shares was killed; its log ends with:\n"
+                f"{self.tail()}"
             )
         self._gateway.close()
 
