@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.transforms.chain import Chain, parse_chain
 from srm_common.domain.transforms.formats import Format, FormatKind, Side
@@ -11,6 +13,7 @@ from srm_common.records.connect.data.java_values import DataFault
 from srm_common.records.connect.data.schema import Schema
 from srm_common.records.connect.registry_converter import RegistryConverter
 from srm_common.records.connect.registry_values import SchemaText
+from srm_common.records.transform import Transform
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.testing import LocalRegistry
@@ -59,6 +62,21 @@ def chain_of(values: Format, **settings: str) -> Chain:
     steps = {f"transforms.s.{key.replace('_', '.')}": value for key, value in settings.items()}
     steps["transforms.s.type"] = f"org.apache.kafka.connect.transforms.{steps['transforms.s.type']}"
     return parse_chain({"transforms": "s", "value.format": values.kind.value, **steps})
+
+
+def changed_in_two_partitions(
+    values: Format, batch: pa.RecordBatch, schemas: RegistrySchemas, **settings: str
+) -> bytes:
+    """What one of Kafka's transforms makes of a batch of equal records, the same in both partitions of the copy."""
+    made: set[bytes] = set()
+    for partition in range(2):
+        transform = Transform(chain_of(values, **settings), "west.orders", partition=partition, schemas=schemas)
+        left, faults = transform.apply(batch)
+        assert faults == []
+        assert left.num_rows == batch.num_rows
+        made |= set(left.column("value").to_pylist())
+    (value,) = made
+    return value
 
 
 def attempt(of: RegistryConverter, schema: Schema | None, value: Any) -> bytes | None:

@@ -17,7 +17,14 @@ from srm_common.records.connect.data.schema import Schema, Struct, Type
 from srm_common.records.transform import Transform
 from srm_common.testing import LocalRegistry
 from srm_common.wire.reencoding.columns import decode
-from tests.unit.records.connect.registries import AVRO, chain_of, converter, framed, schemas_of
+from tests.unit.records.connect.registries import (
+    AVRO,
+    chain_of,
+    changed_in_two_partitions,
+    converter,
+    framed,
+    schemas_of,
+)
 from tests.unit.wire.built_batches import Record, source_batch
 
 ORDER = {
@@ -118,23 +125,14 @@ def test_a_changed_schema_is_registered_once_for_the_copy() -> None:
         target.register("other", '"int"')
         schemas = schemas_of(source, target)
         batch = decode([source_batch([Record(offset, 5, None, framed(number, VECTOR)) for offset in range(3)])])
-        for partition in range(2):
-            renamed = Transform(
-                chain_of(AVRO, type="ReplaceField$Value", renames="cust_id:customer", exclude="either,items,absent"),
-                "west.orders",
-                partition=partition,
-                schemas=schemas,
-            )
-            left, faults = renamed.apply(batch)
-            assert faults == []
-            values = left.column("value").to_pylist()
-            assert values == [values[0]] * 3
-            assert values[0][:5] == framed(2, b"")
+        settings = {"renames": "cust_id:customer", "exclude": "either,items,absent"}
+        value = changed_in_two_partitions(AVRO, batch, schemas, type="ReplaceField$Value", **settings)
+        assert value[:5] == framed(2, b"")
         assert target.changes() == [("POST", "/subjects/west.orders-value/versions")]
         made = json.loads(target.answer("GET", "/schemas/ids/2")["schema"])
         assert made["fields"][1] == {"name": "customer", "type": ["null", "int"], "default": None}
         assert (made["name"], made["namespace"], made["doc"]) == ("Order", "shop", "An order.")
-        found: Any = fastavro.schemaless_reader(io.BytesIO(values[0][5:]), made, None)
+        found: Any = fastavro.schemaless_reader(io.BytesIO(value[5:]), made, None)
         assert (found["card"], found["customer"], found["state"]) == ("4111", 42, "PAID")
         assert (found["price"], str(found["day"]), found["tags"]) == (Decimal("12.34"), "1970-01-02", {"x": None})
 

@@ -17,7 +17,14 @@ from srm_common.records.connect.json_schema.values import UNION
 from srm_common.records.transform import Transform
 from srm_common.testing import LocalRegistry
 from srm_common.wire.reencoding.columns import decode
-from tests.unit.records.connect.registries import JSON_SCHEMA, chain_of, converter, framed, schemas_of
+from tests.unit.records.connect.registries import (
+    JSON_SCHEMA,
+    chain_of,
+    changed_in_two_partitions,
+    converter,
+    framed,
+    schemas_of,
+)
 from tests.unit.wire.built_batches import Record, source_batch
 
 ORDER = {
@@ -138,20 +145,9 @@ def test_a_changed_schema_is_registered_once_for_the_copy() -> None:
         target.register("other", '"int"')
         schemas = schemas_of(source, target)
         batch = decode([source_batch([Record(offset, 5, None, framed(number, VECTOR)) for offset in range(3)])])
-        for partition in range(2):
-            renamed = Transform(
-                chain_of(
-                    JSON_SCHEMA, type="ReplaceField$Value", renames="cust_id:customer", exclude="either,items,absent"
-                ),
-                "west.orders",
-                partition=partition,
-                schemas=schemas,
-            )
-            left, faults = renamed.apply(batch)
-            assert faults == []
-            values = left.column("value").to_pylist()
-            assert values == [values[0]] * 3
-            assert values[0][:5] == framed(2, b"")
+        settings = {"renames": "cust_id:customer", "exclude": "either,items,absent"}
+        value = changed_in_two_partitions(JSON_SCHEMA, batch, schemas, type="ReplaceField$Value", **settings)
+        assert value[:5] == framed(2, b"")
         assert target.changes() == [("POST", "/subjects/west.orders-value/versions")]
         body = target.answer("GET", "/schemas/ids/2")
         assert body["schemaType"] == "JSON"
@@ -161,7 +157,7 @@ def test_a_changed_schema_is_registered_once_for_the_copy() -> None:
             "oneOf": [{"type": "null"}, {"type": "integer", "connect.type": "int32"}],
             "connect.index": 1,
         }
-        assert values[0][5:] == (
+        assert value[5:] == (
             b'{"card":"4111","customer":42,"state":"PAID","price":"BNI=","day":1,"at":-2,"tags":{"x":null}}'
         )
         masked = Transform(

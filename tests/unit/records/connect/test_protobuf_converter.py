@@ -22,7 +22,16 @@ from srm_common.wire.reencoding.columns import decode
 from tests.unit.records.connect import protoc
 from tests.unit.records.connect.proto_messages import plain
 from tests.unit.records.connect.proto_schemas import proto_texts
-from tests.unit.records.connect.registries import PROTOBUF, OneSchema, attempt, chain_of, converter, framed, schemas_of
+from tests.unit.records.connect.registries import (
+    PROTOBUF,
+    OneSchema,
+    attempt,
+    chain_of,
+    changed_in_two_partitions,
+    converter,
+    framed,
+    schemas_of,
+)
 from tests.unit.wire.built_batches import Record, source_batch
 
 ORDER = """syntax = "proto3";
@@ -191,22 +200,13 @@ def test_a_changed_schema_is_registered_once_for_the_copy() -> None:
         schemas = schemas_of(source, target)
         was = framed(number, PLACE + VECTOR)
         batch = decode([source_batch([Record(offset, 5, None, was) for offset in range(3)])])
-        for partition in range(2):
-            renamed = Transform(
-                chain_of(PROTOBUF, type="ReplaceField$Value", renames="cust_id:customer", exclude="items,absent"),
-                "west.orders",
-                partition=partition,
-                schemas=schemas,
-            )
-            left, faults = renamed.apply(batch)
-            assert faults == []
-            values = left.column("value").to_pylist()
-            assert values == [values[0]] * 3
-            assert values[0][:6] == framed(2, b"\x00")
+        settings = {"renames": "cust_id:customer", "exclude": "items,absent"}
+        value = changed_in_two_partitions(PROTOBUF, batch, schemas, type="ReplaceField$Value", **settings)
+        assert value[:6] == framed(2, b"\x00")
         assert target.changes() == [("POST", "/subjects/west.orders-value/versions")]
         made = target.answer("GET", "/schemas/ids/2")
         assert made == {"schema": MADE, "schemaType": "PROTOBUF"}
-        found = protoc.message_class(MADE, "Order").FromString(values[0][6:])
+        found = protoc.message_class(MADE, "Order").FromString(value[6:])
         assert (found.card, found.customer, found.state, found.big, found.count) == ("4111", 42, 1, 7, 4294967295)
         assert (found.price.value, found.price.scale, found.at.seconds) == (b"\x04\xd2", 2, 5)
         assert [(tag.key, tag.value) for tag in found.tags] == [("x", 0.5)]
