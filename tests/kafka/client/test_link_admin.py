@@ -34,6 +34,7 @@ from srm_common.wire.state.plain_records import NewRecord
 from tests.by_link import by_link
 from tests.kafka.flows import write
 from tests.kafka.group_commits import commit
+from tests.kafka.records import eventually
 from tests.silent_peers import peer
 
 KINDS = ("librdkafka", "kafka-python")
@@ -321,10 +322,11 @@ def test_bindings_are_made_and_removed(guarded: LocalKafka, name: str) -> None:
     cluster = by_link(open_listener)
     admin = AclAdmin(cluster)
     binding = AclBinding(TopicPattern(Pattern.PREFIXED, name), "User:x", "*", Operation.READ, Permission.ALLOW)
+    # The controller answers before the broker that is asked knows.
     assert admin.create([binding]) == [None]
-    assert binding in (admin.topic_bindings() or ())
+    eventually(lambda: binding in (admin.topic_bindings() or ()), 30, "the binding is not there")
     assert admin.delete([binding]) == [None]
-    assert binding not in (admin.topic_bindings() or ())
+    eventually(lambda: binding not in (admin.topic_bindings() or ()), 30, "the binding is still there")
 
 
 def test_a_silent_cluster_is_given_up(name: str) -> None:
