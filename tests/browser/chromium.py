@@ -8,8 +8,8 @@ from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 HOW = "scripts/setup.sh --tests installs it, or says how; or set SRM_CHROMIUM=/path/to/chrome"
-#: A container's /dev/shm is often too small for it.
-ARGUMENTS = ("--disable-dev-shm-usage", "--force-color-profile=srgb", "--font-render-hinting=none")
+#: A container's /dev/shm is often too small for it, and a graphics card that is emulated takes more than none.
+ARGUMENTS = ("--disable-dev-shm-usage", "--disable-gpu", "--force-color-profile=srgb", "--font-render-hinting=none")
 
 
 def chromium() -> Path | None:

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, HOW, chromium
 from tests.browser.stage import Stage, standing
-from tests.browser.window import Logins, Window
+from tests.browser.window import Window, Windows
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "test-logs" / "browser"
@@ -46,30 +46,30 @@ def stage(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def logins(browser: Browser, stage: Stage) -> Logins:
-    return Logins(browser, stage.airflow.url)
+def windows(browser: Browser, stage: Stage) -> Windows:
+    return Windows(browser, stage.airflow.url)
 
 
 @pytest.fixture
-def open_window(
-    request: pytest.FixtureRequest, browser: Browser, logins: Logins, stage: Stage
-) -> Iterator[Callable[..., Window]]:
+def open_window(request: pytest.FixtureRequest, windows: Windows) -> Iterator[Callable[..., Window]]:
     """``open_window(user="admin", **what Playwright's new_context takes)``"""
-    windows: list[Window] = []
+    opened: list[Window] = []
 
     def make(user: str = "admin", **options: object) -> Window:
-        windows.append(Window(browser, stage.airflow.url, logins.of(user), **options))
-        return windows[-1]
+        opened.append(windows.take(user, **options))
+        return opened[-1]
 
     yield make
     failed = request.node.stash.get(_failed, False)
     faults = []
-    for number, window in enumerate(windows):
+    for number, window in enumerate(opened):
+        faults += window.faults
         if failed:
             name = re.sub(r"\W+", "-", request.node.name)
             window.picture(PICTURES / f"failed-{name}-{number}.png")
-        faults += window.faults
-        window.close()
+            window.close()
+        else:
+            windows.give_back(window)
     if not failed:
         assert not faults, "\n".join(faults)
 
