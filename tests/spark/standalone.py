@@ -18,11 +18,13 @@ SPARK_HOME = Path(pyspark.__file__).parent
 
 
 def temporary_environment(folder: Path) -> dict[str, str]:
-    """Keeps the temporary files of a process, and of the JVMs that it starts, in a folder of a test."""
+    """Keeps the temporary files of a process, and of the JVMs that it starts, in a folder of a test; these JVMs, which
+    live for a minute, compile as little as they can."""
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     # The one way that reaches executors, too; what they say about it goes to their standard error.
-    return {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
+    options = f"-Djava.io.tmpdir={temporary} -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    return {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": options}
 
 
 class StandaloneSpark:
