@@ -61,7 +61,11 @@ def test_a_password_that_changes_in_a_secrets_backend_during_a_run(
             "AIRFLOW__SECRETS__BACKEND_KWARGS": json.dumps({"connections_file_path": str(backend)}),
         }
         with LocalAirflow(
-            dags_folder=dags_folder, directory=tmp_path / "airflow", environment=environment, refresh_seconds=600
+            dags_folder=dags_folder,
+            directory=tmp_path / "airflow",
+            environment=environment,
+            refresh_seconds=600,
+            triggerer=False,
         ) as airflow:
             with LiveWriter(source.internal_servers, name, _PARTITIONS, 1, rate=300):
                 airflow.wait_for_dag("srm.a.b")

@@ -150,6 +150,7 @@ def test_passwords_are_in_nothing_that_is_written_down(
             environment=environment,
             connections={"kafka_b": _connection("database", target)},
             refresh_seconds=600,
+            triggerer=False,
         ) as airflow:
             with _Watch(airflow) as watch:
                 # The scheduler makes them as soon as it sees the DAGs.

@@ -131,7 +131,11 @@ def airflow(site: Site, dags_folder: Path) -> Iterator[LocalAirflow]:
         "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
     }
     with LocalAirflow(
-        dags_folder=dags_folder, environment=environment, directory=site.file.parent / "airflow", refresh_seconds=600
+        dags_folder=dags_folder,
+        environment=environment,
+        directory=site.file.parent / "airflow",
+        refresh_seconds=600,
+        triggerer=False,
     ) as running:
         for dag_id in (DAG, "srm.a.b"):
             running.wait_for_dag(dag_id)
