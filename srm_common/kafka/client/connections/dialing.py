@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,6 +34,20 @@ NEXT_ATTEMPT_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 1.0
 _REMEMBERED_SECONDS = 300.0
 _MOST_REMEMBERED = 10_000
+#: How long a connection is idle before the kernel asks whether the other side is still there, how soon it asks again,
+#: and how often. Between them, NAT, firewalls and load balancers forget an idle connection after some minutes (four at
+#: Azure, 350 s at AWS) and tell neither: the next request would get no answer. The kernel's own time is two hours.
+_IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 60, 15, 8
+if sys.platform == "darwin":
+    _IDLE_OPTION = socket.TCP_KEEPALIVE
+else:
+    _IDLE_OPTION = socket.TCP_KEEPIDLE
+_KEEPALIVE = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, _IDLE_OPTION, _IDLE_SECONDS),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_SECONDS),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES),
+)
 
 
 class SilentPlaces:
@@ -208,7 +223,7 @@ class _Dialing(Generic[T]):
             sock = undo.enter_context(self._loop.kernel.socket(address.family))
             undo.callback(self._loop.forget, sock)
             sock.setblocking(False)
-            for option in self._options:
+            for option in (*_KEEPALIVE, *self._options):
                 sock.setsockopt(*option)
             code = sock.connect_ex(address.sockaddr)
             if code == errno.EINPROGRESS:

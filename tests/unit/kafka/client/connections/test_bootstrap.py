@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -64,6 +65,22 @@ def test_a_connection_that_found_the_brokers_is_made_again_when_it_ends() -> Non
             found, faults = link.start_offsets([TopicPartition("orders", 0)])
         assert (found, faults) == ({("orders", 0): 0}, {})
         assert kafka.connections[1] > 1
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS names the first of the times otherwise")
+def test_an_idle_connection_is_kept_in_the_memory_of_what_lies_between() -> None:
+    """By a probe well within the four minutes after which Azure's load balancers forget it."""
+    with FakeCluster() as kafka:
+        kafka.create_topic("orders", 6)
+        with ClusterLink(ClusterSettings.plaintext("a", kafka.bootstrap_servers)) as link:
+            link.run(lambda: link.open(["orders"]))
+            (connection,) = link.manager._conns.values()
+            opened = connection.transport._sock
+            assert opened.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) <= 120
+            # Where there is nobody any more, the connection ends long before the kernel's usual two hours.
+            probes = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT)
+            assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL) * probes <= 180
 
 
 def test_what_failed_is_said_rather_than_what_the_deadline_cut_off() -> None:
