@@ -43,7 +43,7 @@ START_TIMEOUT_SECONDS = 180.0
 class LocalKafka(LocalServer):
     """A cluster of ``nodes`` brokers, numbered from 1. A context manager; or ``start()`` and ``close()``.
 
-    ``settings`` are broker settings and win over everything set here. ``version`` is any Kafka from 2.8 on.
+    ``settings`` are broker settings and win over everything set here. ``version`` is any Kafka from 2.4 on.
     ``features`` are feature levels to format with (``{"transaction.version": "1"}``), else the version's own.
     ``client_protocol`` is the security protocol of the listener that clients use (``bootstrap_servers``); unless it is
     PLAINTEXT, brokers talk to each other over another, open listener (``internal_servers``), and its keys

@@ -13,6 +13,7 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.runs.run_record import RunState
 from srm_common.testing import LocalKafka
+from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
 from srm_common.usecases.runs.replicate import raise_if_failed
 from tests.faults.live_groups import LiveFlow, copy_once, run_once, wait_for
 from tests.kafka.flows import Seen, flow_between
@@ -28,10 +29,11 @@ AWAY = {"offset_syncs_topic_location": "target"}
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[LocalKafka]:
+def three(request: pytest.FixtureRequest) -> Iterator[LocalKafka]:
     """Three nodes, of which the third has none of the tests' records. One replica takes writes alone, so that the other
     one misses some."""
-    with LocalKafka(nodes=3, name="unclean", settings={"min.insync.replicas": "1"}) as kafka:
+    version: str = getattr(request, "param", DEFAULT_KAFKA_VERSION)
+    with LocalKafka(nodes=3, version=version, name="unclean", settings={"min.insync.replicas": "1"}) as kafka:
         yield kafka
 
 
@@ -147,6 +149,8 @@ def write(kafka: LocalKafka, topic: str, seed: int) -> None:
         (producer.abort_transaction if number % 2 else producer.commit_transaction)(120)
 
 
+# Fetch 11 does not compare logs.
+@pytest.mark.parametrize("three", [DEFAULT_KAFKA_VERSION, pytest.param("2.4.1", marks=pytest.mark.soak)], indirect=True)
 def test_at_the_source_lost_records_stay_and_new_ones_follow(
     unclean: LocalKafka, target_kafka: LocalKafka, name: str
 ) -> None:

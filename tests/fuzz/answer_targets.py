@@ -14,7 +14,7 @@ from typing import Any
 
 from srm_common.kafka.client.library import Errors, messages
 from srm_common.kafka.client.logins.scram import Scram
-from srm_common.kafka.client.protocol.frames import _HEADER_BYTES, FrameProtocol, _decode_fetch
+from srm_common.kafka.client.protocol.frames import _HEADER_BYTES, FrameProtocol, _decode_fetch, _decode_fixed_fetch
 from srm_common.wire.protocol import produce
 from tests.fuzz.target import Target
 
@@ -29,17 +29,19 @@ class _EveryTopic(dict[bytes, str]):
 
 
 _RAW: Mapping[str, Callable[[bytes | memoryview], Any]] = {
-    "RawFetch": lambda frame: _decode_fetch(None if len(frame) % 2 else _EveryTopic(), frame),
+    "RawFetch 11": _decode_fixed_fetch,
+    "RawFetch 12": lambda frame: _decode_fetch(None if len(frame) % 2 else _EveryTopic(), frame),
     # Whatever its request was.
-    "RawProduce": lambda frame: produce.decode(frame[_HEADER_BYTES:]),
+    "RawProduce 12": lambda frame: produce.decode(frame[_HEADER_BYTES:]),
 }
 
 
-def _decoder(kind: str, version: int) -> Callable[[bytes | memoryview], Any]:
-    if kind in _RAW:
-        return _RAW[kind]
+def _decoder(name: str) -> Callable[[bytes | memoryview], Any]:
+    if name in _RAW:
+        return _RAW[name]
+    kind, version = name.split()
     _, answer = messages()[kind.removesuffix("Request")]
-    return lambda frame: answer[version].decode(frame, header=True)
+    return lambda frame: answer[int(version)].decode(frame, header=True)
 
 
 def _taken(decode: Callable[[bytes | memoryview], Any]) -> Callable[[bytes], None]:
@@ -77,7 +79,7 @@ TARGETS = (
         Target(
             f"answer-{name.replace(' ', '-')}",
             [b64decode(frame) for frame in frames],
-            _taken(_decoder(name.split()[0], int(name.split()[1]))),
+            _taken(_decoder(name)),
             (Errors.KafkaProtocolError,),
             keep=4,
         )

@@ -18,6 +18,7 @@ from srm_common.errors import SrmError
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver import passes
 from srm_common.testing import FakeCluster
+from srm_common.wire.protocol import fetch
 from srm_common.wire.state.mm2 import parse_source_offset_key, parse_source_offset_value
 from tests.flow_settings import small_flow
 from tests.simulation.brokers import Brokers
@@ -89,7 +90,10 @@ class Scenario:
         self._markers = world.chance("markers")
         self._longest_marker = draw.choice((0.0, 0.0, 0.02, 0.2))
         self.network = Network(world, latency=draw.choice((0.0002, 0.001, 0.005, 0.03)))
-        self.source = self._cluster(1, draw.choice((1, 2, 3)), {}, True)
+        #: Whether the source's brokers know neither ids of topics, nor how to compare logs when they are fetched from.
+        self.by_name = world.chance("age").random() < 0.2
+        older = {"Fetch": fetch.OLDEST_VERSION} if self.by_name else {}
+        self.source = self._cluster(1, draw.choice((1, 2, 3)), {}, True, older)
         version = draw.choice((0, 2))
         self.target = self._cluster(2, draw.choice((1, 2, 3)), {"transaction.version": version}, draw.random() < 0.5)
         if draw.random() < 0.3:
@@ -128,11 +132,14 @@ class Scenario:
         few = len(self.target.nodes) > 1 and world.chance("replicas").random() < 0.4
         self._target_settings = {"min.insync.replicas": "2"} if few else {}
 
-    def _cluster(self, number: int, nodes: int, features: dict[str, int], verifies: bool) -> FakeCluster:
+    def _cluster(
+        self, number: int, nodes: int, features: dict[str, int], verifies: bool, newest: dict[str, int] | None = None
+    ) -> FakeCluster:
         return FakeCluster(
             nodes,
             name=f"cluster-{number}",
             features=features,
+            newest=newest,
             settings={
                 "transaction.state.log.num.partitions": "3",
                 "default.replication.factor": str(nodes),

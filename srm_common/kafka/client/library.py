@@ -52,7 +52,7 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
-from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest, ProduceRequest
 from kafka.protocol.schemas.fields.codecs import EncodeBufferPool
 
 __all__ = [
@@ -96,6 +96,7 @@ __all__ = [
     "OffsetCommitRequest",
     "OffsetFetchRequest",
     "OffsetForLeaderEpochRequest",
+    "ProduceRequest",
     "SaslMechanismGSSAPI",
     "ScramClient",
     "Task",

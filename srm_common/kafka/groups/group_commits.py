@@ -129,7 +129,7 @@ class GroupCommitter:
         return self._links.alter_consumer_group_offsets(requests, request_timeout=self._timeout).items()
 
 
-#: The response has states; the kind of group follows from the protocol type, which every version has. Since Kafka 2.8.
+#: The newest that is needed: its response has states. The kind of group follows from the protocol type.
 _LIST_GROUPS_VERSION = 4
 _KINDS = ("share", "streams")
 
@@ -152,7 +152,7 @@ async def _listed(link: ClusterLink, timeout_seconds: float) -> tuple[list[Group
     await link.open(timeout_seconds=timeout_seconds)
     groups: list[Group] = []
     faults: list[GroupFault] = []
-    answers = await link.ask_each(lambda: ListGroupsRequest(version=_LIST_GROUPS_VERSION, states_filter=[]))
+    answers = await link.ask_each(lambda: ListGroupsRequest(max_version=_LIST_GROUPS_VERSION, states_filter=[]))
     for node, answer in answers.items():
         doing = f"cluster '{link.alias}' could not list the groups of broker {node}"
         if isinstance(answer, (RetriableFault, ClusterError)):

@@ -87,7 +87,7 @@ class GroupWatch(Closing):
     async def _names(self, link: ClusterLink) -> tuple[list[str], list[str]]:
         names: set[str] = set()
         faults: list[str] = []
-        answers = await link.ask_each(lambda: ListGroupsRequest(version=_LIST_GROUPS_VERSION, states_filter=[]))
+        answers = await link.ask_each(lambda: ListGroupsRequest(max_version=_LIST_GROUPS_VERSION, states_filter=[]))
         for node, answer in answers.items():
             if isinstance(answer, (RetriableFault, ClusterError)):
                 faults.append(f"cluster '{link.alias}' could not list the groups of broker {node}: {answer}")

@@ -23,7 +23,6 @@ from srm_common.kafka.client.library import (
 from srm_common.kafka.client.links.link import (
     EARLIEST,
     LATEST,
-    LIST_OFFSETS_VERSION,
     ClusterLink,
     RetriableFault,
     list_offsets_request,
@@ -81,7 +80,7 @@ async def _offset(link: ClusterLink, place: TopicPartition, at: int) -> int:
     leader = link.leader(topic, partition)
     if leader is None:
         raise RetriableFault(str(link.leaderless(topic, partition)))
-    version = _EARLIEST_LOCAL_VERSION if at == EARLIEST_LOCAL else LIST_OFFSETS_VERSION
+    version = _EARLIEST_LOCAL_VERSION if at == EARLIEST_LOCAL else None
     answer = await link.send(leader, list_offsets_request({place: at}, committed=False, version=version))
     part = answer.topics[0].partitions[0]
     if part.error_code in codes.DENIED:

@@ -18,7 +18,7 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.wire.protocol import fetch
 
-#: The first version with topic ids (KIP-516), which every broker from 2.8 on knows.
+#: The first version with topic ids (KIP-516), which brokers know from 2.8 on; an older one answers without ids.
 _VERSION = 10
 _PAUSE_SECONDS = 0.1
 #: There is no such topic, or none that may be seen.
@@ -106,7 +106,7 @@ def _text(topic_id: UUID | None) -> str:
 def _request(topics: Iterable[str]) -> Any:
     kind = MetadataRequest.MetadataRequestTopic
     return MetadataRequest(
-        version=_VERSION,
+        max_version=_VERSION,
         topics=[kind(name=topic) for topic in sorted(topics)],
         allow_auto_topic_creation=False,
         include_cluster_authorized_operations=False,

@@ -14,14 +14,17 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.state_topics import batch_too_large, time_refused
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
+from srm_common.kafka.client.library import ProduceRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import IDEMPOTENT_PRODUCE_VERSION, SEQUENCE_MASK, init_producer
 from srm_common.wire.batches import codec
 from srm_common.wire.batches.batch import stamp
 from srm_common.wire.state.plain_records import Entry, NewRecord, in_batches, plain_records
+from srm_common.wire.varints import Buffer
 
 WRITE_SECONDS = 30.0
 #: The size of a batch before compression, which makes it much smaller than a broker's default limit.
@@ -30,6 +33,8 @@ _REACH_SECONDS = 15.0
 _PAUSE_SECONDS = 0.1
 #: For transactions that are never begun.
 _TRANSACTION_TIMEOUT_MS = 60_000
+#: Has Zstandard (KIP-110).
+_OLDEST_PRODUCE_VERSION = 7
 #: Answers by which a batch is stored: just now, or when it was sent before.
 _STORED = frozenset({codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER})
 
@@ -160,13 +165,7 @@ class StateWriter:
             try:
                 if leader is None:
                     raise link.leaderless(*home)
-                request = RawProduce(
-                    IDEMPOTENT_PRODUCE_VERSION,
-                    None,
-                    int(self._timeout * 1000),
-                    {home.topic: [(home.partition, (header, body))]},
-                )
-                code = (await link.send(leader, request)).partitions[0].error_code
+                code = await self._send(link, leader, home, header, body)
                 if code in _STORED:
                     return
                 fault = codes.name(code)
@@ -191,6 +190,29 @@ class StateWriter:
                 raise UnreachableCluster(f"{self._place} did not acknowledge in time: {doing}: {fault}")
             await link.loop.sleep(_PAUSE_SECONDS)
             await link.refresh()
+
+    async def _send(self, link: ClusterLink, leader: int, home: TopicPartition, *batch: Buffer) -> int:
+        """Send one batch; the leader's error code. The source, which gets offset syncs, may be older than 2.8."""
+        timeout_ms = int(self._timeout * 1000)
+        await link.connect(leader)
+        if link.takes(leader, ApiKey.PRODUCE, IDEMPOTENT_PRODUCE_VERSION):
+            topics: dict[str, list[tuple[int, Sequence[Buffer]]]] = {home.topic: [(home.partition, batch)]}
+            answer = await link.send(leader, RawProduce(IDEMPOTENT_PRODUCE_VERSION, None, timeout_ms, topics))
+            return int(answer.partitions[0].error_code)
+        topic = ProduceRequest.TopicProduceData
+        part = topic.PartitionProduceData(index=home.partition, records=b"".join(batch))
+        answer = await link.send(
+            leader,
+            ProduceRequest(
+                min_version=_OLDEST_PRODUCE_VERSION,
+                max_version=IDEMPOTENT_PRODUCE_VERSION,
+                transactional_id=None,
+                acks=-1,
+                timeout_ms=timeout_ms,
+                topic_data=[topic(name=home.topic, partition_data=[part])],
+            ),
+        )
+        return int(answer.responses[0].partition_responses[0].error_code)
 
     def _refuse(self, doing: str, home: TopicPartition, fault: str) -> NoReturn:
         needs = Right("Write", "topic", home.topic)

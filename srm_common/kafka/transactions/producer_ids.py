@@ -44,9 +44,12 @@ async def init_producer(
         UnreachableCluster: no answer before ``deadline`` (monotonic seconds); the request is sent at least once.
     """
 
+    # Any version does for a producer without transactions.
+    versions = {"max_version": _VERSION} if transactional_id is None else {"version": _VERSION}
+
     def request() -> Any:
         return InitProducerIdRequest(
-            version=_VERSION,
+            **versions,
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
             producer_id=producer_id,

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from srm_common.domain.runs.copying import LEAST_FETCH_WAIT_MS, CopyJob
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, CorruptBatch, NoSuchPartition, PartitionError, SrmError
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
@@ -16,6 +17,7 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.buffers import Lease, Leases
 from srm_common.kafka.client.protocol.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.protocol.frames import RawFetch
+from srm_common.kafka.log.compared_logs import ComparedLogs
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
 from srm_common.kafka.log.topic_ids import ReadTopics
@@ -75,6 +77,7 @@ class Fetching:
         self._tasks: set[Any] = set()
         self._replicas = PreferredReplicas(source)
         self._topics = ReadTopics(source)
+        self._logs = ComparedLogs(source)
         #: Ranges whose topic was not there: they are not read before the metadata say which topic is there now.
         self._absent: set[RangeState] = set()
         #: Topics that are other ones now, with the error of their ranges.
@@ -232,8 +235,16 @@ class Fetching:
             try:
                 # Only then is it known which version the broker takes.
                 await self._source.connect(node)
-                ids = self._topics.ids((state.upstream.topic for state in states), node)
-                answer = await self._source.send(node, RawFetch(self._request(states, ids), lease, ids))
+                wanted = [self._fetch_from(state) for state in states]
+                parted = await self._logs.diverging(wanted, node)
+                if parted:
+                    apart = {(part.topic, part.partition) for part in parted}
+                    wanted = [one for one in wanted if (one.topic, one.partition) not in apart]
+                answer = fetch.FetchAnswer(0, codes.NONE, parted)
+                if wanted:
+                    ids = self._topics.ids((one.topic for one in wanted), node)
+                    answer = await self._source.send(node, RawFetch(self._request(wanted, ids), lease, ids))
+                    answer.partitions.extend(parted)
             except RetriableFault as error:
                 arrived(None, str(error))
             except ClusterError as error:
@@ -247,14 +258,14 @@ class Fetching:
 
         self._spawn(talk)
 
-    def _request(self, states: list[RangeState], ids: Mapping[str, UUID] | None) -> Any:
+    def _request(self, wanted: Sequence[FetchFrom], ids: Mapping[str, UUID] | None) -> Any:
         return fetch_request(
-            map(self._fetch_from, states),
+            wanted,
             partition_bytes=self._job.fetch_partition_bytes,
             max_bytes=self._leases.share(self._nodes),
             max_wait_ms=self._max_wait_ms(),
             committed=self._job.read_committed,
-            rack=self._replicas.rack(state.upstream for state in states),
+            rack=self._replicas.rack(TopicPartition(one.topic, one.partition) for one in wanted),
             ids=ids,
         )
 

@@ -15,7 +15,8 @@ from srm_common.kafka.client.logins.client_credentials import ClientCredentials,
 from srm_common.kafka.client.logins.current_login import CurrentLogin
 from srm_common.kafka.client.logins.kerberos import KerberosTickets, Ticket
 from srm_common.kafka.client.logins.scram import Scram  # noqa: F401 - takes the place of the library's
-from srm_common.kafka.client.protocol.frames import FrameProtocol
+from srm_common.kafka.client.protocol.broker_versions import version_fault
+from srm_common.kafka.client.protocol.frames import FrameProtocol, RawFetch
 
 T = TypeVar("T")
 
@@ -141,11 +142,17 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         if not (self.connected or self.initializing):
             future.failure(Errors.KafkaConnectionError("closed"))
             return
+        known = self.broker_version_data
         if request.API_VERSION is None:
             try:
-                request.API_VERSION = self.broker_version_data.api_version(request)
+                request.API_VERSION = known.api_version(request.request if isinstance(request, RawFetch) else request)
             except Errors.IncompatibleBrokerVersion as error:
                 future.failure(error)
+                return
+        elif known is not None and not self.initializing:
+            fault = version_fault(request.API_KEY, request.API_VERSION, known.api_versions)
+            if fault:
+                future.failure(Errors.IncompatibleBrokerVersion(fault))
                 return
         number = self.parser.send_request(request)
         if request.expect_response():

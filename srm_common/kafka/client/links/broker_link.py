@@ -119,7 +119,7 @@ class BrokerLink(Closing):
         Raises:
             UnreachableCluster: no broker answered in time.
             AccessDenied: the login was refused.
-            UnsupportedBroker: a broker is older than 2.8.
+            UnsupportedBroker: a broker is older than 2.4.
         """
         if self._opened:
             return
@@ -275,7 +275,7 @@ class BrokerLink(Closing):
         except Errors.TopicAuthorizationFailedError as error:
             raise AccessDenied(f"cluster {self.alias} refused a request: {error}") from error
         except Errors.IncompatibleBrokerVersion as error:
-            raise UnsupportedBroker(f"cluster {self.alias}: {error}") from error
+            raise UnsupportedBroker(f"cluster {self.alias} cannot be used: {fault_text(error)}") from error
         except Errors.KafkaError as error:
             raise RetriableFault(f"broker of {self.alias} did not respond: {error}") from error
 

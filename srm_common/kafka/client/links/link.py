@@ -15,8 +15,8 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.messages import request_part
 
 EARLIEST, LATEST = -2, -1
-#: The version of ListOffsets that all supported brokers know. Version 8 has local log starts (KIP-405).
-LIST_OFFSETS_VERSION = 6
+#: Versions of ListOffsets that have all that is asked for here; brokers from 2.2 on know one of them.
+_LIST_OFFSETS_VERSIONS = {"min_version": 4, "max_version": 6}
 
 
 class LogOffset(NamedTuple):
@@ -29,17 +29,17 @@ class LogOffset(NamedTuple):
     leader_epoch: int = -1
 
 
-def list_offsets_request(
-    places: Mapping[TopicPartition, int], committed: bool, version: int = LIST_OFFSETS_VERSION
-) -> Any:
+def list_offsets_request(places: Mapping[TopicPartition, int], committed: bool, version: int | None = None) -> Any:
     """``places``: partition -> -2 (earliest), -1 (latest) or a timestamp in ms; ``committed`` asks for the last stable
-    offset, and for no record beyond it."""
+    offset, and for no record beyond it. ``version``: version 8 has local log starts (KIP-405); by default one that the
+    broker knows."""
     by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for (topic, partition), at in places.items():
         by_topic[topic].append((partition, at))
     kind = ListOffsetsRequest.ListOffsetsTopic
+    versions = _LIST_OFFSETS_VERSIONS if version is None else {"version": version}
     return ListOffsetsRequest(
-        version=version,
+        **versions,
         replica_id=-1,
         isolation_level=int(committed),
         topics=[

@@ -98,7 +98,7 @@ class LinkAdmin(LinkGroups):
 
         def request() -> Any:
             return CreateTopicsRequest(
-                version=5,
+                max_version=5,
                 topics=[
                     topic(
                         name=new_topic.topic,
@@ -127,7 +127,7 @@ class LinkAdmin(LinkGroups):
 
         def request() -> Any:
             return CreatePartitionsRequest(
-                version=3,
+                max_version=3,
                 topics=[
                     kind.CreatePartitionsTopic(name=partition.topic, count=partition.new_total_count, assignments=None)
                     for partition in new_partitions
@@ -157,7 +157,7 @@ class LinkAdmin(LinkGroups):
 
                 def request(ones: list[ConfigResource] = ones) -> Any:
                     return DescribeConfigsRequest(
-                        version=4,
+                        max_version=4,
                         resources=[
                             kind.DescribeConfigsResource(
                                 resource_type=_number(resource.restype),
@@ -198,7 +198,7 @@ class LinkAdmin(LinkGroups):
 
         def request() -> Any:
             return IncrementalAlterConfigsRequest(
-                version=1,
+                max_version=1,
                 resources=[
                     resource(
                         resource_type=_number(config_resource.restype),
@@ -276,7 +276,7 @@ async def _metadata(link: ClusterLink, topics: list[str] | None) -> _Metadata:
 
     def request() -> Any:
         wanted = None if topics is None else [kind.MetadataRequestTopic(name=name) for name in topics]
-        return MetadataRequest(version=10, topics=wanted, allow_auto_topic_creation=False)
+        return MetadataRequest(max_version=10, topics=wanted, allow_auto_topic_creation=False)
 
     answer = await link.ask_any(request)
     return _Metadata(

@@ -29,7 +29,6 @@ from srm_common.kafka.client.links.group_coordinators import (
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault, list_offsets_request
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
-from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 T = TypeVar("T")
 
@@ -39,7 +38,7 @@ _SETTLING_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
 #: The newest OffsetCommit that has the names of topics (version 10 has their ids), and OffsetFetch for a single group.
 _OFFSET_COMMIT_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 7
-_LIST_GROUPS_VERSION = 4
+_LIST_GROUPS_VERSION = 5
 #: Connect's workers, share groups and the like are not consumer groups.
 _PROTOCOL_TYPES = ("consumer", "")
 
@@ -88,10 +87,8 @@ class LinkGroups:
         """``valid`` are groups, ``errors`` what a broker could not list."""
 
         async def work(link: ClusterLink) -> Any:
-            newest = min(link.newest_version(ApiKey.LIST_GROUPS), _LIST_GROUPS_VERSION + 1)
-
             def request() -> Any:
-                return ListGroupsRequest(version=max(newest, _LIST_GROUPS_VERSION), states_filter=[], types_filter=[])
+                return ListGroupsRequest(max_version=_LIST_GROUPS_VERSION, states_filter=[], types_filter=[])
 
             groups, errors = [], []
             for answer in (await link.ask_each(request)).values():
@@ -127,7 +124,7 @@ class LinkGroups:
             return {one.group_id: _committed(one.group_id, one) for one in answer.groups}
         (group,) = groups
         request = OffsetFetchRequest(
-            version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False
+            max_version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False
         )
         return {group: _committed(group, await link.send(node, request))}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from srm_common.errors import UnsupportedBroker
-
-OLDEST_BROKER = "2.8"
+from srm_common.wire.protocol import fetch
 
 
 class ApiKey:
@@ -28,27 +27,42 @@ class ApiKey:
     LIST_TRANSACTIONS = 66
 
 
-#: The version of each that is sent: a broker must offer it.
-_NEEDED_APIS = {
-    ApiKey.PRODUCE: 9,
-    ApiKey.FETCH: 12,
-    ApiKey.INIT_PRODUCER_ID: 4,
-    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
-    ApiKey.END_TXN: 3,
+#: Names of the types of which the version is fixed, and the release of Kafka that has the oldest one that is sent.
+_FIXED = {
+    ApiKey.PRODUCE: ("Produce", "2.8"),
+    ApiKey.FETCH: ("Fetch", "2.4"),
+    ApiKey.INIT_PRODUCER_ID: ("InitProducerId", "2.7"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: ("AddPartitionsToTxn", "2.8"),
+    ApiKey.END_TXN: ("EndTxn", "2.8"),
 }
 
+Offered = Mapping[int, tuple[int, int]]
+"""API key -> (oldest, newest) version, as a broker lists them."""
 
-def refuse_old_brokers(alias: str, offered: Mapping[int, tuple[int, int]]) -> None:
-    """``offered``: api key -> (oldest, newest) version, as a broker lists them. Raises :class:`UnsupportedBroker`."""
-    for api, needed in _NEEDED_APIS.items():
-        oldest, newest = offered.get(api, (0, -1))
-        if newest < needed:
-            raise UnsupportedBroker(
-                f"cluster {alias} runs brokers older than Kafka {OLDEST_BROKER} "
-                f"(request type {api} ends at version {newest}, {needed} is needed); upgrade them"
-            )
-        if oldest > needed:
-            raise UnsupportedBroker(
-                f"cluster {alias} runs brokers newer than this software knows "
-                f"(request type {api} begins at version {oldest}, {needed} is needed); upgrade this software"
-            )
+
+def version_fault(api: int, version: int, offered: Offered) -> str:
+    """Why a broker does not take this version of a request, as the end of a sentence that begins with its cluster;
+    empty if it does."""
+    oldest, newest = offered.get(api, (0, -1))
+    if oldest <= version <= newest:
+        return ""
+    name, since = _FIXED.get(api, (f"request type {api}", ""))
+    if newest < 0:
+        has = f"its brokers do not know {name}"
+    elif newest < version:
+        has = f"its brokers take {name} only up to version {newest}, and {version} is needed"
+    else:
+        return (
+            f"its brokers take {name} only from version {oldest} on, and this software knows {version}; upgrade this "
+            f"software"
+        )
+    return f"{has}; Kafka has had it since {since}: upgrade them" if since else has
+
+
+def refuse_old_brokers(alias: str, offered: Offered) -> None:
+    """What reading needs. Other requests are looked at when they are sent, as a source gets none of them. Raises
+    :class:`UnsupportedBroker`."""
+    newest = offered.get(ApiKey.FETCH, (0, -1))[1]
+    fault = version_fault(ApiKey.FETCH, max(fetch.OLDEST_VERSION, min(newest, fetch.VERSION_BY_NAME)), offered)
+    if fault:
+        raise UnsupportedBroker(f"cluster {alias} cannot be used: {fault}")

@@ -57,8 +57,13 @@ def fetch_request(
                 partition_max_bytes=partition_bytes,
             )
         )
+    if ids is None:
+        # The connection takes the newest of these that its broker knows.
+        versions = {"min_version": fetch.OLDEST_VERSION, "max_version": fetch.VERSION_BY_NAME}
+    else:
+        versions = {"version": fetch.VERSION_BY_ID}
     return FetchRequest(
-        version=fetch.VERSION_BY_NAME if ids is None else fetch.VERSION_BY_ID,
+        **versions,
         replica_id=-1,
         max_wait_ms=max_wait_ms,
         min_bytes=1,

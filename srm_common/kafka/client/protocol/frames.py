@@ -65,8 +65,17 @@ class RawFetch:
         self.request = request
         self.lease = lease
         self.names = None if ids is None else {topic_id.bytes: topic for topic, topic_id in ids.items()}
-        self.API_VERSION = request.API_VERSION
         self.API_KEY = request.API_KEY
+
+    @property
+    def API_VERSION(self) -> int | None:
+        """None until the connection has chosen one, where the request leaves that to it."""
+        version: int | None = self.request.API_VERSION
+        return version
+
+    @API_VERSION.setter
+    def API_VERSION(self, version: int) -> None:
+        self.request.API_VERSION = version
 
     def expect_response(self) -> bool:
         """Fetch always answers."""
@@ -107,7 +116,10 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
         if isinstance(request, RawFetch):
             number = int(self._next_correlation_id())
             self.bytes_to_send.append(encoded(request.request, number, self._client_id))
-            self._decoders.append((number, request.lease, partial(_decode_fetch, request.names), 0))
+            decode = _decode_fixed_fetch
+            if request.API_VERSION is None or request.API_VERSION > fetch.OLDEST_VERSION:
+                decode = partial(_decode_fetch, request.names)
+            self._decoders.append((number, request.lease, decode, 0))
             return number
         number = int(self._next_correlation_id() if correlation_id is None else correlation_id)
         self.bytes_to_send.append(encoded(request, number, self._client_id))
@@ -186,6 +198,11 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
 
 def _decode_fetch(names: Mapping[bytes, str] | None, frame: bytes | memoryview) -> fetch.FetchAnswer:
     return fetch.decode(memoryview(frame)[_HEADER_BYTES:], names)
+
+
+def _decode_fixed_fetch(frame: bytes | memoryview) -> fetch.FetchAnswer:
+    # Its header has no tags.
+    return fetch.decode_fixed(memoryview(frame)[_CORRELATION.size :])
 
 
 def _decode_produce(asked: list[tuple[str, int]], frame: bytes | memoryview) -> produce.ProduceAnswer:

@@ -235,17 +235,18 @@ VERSIONS = {
     "DescribeProducersRequest": (0,),
     "DescribeQuorumRequest": (1,),
     "EndTxnRequest": (3, 5),
-    "FetchRequest": (12,),
+    "FetchRequest": (11, 12, 13),
     "FindCoordinatorRequest": (3, 4),
     "IncrementalAlterConfigsRequest": (1,),
-    "InitProducerIdRequest": (4,),
+    "InitProducerIdRequest": (1, 4),
     "ListGroupsRequest": (4, 5),
-    "ListOffsetsRequest": (6, 8),
+    "ListOffsetsRequest": (4, 6, 8),
     "ListTransactionsRequest": (0,),
     "MetadataRequest": (10,),
     "OffsetCommitRequest": (8,),
     "OffsetFetchRequest": (7, 8),
     "OffsetForLeaderEpochRequest": (4,),
+    "ProduceRequest": (7, 8),
 }
 #: ours -> the library's class that it is derived from.
 DERIVED: dict[type, type] = {

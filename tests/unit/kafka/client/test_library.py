@@ -246,7 +246,7 @@ def test_requests_have_the_fields_and_versions_that_are_sent() -> None:
         for node in ast.walk(tree):
             if not isinstance(node, ast.Call):
                 continue
-            given = {str(keyword.arg) for keyword in node.keywords} - {"version", "None"}
+            given = {str(keyword.arg) for keyword in node.keywords} - {"version", "min_version", "max_version", "None"}
             match node.func:
                 case ast.Name(id=name) if name in requests:
                     kinds = [requests[name]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -135,7 +136,11 @@ _TOPICS = st.lists(
 )
 
 
-@given(_TOPICS, st.integers(0, 1 << 30), st.sampled_from([fetch.VERSION_BY_NAME, fetch.VERSION_BY_ID]))
+@given(
+    _TOPICS,
+    st.integers(0, 1 << 30),
+    st.sampled_from([fetch.OLDEST_VERSION, fetch.VERSION_BY_NAME, fetch.VERSION_BY_ID]),
+)
 def test_any_answer_is_read_as_the_library_reads_it(topics: list[Any], throttle: int, version: int) -> None:
     names = {}
     for number, topic in enumerate(topics, 1):
@@ -143,14 +148,15 @@ def test_any_answer_is_read_as_the_library_reads_it(topics: list[Any], throttle:
         names[topic.topic_id.bytes] = topic.topic
     body = encoded(topics, throttle, version=version)
     theirs = FetchResponse.decode(bytes(body), version=version)
-    ours = fetch.decode(body, None if version == fetch.VERSION_BY_NAME else names)
+    by_id = version == fetch.VERSION_BY_ID
+    ours = fetch.decode_fixed(body) if version == fetch.OLDEST_VERSION else fetch.decode(body, names if by_id else None)
     assert ours.throttle_time_ms == theirs.throttle_time_ms
     assert [
         fetched_partition._replace(records=memoryview(bytes(fetched_partition.records)))
         for fetched_partition in ours.partitions
     ] == [
         fetch.FetchedPartition(
-            topic.topic if version == fetch.VERSION_BY_NAME else names[topic.topic_id.bytes],
+            names[topic.topic_id.bytes] if by_id else topic.topic,
             one.partition_index,
             one.error_code,
             one.high_watermark,
@@ -168,6 +174,19 @@ def test_a_topic_that_was_not_asked_for_is_no_answer() -> None:
     body = encoded([Topic(topic_id=UUID(int=2), partitions=[partition(0, b"")])], version=fetch.VERSION_BY_ID)
     with pytest.raises(ValueError, match="not asked for"):
         fetch.decode(body, {UUID(int=1).bytes: "orders"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "what"),
+    [
+        (lambda body: body[:14] + b"\xff\xff" + body[16:], "has no name"),
+        (lambda body: body[:-1], "cut off"),
+    ],
+)
+def test_a_damaged_answer_of_the_oldest_version(damage: Callable[[bytes], bytes], what: str) -> None:
+    body = bytes(encoded([Topic(topic="a", partitions=[partition(0, b"records")])], version=fetch.OLDEST_VERSION))
+    with pytest.raises(ValueError, match=what):
+        fetch.decode_fixed(memoryview(damage(body)))
 
 
 def test_a_preferred_replica_and_a_diverging_log_are_told() -> None:
