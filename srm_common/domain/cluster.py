@@ -104,6 +104,8 @@ class ClusterSettings:
     ``clients`` holds the settings of the kinds of clients that have others than these.
 
     ``schema_registry`` is the registry of the schemas of the cluster's records, None where the file names none.
+
+    ``only_read``: it is a flow's source, whose brokers may be older than a target's.
     """
 
     alias: str
@@ -120,6 +122,7 @@ class ClusterSettings:
     login_source: LoginSource | None = None
     clients: Mapping[Client, ClusterSettings] = field(default_factory=dict, repr=False, hash=False)
     schema_registry: RegistrySettings | None = field(default=None, hash=False)
+    only_read: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         named = {"client.id": self.client_id or self.owner}
@@ -156,6 +159,11 @@ class ClusterSettings:
     def client_name(self, part: str) -> str:
         """What a client calls itself to the brokers; ``part`` is what it does, such as ``slot-0``."""
         return self.client_id or (f"{self.owner}.{part}" if part else self.owner)
+
+    def of_role(self, *, only_read: bool) -> ClusterSettings:
+        """The same, as a flow's source or as its target."""
+        clients = {client: replace(settings, only_read=only_read) for client, settings in self.clients.items()}
+        return replace(self, only_read=only_read, clients=clients)
 
     def at(self, bootstrap_servers: str) -> ClusterSettings:
         """The same, reached by other addresses."""

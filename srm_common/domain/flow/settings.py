@@ -304,6 +304,8 @@ class FlowSettings:
     spark_min_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "source", self.source.of_role(only_read=True))
+        object.__setattr__(self, "target", self.target.of_role(only_read=False))
         for switch in _WITH_INTERVAL:
             if getattr(self, f"{switch}_interval_seconds") < 0:
                 object.__setattr__(self, switch, False)

@@ -130,40 +130,45 @@ def leader_epoch(link: ClusterLink, place: TopicPartition) -> int:
 
 
 async def epoch_ends(
-    link: ClusterLink, epochs: Mapping[TopicPartition, int]
+    link: ClusterLink, epochs: Mapping[TopicPartition, int], leading: Mapping[TopicPartition, int] | None = None
 ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]:
     """Where leader epochs end in the logs of their partitions, one request per leader: (found, faults).
 
     None: the log has no epochs at all (a message format before Kafka 0.11). For an epoch that is not in a log, the
     result is the newest older one and its end.
+
+    Args:
+        leading: the epochs of the leaders that may answer; those with another one refuse, which is a fault (KIP-320).
     """
-    ends, faults = await _ask_epochs(link, epochs)
+    leading = leading or {}
+    ends, faults = await _ask_epochs(link, epochs, leading)
     # "Undefined" means that the epoch is newer than all in the log, or that the log has none, so not today's either.
     undefined = {place: leader_epoch(link, place) for place, end in ends.items() if end is None}
     asked = {place: epoch for place, epoch in undefined.items() if 0 <= epoch != epochs[place]}
     if asked:
-        newest, more = await _ask_epochs(link, asked)
+        newest, more = await _ask_epochs(link, asked, leading)
         ends.update(newest)
         faults.update(more)
     return {place: end for place, end in ends.items() if place not in faults}, faults
 
 
 async def _ask_epochs(
-    link: ClusterLink, epochs: Mapping[TopicPartition, int]
+    link: ClusterLink, epochs: Mapping[TopicPartition, int], leading: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]:
     ends: dict[TopicPartition, EpochEnd | None] = {}
     faults: dict[TopicPartition, str] = {}
-    by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
-    for (topic, partition), epoch in epochs.items():
+    by_leader: dict[int, dict[str, list[tuple[int, int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for place, epoch in epochs.items():
+        topic, partition = place
         leader = link.leader(topic, partition)
         if leader is None:
             faults[TopicPartition(topic, partition)] = str(link.leaderless(topic, partition))
         else:
-            by_leader[leader][topic].append((partition, epoch))
+            by_leader[leader][topic].append((partition, epoch, leading.get(place, -1)))
     answers = await link.send_each((leader, _epochs_request(link, topics)) for leader, topics in by_leader.items())
     for topics, answer in zip(by_leader.values(), answers, strict=True):
         if isinstance(answer, RetriableFault):
-            faults |= {TopicPartition(topic, one): str(answer) for topic, ones in topics.items() for one, _ in ones}
+            faults |= {TopicPartition(topic, one): str(answer) for topic, ones in topics.items() for one, _, _ in ones}
             continue
         for topic in answer.topics:
             for part in topic.partitions:
@@ -177,7 +182,7 @@ async def _ask_epochs(
     return ends, faults
 
 
-def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int]]]) -> Any:
+def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int, int]]]) -> Any:
     kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     return OffsetForLeaderEpochRequest(
         version=min(link.newest_version(ApiKey.OFFSET_FOR_LEADER_EPOCH), 4),
@@ -186,8 +191,8 @@ def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int]
             kind(
                 topic=topic,
                 partitions=[
-                    kind.OffsetForLeaderPartition(partition=one, current_leader_epoch=-1, leader_epoch=epoch)
-                    for one, epoch in ones
+                    kind.OffsetForLeaderPartition(partition=one, current_leader_epoch=under, leader_epoch=epoch)
+                    for one, epoch, under in ones
                 ],
             )
             for topic, ones in topics.items()

@@ -212,7 +212,10 @@ class StateWriter:
                 topic_data=[topic(name=home.topic, partition_data=[part])],
             ),
         )
-        return int(answer.responses[0].partition_responses[0].error_code)
+        stored = {(topic.name, part.index): part for topic in answer.responses for part in topic.partition_responses}
+        if home not in stored:
+            raise RetriableFault(f"a broker of {link.alias} left {home.topic}-{home.partition} out of its response")
+        return int(stored[home].error_code)
 
     def _refuse(self, doing: str, home: TopicPartition, fault: str) -> NoReturn:
         needs = Right("Write", "topic", home.topic)

@@ -236,15 +236,16 @@ class Fetching:
                 # Only then is it known which version the broker takes.
                 await self._source.connect(node)
                 wanted = [self._fetch_from(state) for state in states]
-                parted = await self._logs.diverging(wanted, node)
-                if parted:
-                    apart = {(part.topic, part.partition) for part in parted}
+                compared = await self._logs.compare(wanted, node)
+                if compared.parted or compared.faults:
+                    apart = {(part.topic, part.partition) for part in compared.parted} | compared.faults.keys()
                     wanted = [one for one in wanted if (one.topic, one.partition) not in apart]
-                answer = fetch.FetchAnswer(0, codes.NONE, parted)
+                answer = fetch.FetchAnswer(0, codes.NONE, [])
                 if wanted:
                     ids = self._topics.ids((one.topic for one in wanted), node)
-                    answer = await self._source.send(node, RawFetch(self._request(wanted, ids), lease, ids))
-                    answer.partitions.extend(parted)
+                    request = self._request(wanted, ids, replicas=self._logs.by_brokers(node))
+                    answer = await self._source.send(node, RawFetch(request, lease, ids))
+                answer.partitions.extend(compared.parted)
             except RetriableFault as error:
                 arrived(None, str(error))
             except ClusterError as error:
@@ -255,17 +256,21 @@ class Fetching:
                 arrived(None, None)
             else:
                 arrived(answer, None)
+                if generation == self._generation:
+                    for state in states:
+                        if state.upstream in compared.faults:
+                            self._fault([state], compared.faults[state.upstream])
 
         self._spawn(talk)
 
-    def _request(self, wanted: Sequence[FetchFrom], ids: Mapping[str, UUID] | None) -> Any:
+    def _request(self, wanted: Sequence[FetchFrom], ids: Mapping[str, UUID] | None, *, replicas: bool) -> Any:
         return fetch_request(
             wanted,
             partition_bytes=self._job.fetch_partition_bytes,
             max_bytes=self._leases.share(self._nodes),
             max_wait_ms=self._max_wait_ms(),
             committed=self._job.read_committed,
-            rack=self._replicas.rack(TopicPartition(one.topic, one.partition) for one in wanted),
+            rack=self._replicas.rack(TopicPartition(one.topic, one.partition) for one in wanted) if replicas else "",
             ids=ids,
         )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
@@ -25,7 +25,7 @@ from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.by_link import by_link
 from tests.kafka.flows import flow_between, prepare
 from tests.kafka.group_commits import commit
-from tests.kafka.records import mixed_records, produce, read_all
+from tests.kafka.records import eventually, mixed_records, produce, read_all
 from tests.slot_worker import here
 
 pytestmark = pytest.mark.kafka
@@ -35,6 +35,10 @@ pytestmark = pytest.mark.kafka
 def old() -> Iterator[LocalKafka]:
     with LocalKafka(name="old", version="2.4.1") as kafka:
         yield kafka
+
+
+def source_settings(kafka: LocalKafka) -> ClusterSettings:
+    return ClusterSettings.plaintext("old", kafka.internal_servers).of_role(only_read=True)
 
 
 def run(flow: FlowSettings, run_id: str) -> RunRecord:
@@ -89,13 +93,38 @@ def test_a_flow_from_an_older_source_does_all_that_others_do(
         assert {one.verdict for one in partitions} == {Verdict.PROVED}, partitions
 
 
-def test_an_older_target_is_refused_by_what_it_lacks(old: LocalKafka, source_kafka: LocalKafka, name: str) -> None:
+def test_groups_have_their_states(old: LocalKafka, name: str) -> None:
+    """By which a planned failover sees that their consumers have stopped; the list of groups is without them."""
+    old.create_topic(name, 1)
+    commit(old, f"{name}-empty", TopicPartition(name, 0, 0))
+    consumer = Consumer({"bootstrap.servers": old.bootstrap_servers, "group.id": f"{name}-used", "log_level": 0})
+    try:
+        consumer.subscribe([name])
+        reader = GroupReader(source_settings(old))
+
+        def states() -> dict[str, str]:
+            consumer.poll(0)
+            groups, faults = reader.groups()
+            assert faults == []
+            return {group.name.removeprefix(name): group.state for group in groups if group.name.startswith(name)}
+
+        eventually(lambda: states() == {"-empty": "empty", "-used": "stable"}, 60, "states are not as they are")
+    finally:
+        consumer.close()
+
+
+def test_an_older_target_is_refused_before_anything_changes_there(
+    old: LocalKafka, source_kafka: LocalKafka, name: str
+) -> None:
     flow = flow_between(source_kafka, old, name)
     source_kafka.create_topic(name, 1)
-    prepare(flow)
-    lacks = "take InitProducerId only up to version 2, and 4 is needed; Kafka has had it since 2.7"
-    with pytest.raises(UnsupportedBroker, match=lacks):
-        run(flow, "refused")
+    with pytest.raises(
+        UnsupportedBroker, match=r"cannot be used: a broker takes .*; a target needs Kafka 2\.8 or later"
+    ):
+        replicate(flow, RunOptions(run_id="refused"), here)
+    with pytest.raises(UnsupportedBroker, match="a target needs Kafka"):
+        prepare(flow)
+    assert not [topic for topic in old.admin().list_topics(timeout=60).topics if flow.name.source in topic]
 
 
 @pytest.mark.parametrize("library", [by_link, lambda settings: settings], ids=["kafka-python", "librdkafka"])
@@ -104,6 +133,6 @@ def test_admin_calls_of_both_libraries(
 ) -> None:
     """Clusters with Kerberos are asked by kafka-python."""
     old.create_topic(name, 3)
-    admin = ClusterAdmin(library(ClusterSettings.plaintext("old", old.internal_servers)))
+    admin = ClusterAdmin(library(source_settings(old)))
     described = admin.describe_topics([name])[name]
     assert (described.partitions, described.topic_id) == (3, NO_TOPIC_ID)

@@ -88,8 +88,8 @@ READING = (
     Mutant(
         "logs are not compared where Fetch does not do that",
         "srm_common.kafka.log.compared_logs",
-        "            if end is not None and (end.epoch < one.last_epoch or end.offset < one.offset):\n",
-        "            if False:\n",
+        "            if end is None or (end.epoch >= one.last_epoch and end.offset >= one.offset):\n",
+        "            if True:\n",
     ),
     # ---- memory
     Mutant(

@@ -30,6 +30,13 @@ _ENOUGH_REQUESTS = 2
 FIRST_REQUEST = "the first request"
 
 
+class VersionNotTaken(Errors.KafkaError):  # type: ignore[misc]
+    """A broker does not take the version of a request that others of its cluster take, as while they are upgraded."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 class _Never:
     """Stands for a timer that never runs: the requests of a connection share one."""
 
@@ -150,9 +157,11 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
                 future.failure(error)
                 return
         elif known is not None and not self.initializing:
-            fault = version_fault(request.API_KEY, request.API_VERSION, known.api_versions)
-            if fault:
-                future.failure(Errors.IncompatibleBrokerVersion(fault))
+            oldest, newest = known.api_versions.get(request.API_KEY, (0, -1))
+            if not oldest <= request.API_VERSION <= newest:
+                name = type(request).__name__.removeprefix("Raw").removesuffix("Request")
+                fault = version_fault(name, request.API_KEY, request.API_VERSION, known.api_versions)
+                future.failure(VersionNotTaken(fault))
                 return
         number = self.parser.send_request(request)
         if request.expect_response():

@@ -23,6 +23,7 @@ from srm_common.errors import (
     UnsupportedBroker,
 )
 from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.client.connections.connection import VersionNotTaken
 from srm_common.kafka.client.connections.connection_faults import fault_text
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
@@ -119,7 +120,7 @@ class BrokerLink(Closing):
         Raises:
             UnreachableCluster: no broker answered in time.
             AccessDenied: the login was refused.
-            UnsupportedBroker: a broker is older than 2.4.
+            UnsupportedBroker: a broker is older than 2.8, or than 2.4 at the source.
         """
         if self._opened:
             return
@@ -172,7 +173,8 @@ class BrokerLink(Closing):
 
     def _check_versions(self) -> None:
         data = self.manager.broker_version_data
-        refuse_old_brokers(self.alias, {} if data is None else data.api_versions)
+        offered = {} if data is None else data.api_versions
+        refuse_old_brokers(self.alias, offered, only_read=self.settings.only_read)
 
     def newest_version(self, api: int) -> int:
         """The newest version of a request type that the cluster's brokers offer."""
@@ -274,8 +276,10 @@ class BrokerLink(Closing):
             raise self._not_let_in(error) from error
         except Errors.TopicAuthorizationFailedError as error:
             raise AccessDenied(f"cluster {self.alias} refused a request: {error}") from error
+        except VersionNotTaken as error:
+            raise RetriableFault(f"a broker of {self.alias} {error}") from error
         except Errors.IncompatibleBrokerVersion as error:
-            raise UnsupportedBroker(f"cluster {self.alias} cannot be used: {fault_text(error)}") from error
+            raise UnsupportedBroker(f"cluster {self.alias}: {fault_text(error)}") from error
         except Errors.KafkaError as error:
             raise RetriableFault(f"broker of {self.alias} did not respond: {error}") from error
 

@@ -13,6 +13,7 @@ from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, Client, ClusterSetting
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client.library import (
+    DescribeGroupsRequest,
     Errors,
     ListGroupsRequest,
     OffsetCommitRequest,
@@ -29,6 +30,7 @@ from srm_common.kafka.client.links.group_coordinators import (
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault, list_offsets_request
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 T = TypeVar("T")
 
@@ -38,7 +40,7 @@ _SETTLING_SECONDS = 5.0
 _PAUSE_SECONDS = 0.1
 #: The newest OffsetCommit that has the names of topics (version 10 has their ids), and OffsetFetch for a single group.
 _OFFSET_COMMIT_VERSION, _OLD_OFFSET_FETCH_VERSION = 8, 7
-_LIST_GROUPS_VERSION = 5
+_LIST_GROUPS_VERSION, _WITH_STATES_VERSION, _DESCRIBE_GROUPS_VERSION = 5, 4, 5
 #: Connect's workers, share groups and the like are not consumer groups.
 _PROTOCOL_TYPES = ("consumer", "")
 
@@ -91,13 +93,18 @@ class LinkGroups:
                 return ListGroupsRequest(max_version=_LIST_GROUPS_VERSION, states_filter=[], types_filter=[])
 
             groups, errors = [], []
-            for answer in (await link.ask_each(request)).values():
+            for node, answer in (await link.ask_each(request)).items():
                 if isinstance(answer, (RetriableFault, ClusterError)):
                     errors.append(KafkaException(KafkaError(KafkaError._TRANSPORT, str(answer))))
                 elif answer.error_code:
                     errors.append(_exception(answer.error_code, None))
                 else:
-                    groups += [_listing(group) for group in answer.groups if group.protocol_type in _PROTOCOL_TYPES]
+                    found = [group for group in answer.groups if group.protocol_type in _PROTOCOL_TYPES]
+                    try:
+                        await _add_states(link, node, found)
+                    except RetriableFault as error:
+                        errors.append(KafkaException(KafkaError(KafkaError._TRANSPORT, str(error))))
+                    groups += [_listing(group) for group in found]
             return SimpleNamespace(valid=groups, errors=errors)
 
         return done(self.ask(work, request_timeout))
@@ -279,6 +286,22 @@ def _leaderless(link: ClusterLink, one: TopicPartition) -> int:
     if known is None or one.partition not in known:
         return codes.UNKNOWN_TOPIC_OR_PARTITION
     return Errors.LeaderNotAvailableError.errno  # type: ignore[no-any-return]
+
+
+async def _add_states(link: ClusterLink, node: int, groups: Sequence[Any]) -> None:
+    """Brokers before 2.6 list groups without their states."""
+    without = {group.group_id: group for group in groups if not group.group_state}
+    if not without or link.takes(node, ApiKey.LIST_GROUPS, _WITH_STATES_VERSION):
+        return
+    answer = await link.send(
+        node,
+        DescribeGroupsRequest(
+            max_version=_DESCRIBE_GROUPS_VERSION, groups=[*without], include_authorized_operations=False
+        ),
+    )
+    for described in answer.groups:
+        if not described.error_code and described.group_id in without:
+            without[described.group_id].group_state = described.group_state
 
 
 def _listing(answer: Any) -> Any:

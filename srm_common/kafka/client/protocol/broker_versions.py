@@ -14,6 +14,7 @@ class ApiKey:
     PRODUCE = 0
     FETCH = 1
     LIST_OFFSETS = 2
+    METADATA = 3
     OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
     LIST_GROUPS = 16
@@ -27,42 +28,52 @@ class ApiKey:
     LIST_TRANSACTIONS = 66
 
 
-#: Names of the types of which the version is fixed, and the release of Kafka that has the oldest one that is sent.
-_FIXED = {
-    ApiKey.PRODUCE: ("Produce", "2.8"),
-    ApiKey.FETCH: ("Fetch", "2.4"),
-    ApiKey.INIT_PRODUCER_ID: ("InitProducerId", "2.7"),
-    ApiKey.ADD_PARTITIONS_TO_TXN: ("AddPartitionsToTxn", "2.8"),
-    ApiKey.END_TXN: ("EndTxn", "2.8"),
+#: What brokers must know to be read from: names of partitions' leaders with epochs that can be relied on (KAFKA-9212),
+#: and replicas near the reader.
+_READ = {"Metadata": (ApiKey.METADATA, 9), "Fetch": (ApiKey.FETCH, fetch.OLDEST_VERSION)}
+_NEWEST = {ApiKey.METADATA: 10, ApiKey.FETCH: fetch.VERSION_BY_NAME}
+#: And to be written to: the versions that the transactions of slots are made of.
+_WRITTEN = {
+    "Fetch": (ApiKey.FETCH, fetch.VERSION_BY_NAME),
+    "Produce": (ApiKey.PRODUCE, 9),
+    "InitProducerId": (ApiKey.INIT_PRODUCER_ID, 4),
+    "AddPartitionsToTxn": (ApiKey.ADD_PARTITIONS_TO_TXN, 3),
+    "EndTxn": (ApiKey.END_TXN, 3),
 }
+#: The releases of Kafka that have all of these.
+OLDEST_SOURCE, OLDEST_TARGET = "2.4", "2.8"
 
 Offered = Mapping[int, tuple[int, int]]
 """API key -> (oldest, newest) version, as a broker lists them."""
 
 
-def version_fault(api: int, version: int, offered: Offered) -> str:
-    """Why a broker does not take this version of a request, as the end of a sentence that begins with its cluster;
-    empty if it does."""
+def version_fault(name: str, api: int, version: int, offered: Offered) -> str:
+    """Why a broker does not take this version of a request: what follows the broker in a sentence; empty if it does."""
     oldest, newest = offered.get(api, (0, -1))
     if oldest <= version <= newest:
         return ""
-    name, since = _FIXED.get(api, (f"request type {api}", ""))
     if newest < 0:
-        has = f"its brokers do not know {name}"
-    elif newest < version:
-        has = f"its brokers take {name} only up to version {newest}, and {version} is needed"
-    else:
-        return (
-            f"its brokers take {name} only from version {oldest} on, and this software knows {version}; upgrade this "
-            f"software"
-        )
-    return f"{has}; Kafka has had it since {since}: upgrade them" if since else has
+        return f"does not know {name}"
+    if newest < version:
+        return f"takes {name} only up to version {newest}, and {version} is needed"
+    return f"takes {name} only from version {oldest} on, and this software knows {version}"
 
 
-def refuse_old_brokers(alias: str, offered: Offered) -> None:
-    """What reading needs. Other requests are looked at when they are sent, as a source gets none of them. Raises
-    :class:`UnsupportedBroker`."""
-    newest = offered.get(ApiKey.FETCH, (0, -1))[1]
-    fault = version_fault(ApiKey.FETCH, max(fetch.OLDEST_VERSION, min(newest, fetch.VERSION_BY_NAME)), offered)
-    if fault:
-        raise UnsupportedBroker(f"cluster {alias} cannot be used: {fault}")
+def refuse_old_brokers(alias: str, offered: Offered, *, only_read: bool) -> None:
+    """Raises :class:`UnsupportedBroker`.
+
+    Args:
+        only_read: whether the cluster is a flow's source.
+    """
+    for name, (api, version) in (_READ if only_read else _WRITTEN).items():
+        oldest, newest = offered.get(api, (0, -1))
+        # Those of reading are negotiated.
+        needed = max(version, min(newest, _NEWEST[api])) if only_read else version
+        fault = version_fault(name, api, needed, offered)
+        if fault and oldest > version:
+            raise UnsupportedBroker(f"cluster {alias} cannot be used: a broker {fault}; upgrade this software")
+        if fault:
+            role, release = ("a source", OLDEST_SOURCE) if only_read else ("a target", OLDEST_TARGET)
+            raise UnsupportedBroker(
+                f"cluster {alias} cannot be used: a broker {fault}; {role} needs Kafka {release} or later, upgrade it"
+            )
