@@ -108,7 +108,8 @@ class ReplicationClient(Closing):
         policies: Mapping[str, ReplicationPolicy],
         timeout_seconds: float,
     ) -> None:
-        self._cluster = cluster
+        # It changes nothing there.
+        self._cluster = cluster.of_role(only_read=True)
         self._policy = policy
         self._policies = policies
         self._timeout = timeout_seconds

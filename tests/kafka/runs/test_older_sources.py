@@ -4,10 +4,12 @@ topics."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from srm_common.cli.main import run as command
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
@@ -23,7 +25,7 @@ from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.by_link import by_link
-from tests.kafka.flows import flow_between, prepare
+from tests.kafka.flows import flow_between, prepare, properties_of
 from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, mixed_records, produce, read_all
 from tests.slot_worker import here
@@ -111,6 +113,34 @@ def test_groups_have_their_states(old: LocalKafka, name: str) -> None:
         eventually(lambda: states() == {"-empty": "empty", "-used": "stable"}, 60, "states are not as they are")
     finally:
         consumer.close()
+
+
+def test_groups_fail_over_from_an_older_source_and_not_back(
+    old: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flow = flow_between(old, target_kafka, name, topics=(name,), groups=(name,))
+    monkeypatch.setenv("SRM_CONFIG", str(configuration_file(properties_of(flow))))
+    old.create_topic(name, 1)
+    produce(old, name, 0, mixed_records(100, seed=1))
+    prepare(flow)
+    run(flow, "first")
+    commit(old, name, TopicPartition(name, 0, 60))
+    arguments = ["--flow", str(flow.name), "--no-last-pass", "--wait", "0", "--group", name]
+    assert command(["failover", "--mode", "controlled", *arguments]) == 0, capsys.readouterr()
+    ((group,), _) = GroupReader(flow.target).offsets([name])
+    assert [at.offset for at in group.offsets.values()] == [60]
+
+    commit(target_kafka, name, TopicPartition(f"{flow.name.source}.{name}", 0, 80))
+    capsys.readouterr()
+    assert command(["failback", *arguments]) == 3
+    assert "a target needs Kafka 2.8 or later, upgrade it" in capsys.readouterr().out
+    ((group,), _) = GroupReader(flow.source).offsets([name])
+    assert [at.offset for at in group.offsets.values()] == [60]
 
 
 def test_an_older_target_is_refused_before_anything_changes_there(
