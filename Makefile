@@ -25,9 +25,9 @@ demo-verify: setup ## copies are proved, then damaged in thirteen ways, and srm-
 demo-stop: ## end what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo is running: nothing is set up here"; fi
 
-test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (35 to 45 minutes on 2 cores)
+test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (30 to 40 minutes on 2 cores)
 	@scripts/setup.sh --tests
-	@scripts/test.sh faults kafka airflow unit + browser spark worlds lint store simulation
+	@scripts/test.sh faults kafka unit + browser airflow spark worlds lint store simulation
 
 quick: setup ## for the loop of a developer: lint, the tests without servers with fewer examples, one run between brokers
 	@HYPOTHESIS_PROFILE=quick scripts/test.sh unit smoke + lint

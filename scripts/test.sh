@@ -3,7 +3,7 @@
 # begins a lane, which runs beside the others: rings wait for sessions, elections and schedulers for a good part of their
 # time. Those that only compute take what the others leave of the processors when they run beside them.
 #
-#   scripts/test.sh faults kafka airflow unit + browser spark worlds lint store simulation
+#   scripts/test.sh faults kafka unit + browser airflow spark worlds lint store simulation
 #   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -118,7 +118,10 @@ ring() { # name, pytest arguments...
         # conftest.py. Tests wait for what they have started: a process for each core would leave cores idle.
         spark) pytest spark tests/spark -n "${TEST_PROCESSES:-$((CORES + 1))}" --dist loadfile -q --durations=10 "$@" ;;
         faults | kafka | airflow)
-            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-$((CORES + 1))}" --dist loadfile --no-loadscope-reorder -q \
+            # Those of kafka wait the most, for sessions, tickets and tokens to end.
+            local more=1
+            [ "$name" = kafka ] && more=2
+            pytest "$name" "tests/$name" -n "${TEST_PROCESSES:-$((CORES + more))}" --dist loadfile --no-loadscope-reorder -q \
                 --durations=10 "$@"
             ;;
         # Beside another ring.

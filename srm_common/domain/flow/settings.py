@@ -384,14 +384,10 @@ class FlowSettings:
     @property
     def compression(self) -> Compression | None:
         """How copies are to be compressed; None: as their producers did it."""
-        if self.compression_type == "producer":
-            return None
-        levels = {
-            "gzip": self.compression_gzip_level,
-            "lz4": self.compression_lz4_level,
-            "zstd": self.compression_zstd_level,
-        }
-        return Compression(self.compression_type, levels.get(self.compression_type, 0))
+        kind = self.compression_type
+        levels = {"gzip": self.compression_gzip_level, "lz4": self.compression_lz4_level}
+        levels["zstd"] = self.compression_zstd_level
+        return None if kind == "producer" else Compression(kind, levels.get(kind, 0))
 
     @property
     def heartbeats_location(self) -> Literal["both", "source", "target"]:

@@ -145,7 +145,8 @@ class BrokerLink(Closing):
             raise self._not_let_in(error) from error
         except Errors.IncompatibleBrokerVersion as error:
             raise UnsupportedBroker(f"cluster {self.alias} does not list its brokers: {error}") from error
-        self._check_versions()
+        offered = getattr(self.manager.broker_version_data, "api_versions", {})
+        refuse_old_brokers(self.alias, offered, only_read=self.settings.only_read)
         self._opened = True
 
     def _not_let_in(self, error: Exception) -> AccessDenied:
@@ -170,11 +171,6 @@ class BrokerLink(Closing):
     def opened(self) -> bool:
         """Whether :meth:`open` found the brokers."""
         return self._opened
-
-    def _check_versions(self) -> None:
-        data = self.manager.broker_version_data
-        offered = {} if data is None else data.api_versions
-        refuse_old_brokers(self.alias, offered, only_read=self.settings.only_read)
 
     def newest_version(self, api: int) -> int:
         """The newest version of a request type that the cluster's brokers offer."""
