@@ -107,7 +107,7 @@ def test_a_token_is_used_to_its_end_when_there_is_no_new_one(
 @pytest.mark.parametrize(("answer", "reason"), [one for one in TROUBLES.items() if one[0] is not None])
 def test_an_answer_without_a_token_is_one_sentence(token_endpoint: TokenEndpoint, answer: bytes, reason: str) -> None:
     with token_endpoint.in_trouble(answer), pytest.raises(UnreachableCluster) as caught:
-        ClientCredentials(OauthClient(token_endpoint.url, "me", "hush")).token(0.5)
+        ClientCredentials(OauthClient(token_endpoint.url, "me", "hush")).token(2.0)
     assert re.fullmatch(rf"{token_endpoint.url} gave no token: {reason}", str(caught.value))
 
 
