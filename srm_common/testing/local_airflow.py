@@ -60,7 +60,7 @@ class LocalAirflow(AirflowClient, LocalServer):
     are logins of Airflow's simple auth manager, name to (role, password). ``connections`` are in Airflow's database
     before anything runs: id to the fields of the REST API (``conn_type``, ``password``, ...). ``refresh_seconds`` is
     the time between two parses of a DAG file, each of which takes about 0.2 CPU-seconds; ``reparse`` asks for one at
-    once. Without ``triggerer`` no question to a person is ever asked, and a fifth of the CPU of a start is saved.
+    once. Without ``triggerer``, which costs a fifth of the CPU of a start, nobody is asked and no deadline is noticed.
     ``idle_seconds`` is the scheduler's pause between two passes, each of which takes 20 ms of CPU: a short one makes
     tests faster, but one below the default slows them down where several Airflows share two cores. ``directory`` is
     kept when it is given.

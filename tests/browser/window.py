@@ -74,7 +74,7 @@ class Window:
         self.page.screenshot(path=path)
 
     def forget(self) -> None:
-        """As if nothing had been shown: the next page begins anew, but what was loaded for the last one is kept."""
+        """Leave the page. The next one starts from scratch, with what the browser has cached for this one."""
         self.page.goto("about:blank")
         self.page.mouse.move(0, 0)
         self.faults.clear()
