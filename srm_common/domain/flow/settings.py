@@ -385,8 +385,11 @@ class FlowSettings:
     def compression(self) -> Compression | None:
         """How copies are to be compressed; None: as their producers did it."""
         kind = self.compression_type
-        levels = {"gzip": self.compression_gzip_level, "lz4": self.compression_lz4_level}
-        levels["zstd"] = self.compression_zstd_level
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
         return None if kind == "producer" else Compression(kind, levels.get(kind, 0))
 
     @property

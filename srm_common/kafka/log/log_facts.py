@@ -101,7 +101,7 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
     resource = DescribeConfigsRequest.DescribeConfigsResource
     answer = await link.ask_any(
         lambda: DescribeConfigsRequest(
-            version=min(link.newest_version(ApiKey.DESCRIBE_CONFIGS), 4),
+            max_version=4,
             resources=[
                 resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"])
                 for topic in wanted
@@ -165,7 +165,7 @@ async def _ask_epochs(
             faults[TopicPartition(topic, partition)] = str(link.leaderless(topic, partition))
         else:
             by_leader[leader][topic].append((partition, epoch, leading.get(place, -1)))
-    answers = await link.send_each((leader, _epochs_request(link, topics)) for leader, topics in by_leader.items())
+    answers = await link.send_each((leader, _epochs_request(topics)) for leader, topics in by_leader.items())
     for topics, answer in zip(by_leader.values(), answers, strict=True):
         if isinstance(answer, RetriableFault):
             faults |= {TopicPartition(topic, one): str(answer) for topic, ones in topics.items() for one, _, _ in ones}
@@ -182,10 +182,10 @@ async def _ask_epochs(
     return ends, faults
 
 
-def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int, int]]]) -> Any:
+def _epochs_request(topics: Mapping[str, list[tuple[int, int, int]]]) -> Any:
     kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     return OffsetForLeaderEpochRequest(
-        version=min(link.newest_version(ApiKey.OFFSET_FOR_LEADER_EPOCH), 4),
+        max_version=4,
         replica_id=-1,
         topics=[
             kind(

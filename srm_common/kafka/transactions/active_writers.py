@@ -85,8 +85,6 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
 
 async def _workers(link: ClusterLink, groups: set[str]) -> list[str]:
     """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target."""
-    if link.newest_version(ApiKey.LIST_GROUPS) < _WITH_STATES:
-        return []
     return [
         f"workers of MirrorMaker 2 are in group '{found.group_id}' ({found.group_state}); stop MirrorMaker 2 first"
         for answer in await _of_each_broker(link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]))

@@ -157,10 +157,9 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
                 future.failure(error)
                 return
         elif known is not None and not self.initializing:
-            oldest, newest = known.api_versions.get(request.API_KEY, (0, -1))
-            if not oldest <= request.API_VERSION <= newest:
-                name = type(request).__name__.removeprefix("Raw").removesuffix("Request")
-                fault = version_fault(name, request.API_KEY, request.API_VERSION, known.api_versions)
+            kind = type(request).__name__
+            fault = version_fault(kind, request.API_KEY, request.API_VERSION, known.api_versions)
+            if fault:
                 future.failure(VersionNotTaken(fault))
                 return
         number = self.parser.send_request(request)

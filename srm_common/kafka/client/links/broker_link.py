@@ -145,8 +145,8 @@ class BrokerLink(Closing):
             raise self._not_let_in(error) from error
         except Errors.IncompatibleBrokerVersion as error:
             raise UnsupportedBroker(f"cluster {self.alias} does not list its brokers: {error}") from error
-        offered = getattr(self.manager.broker_version_data, "api_versions", {})
-        refuse_old_brokers(self.alias, offered, only_read=self.settings.only_read)
+        data = self.manager.broker_version_data
+        refuse_old_brokers(self.alias, {} if data is None else data.api_versions, only_read=self.settings.only_read)
         self._opened = True
 
     def _not_let_in(self, error: Exception) -> AccessDenied:

@@ -22,23 +22,21 @@ class ApiKey:
     OFFSET_FOR_LEADER_EPOCH = 23
     ADD_PARTITIONS_TO_TXN = 24
     END_TXN = 26
-    DESCRIBE_CONFIGS = 32
     DESCRIBE_QUORUM = 55
     DESCRIBE_PRODUCERS = 61
     LIST_TRANSACTIONS = 66
 
 
-#: What brokers must know to be read from: names of partitions' leaders with epochs that can be relied on (KAFKA-9212),
-#: and replicas near the reader.
-_READ = {"Metadata": (ApiKey.METADATA, 9), "Fetch": (ApiKey.FETCH, fetch.OLDEST_VERSION)}
-_NEWEST = {ApiKey.METADATA: 10, ApiKey.FETCH: fetch.VERSION_BY_NAME}
-#: And to be written to: the versions that the transactions of slots are made of.
+#: The versions of which a broker must know one to be read from: leaders' epochs that can be relied on (KAFKA-9212), and
+#: replicas near the reader (KIP-392).
+_READ = {"Metadata": (ApiKey.METADATA, 9, 13), "Fetch": (ApiKey.FETCH, fetch.OLDEST_VERSION, fetch.VERSION_BY_NAME)}
+#: And those to be written to: what the transactions of slots are made of.
 _WRITTEN = {
-    "Fetch": (ApiKey.FETCH, fetch.VERSION_BY_NAME),
-    "Produce": (ApiKey.PRODUCE, 9),
-    "InitProducerId": (ApiKey.INIT_PRODUCER_ID, 4),
-    "AddPartitionsToTxn": (ApiKey.ADD_PARTITIONS_TO_TXN, 3),
-    "EndTxn": (ApiKey.END_TXN, 3),
+    "Fetch": (ApiKey.FETCH, fetch.VERSION_BY_NAME, fetch.VERSION_BY_NAME),
+    "Produce": (ApiKey.PRODUCE, 9, 9),
+    "InitProducerId": (ApiKey.INIT_PRODUCER_ID, 4, 4),
+    "AddPartitionsToTxn": (ApiKey.ADD_PARTITIONS_TO_TXN, 3, 3),
+    "EndTxn": (ApiKey.END_TXN, 3, 3),
 }
 #: The releases of Kafka that have all of these.
 OLDEST_SOURCE, OLDEST_TARGET = "2.4", "2.8"
@@ -47,11 +45,16 @@ Offered = Mapping[int, tuple[int, int]]
 """API key -> (oldest, newest) version, as a broker lists them."""
 
 
-def version_fault(name: str, api: int, version: int, offered: Offered) -> str:
-    """Why a broker does not take this version of a request: what follows the broker in a sentence; empty if it does."""
+def version_fault(kind: str, api: int, version: int, offered: Offered) -> str:
+    """Why a broker does not take this version of a request: what follows the broker in a sentence; empty if it does.
+
+    Args:
+        kind: the request's name, or that of its class.
+    """
     oldest, newest = offered.get(api, (0, -1))
     if oldest <= version <= newest:
         return ""
+    name = kind.removeprefix("Raw").removesuffix("Request")
     if newest < 0:
         return f"does not know {name}"
     if newest < version:
@@ -65,15 +68,12 @@ def refuse_old_brokers(alias: str, offered: Offered, *, only_read: bool) -> None
     Args:
         only_read: whether the cluster is a flow's source.
     """
-    for name, (api, version) in (_READ if only_read else _WRITTEN).items():
+    role, release = ("a source", OLDEST_SOURCE) if only_read else ("a target", OLDEST_TARGET)
+    for name, (api, least, most) in (_READ if only_read else _WRITTEN).items():
         oldest, newest = offered.get(api, (0, -1))
-        # Those of reading are negotiated.
-        needed = max(version, min(newest, _NEWEST[api])) if only_read else version
-        fault = version_fault(name, api, needed, offered)
-        if fault and oldest > version:
-            raise UnsupportedBroker(f"cluster {alias} cannot be used: a broker {fault}; upgrade this software")
+        fault = version_fault(name, api, max(least, min(newest, most)), offered)
         if fault:
-            role, release = ("a source", OLDEST_SOURCE) if only_read else ("a target", OLDEST_TARGET)
-            raise UnsupportedBroker(
-                f"cluster {alias} cannot be used: a broker {fault}; {role} needs Kafka {release} or later, upgrade it"
-            )
+            remedy = f"{role} needs Kafka {release} or later, upgrade it"
+            if oldest > most:
+                remedy = "upgrade this software"
+            raise UnsupportedBroker(f"cluster {alias} cannot be used: a broker {fault}; {remedy}")
