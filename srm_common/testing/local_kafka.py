@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -143,7 +143,7 @@ class LocalKafka(LocalServer):
         for node in self._nodes:
             if not node.running:
                 self._launch(node, jars)
-        self.wait_until_ready()
+        self._wait_for(self.nodes)
         return self
 
     def stop(self, node: int | None = None, timeout_seconds: float = 60.0) -> None:
@@ -170,7 +170,7 @@ class LocalKafka(LocalServer):
         for found in self._chosen(node):
             self._prepare(found, jars)
             self._launch(found, jars)
-        self.wait_until_ready()
+        self._wait_for({found.number for found in self._nodes if found.running or found in self._chosen(node)})
 
     def pause(self, node: int | None = 1) -> None:
         """SIGSTOP: connections stay open and nothing answers."""
@@ -215,24 +215,8 @@ class LocalKafka(LocalServer):
         return self._node(node).running
 
     def wait_until_ready(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
-        """Returns when the metadata show all nodes that were started and not stopped."""
-        expected = {node.number for node in self._nodes if node.running}
-        deadline = time.monotonic() + timeout_seconds
-        for node in self._nodes:
-            while node.number in expected and not (node.internal or node.client).answers():
-                self._check_alive(node, deadline)
-                time.sleep(0.05)
-        while True:
-            try:
-                seen = set(self.admin().list_topics(timeout=2).brokers)
-            except KafkaException:
-                seen = set()
-            if expected <= seen:
-                return
-            for node in self._nodes:
-                if node.number in expected:
-                    self._check_alive(node, deadline)
-            time.sleep(0.05)
+        """Returns when the metadata show all nodes that run. Raises LocalKafkaError as :meth:`start`."""
+        self._wait_for({node.number for node in self._nodes if node.running}, timeout_seconds)
 
     # ---- figures
 
@@ -287,6 +271,26 @@ class LocalKafka(LocalServer):
         return {topic for topic in made if not topic.startswith("__")}
 
     # ---- inside
+
+    def _wait_for(self, numbers: Iterable[int], timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
+        """Until the metadata show these nodes. Raises when one has ended, though it were before the first look."""
+        expected = set(numbers)
+        deadline = time.monotonic() + timeout_seconds
+        for node in self._nodes:
+            while node.number in expected and not (node.internal or node.client).answers():
+                self._check_alive(node, deadline)
+                time.sleep(0.05)
+        while True:
+            try:
+                seen = set(self.admin().list_topics(timeout=2).brokers)
+            except KafkaException:
+                seen = set()
+            if expected <= seen:
+                return
+            for node in self._nodes:
+                if node.number in expected:
+                    self._check_alive(node, deadline)
+            time.sleep(0.05)
 
     def _node(self, number: int) -> Node:
         if not 1 <= number <= len(self._nodes):

@@ -11,6 +11,7 @@ import pytest
 
 from srm_common.errors import LocalKafkaError
 from srm_common.testing import BrokerJvm, LocalKafka
+from srm_common.testing.brokers.jvm import HostedNode
 from tests.kafka.testing.test_local_kafka import produce, values
 
 pytestmark = pytest.mark.kafka
@@ -80,6 +81,22 @@ def test_a_node_that_does_not_start_says_why_and_the_others_go_on(
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, int(port)))
     assert source_kafka.running()
+
+
+def test_a_node_that_ends_before_anyone_looks_is_missed_all_the_same(
+    broker_jvm: BrokerJvm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launch_and_wait(properties: Path) -> HostedNode:
+        node = HostedNode(broker_jvm, broker_jvm._parameters, properties)
+        node._starting.join()
+        return node
+
+    with LocalKafka(name="doomed", jvm=broker_jvm) as kafka:
+        monkeypatch.setattr(broker_jvm, "launch", launch_and_wait)
+        with pytest.raises(LocalKafkaError, match=r"(?s)ended while starting.*log\.segment\.bytes"):
+            kafka.restart(settings={"log.segment.bytes": "nonsense"})
+        with pytest.raises(LocalKafkaError, match=r"(?s)ended while starting.*log\.segment\.bytes"):
+            kafka.start()
 
 
 def test_nodes_end_with_their_jvm() -> None:
