@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.topics.refused_settings import LIMITS, MAX_MESSAGE
 
 #: As many as Connect's offsets topic has by default: a chunk adds the partitions it writes to its transaction, so
 #: more of them cost more markers, while fewer let one open transaction hide more of the map.
@@ -31,8 +32,11 @@ _HOURLY_LOG_SEGMENTS = {"segment.bytes": _SMALL_LOG_SEGMENTS, "segment.ms": str(
 #: Segments are joined, and tombstones take the place of those that were. What a flow that copies a trickle writes in an
 #: hour is a quarter of its data, until the cleaner has seen it; readers need an hour of tombstones at the very most.
 _MAP_SETTINGS = {**_HOURLY_LOG_SEGMENTS, "delete.retention.ms": str(3_600_000)}
-#: A run record of a flow with tens of thousands of partitions has a few MiB before it is compressed.
-_LARGE_RECORDS = str(16 * _MIB)
+#: A run record takes 50 to 100 bytes a partition when it is compressed, as it is written: Kafka's default is enough for
+#: ten thousand partitions, what managed clusters take for a hundred thousand.
+_LARGE_RECORDS = 16 * _MIB
+_IN_SYNC = "min.insync.replicas"
+_RETENTION = "retention.ms"
 
 Location = Literal["source", "target"]
 
@@ -43,9 +47,9 @@ class StateTopic:
 
     ``partitions`` and ``replication_factor`` (-1: the broker's default) are what it is created with.
     ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone cannot be
-    derived again, so a cleanup policy that may have deleted some is not fixed silently. ``at_least`` are numeric
-    settings that may be larger, ``at_most`` such as may be smaller and are there for speed alone. ``cleanup_policy`` is
-    what the topic must have.
+    derived again, so a cleanup policy that may have deleted some is not fixed silently. ``cleanup_policy`` is what the
+    topic must have. It can do without the others, which a cluster may refuse: ``created_with`` counts at its creation,
+    ``at_least`` are numeric settings that may be larger, ``at_most`` such as may be smaller.
     """
 
     name: str
@@ -60,10 +64,15 @@ class StateTopic:
     cleanup_policy: Literal["compact", "delete"] = "compact"
 
     @property
-    def settings(self) -> dict[str, str]:
-        """Topic settings at creation."""
+    def needs(self) -> dict[str, str]:
+        """Settings without which it cannot be used."""
+        return {"cleanup.policy": self.cleanup_policy}
+
+    @property
+    def wishes(self) -> dict[str, str]:
+        """The other settings at its creation."""
         limits = {name: str(value) for name, value in {**self.at_least, **self.at_most}.items()}
-        return {"cleanup.policy": self.cleanup_policy, **self.created_with, **limits}
+        return {**self.created_with, **limits}
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ class Create:
 @dataclass(frozen=True)
 class Repair:
     """Some settings are to be set; nothing was lost. Without those in ``wanted`` the topic can be used all the same:
-    it may be another software's, and the cluster may not let us set them."""
+    it may be another software's, and the cluster may not take them from us, or not at all."""
 
     topic: StateTopic
     settings: Mapping[str, str]
@@ -132,7 +141,7 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
             precious=True,
             created_with=_MAP_SETTINGS,
             # The batches of a chunk's map are as large as that.
-            at_least={"max.message.bytes": MAX_MESSAGE_BYTES},
+            at_least={MAX_MESSAGE: MAX_MESSAGE_BYTES},
         ),
         flow_state_topic(flow),
         meta_topic(internal),
@@ -169,7 +178,7 @@ def flow_state_topic(flow: FlowSettings) -> StateTopic:
         flow.internal_replication_factor,
         exact_partitions=True,
         created_with={"segment.bytes": _SMALL_LOG_SEGMENTS},
-        at_least={"max.message.bytes": int(_LARGE_RECORDS)},
+        at_least={MAX_MESSAGE: _LARGE_RECORDS},
     )
 
 
@@ -181,7 +190,7 @@ def metrics_topic(flow: FlowSettings) -> StateTopic:
         1,
         flow.internal_replication_factor,
         exact_partitions=True,
-        created_with={"retention.ms": str(flow.metrics_topic_retention_ms)},
+        created_with={_RETENTION: str(flow.metrics_topic_retention_ms)},
         cleanup_policy="delete",
     )
 
@@ -238,10 +247,6 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
         )
     policy = found.settings.get("cleanup.policy", "compact")
     repairs: dict[str, str] = {}
-    if int(found.settings.get("min.insync.replicas", "1")) > found.replication_factor:
-        # The brokers' default may ask for more replicas than the flow gives. Before Kafka 3.7 (KIP-966) nothing can
-        # write to such a topic; since then this is what the brokers make of it.
-        repairs["min.insync.replicas"] = str(found.replication_factor)
     if policy != topic.cleanup_policy:
         repairs["cleanup.policy"] = topic.cleanup_policy
         if topic.precious and not found.log_starts_at_zero:
@@ -251,11 +256,48 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
                 f"cleanup.policy={policy} must be compact, and records may have been deleted already",
                 alter_command(topic, bootstrap_servers, repairs),
             )
+    wanted: dict[str, str] = {}
+    if int(found.settings.get(_IN_SYNC, "1")) > found.replication_factor:
+        # The brokers' default may ask for more replicas than the flow gives. Before Kafka 3.7 (KIP-966) nothing can
+        # write to such a topic; since then this is what the brokers make of it.
+        wanted[_IN_SYNC] = str(found.replication_factor)
+    # What a managed cluster has taken at best is not asked for again and again.
     for name, least in topic.at_least.items():
-        if int(found.settings.get(name, least)) < least:
-            repairs[name] = str(least)
-    wanted = {name: str(most) for name, most in topic.at_most.items() if int(found.settings.get(name, most)) > most}
+        if int(found.settings.get(name, least)) < min(least, LIMITS.get(name, least)):
+            wanted[name] = str(least)
+    for name, most in topic.at_most.items():
+        if int(found.settings.get(name, most)) > max(most, LIMITS.get(name, most)):
+            wanted[name] = str(most)
     return Repair(topic, repairs, wanted) if repairs or wanted else Fine(topic)
+
+
+def price(settings: Iterable[str]) -> str:
+    """What a state topic is without these settings, which a cluster has refused; to follow its name."""
+    costs = {
+        MAX_MESSAGE: "takes no record that is larger than its max.message.bytes, such as the run record of a flow with "
+        "very many partitions",
+        _IN_SYNC: "can only be written to if its brokers are of Kafka 3.7 or newer",
+        _RETENTION: "keeps its records as long as the cluster says",
+    }
+    told = dict.fromkeys(costs.get(key, "takes longer to read than necessary") for key in settings)
+    return " and ".join(told)
+
+
+def created_text(topic: StateTopic, alias: str, given: Mapping[str, str], refusal: str) -> str:
+    """That a topic was created at the cluster ``alias``, with what is ``given`` of its wishes.
+
+    Args:
+        refusal: the last reason for which the cluster refused others.
+    """
+    text = f"created state topic {topic.name} on cluster '{alias}'"
+    lacking = {key: value for key, value in topic.wishes.items() if given.get(key) != value}
+    if not lacking:
+        return text
+    said = ", ".join(
+        f"with {key}={given[key]} instead of {value}" if key in given else f"without {key}={value}"
+        for key, value in lacking.items()
+    )
+    return f"{text} {said}, because the cluster refused more: {refusal}; it {price(lacking)}"
 
 
 def alter_command(topic: StateTopic, bootstrap_servers: str, settings: Mapping[str, str]) -> str:

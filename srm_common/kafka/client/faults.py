@@ -60,6 +60,8 @@ _TRANSIENT = frozenset(
         KafkaError._TRANSPORT,
     }
 )
+#: A cluster does not take settings of a topic: brokers have limits or a policy, and their hosts' answers differ.
+REFUSED_SETTINGS = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST})
 _UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
 
 

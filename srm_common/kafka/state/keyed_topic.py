@@ -6,6 +6,7 @@ All records are in partition 0, so they are ordered. The last record of a key co
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,7 @@ from srm_common.wire.state.plain_records import NewRecord
 
 T = TypeVar("T")
 
+_LOG = logging.getLogger(__name__)
 #: The version in every record of these topics; the other fields are up to each owner.
 VERSION = 1
 _JSON: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False}
@@ -107,7 +109,9 @@ class KeyedTopic(Closing):
 
     def ensure(self, topic: StateTopic) -> None:
         """Create or check the topic where records are written. Raises as :func:`ensure_topics`."""
-        ensure_topics(self._writes_to.cluster, [topic], timeout_seconds=self._timeout, admin=self._writes_to.admin)
+        cluster, admin = self._writes_to.cluster, self._writes_to.admin
+        for note in ensure_topics(cluster, [topic], timeout_seconds=self._timeout, admin=admin)[1]:
+            _LOG.info("%s", note)
 
     def parse(self, record: LogRecord, parse: Callable[[dict[str, Any]], T]) -> T:
         """The content of a record of :meth:`newest`. Raises as :func:`decode`."""

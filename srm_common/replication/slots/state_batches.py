@@ -13,8 +13,10 @@ from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import Producer
+from srm_common.wire.batches import codec
 from srm_common.wire.batches.batch import TRANSACTIONAL, stamp
 from srm_common.wire.state.plain_records import Entry, in_batches, plain_records
+from srm_common.wire.varints import Buffer
 
 #: Brokers refuse batches beyond ``max.message.bytes``, which is a little more than 1 MB for state topics, or larger.
 STATE_BATCH_BYTES = 900_000
@@ -42,9 +44,12 @@ async def _produce(
     leader = link.leader(*home)
     if leader is None:
         raise RetriableFault(f"{home[0]}-{home[1]} has no leader")
-    body, now_ms = plain_records(entries), int(time.time() * 1000)
+    body: Buffer = plain_records(entries)
+    attributes, now_ms = TRANSACTIONAL, int(time.time() * 1000)
+    if len(body) > STATE_BATCH_BYTES:  # a single record, which nothing else makes smaller
+        body, attributes = codec.compress(codec.ZSTD, body), TRANSACTIONAL | codec.ZSTD
     header = stamp(
-        attributes=TRANSACTIONAL,
+        attributes=attributes,
         last_offset_delta=len(entries) - 1,
         base_timestamp=now_ms,
         max_timestamp=now_ms,

@@ -24,12 +24,13 @@ from srm_common.errors import LocalKafkaError
 from srm_common.kafka.client.librdkafka import AdminClient
 from srm_common.testing.fake_cluster.acls import Acls
 from srm_common.testing.fake_cluster.clock import Clock
+from srm_common.testing.fake_cluster.configs import Policy
 from srm_common.testing.fake_cluster.faults import After, Fault, When
 from srm_common.testing.fake_cluster.groups import Committed, Groups
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.member_requests import MemberRequests
 from srm_common.testing.fake_cluster.members import placed_member
-from srm_common.testing.fake_cluster.messages import CHANGES, Answer, Call, Protocol, Refused
+from srm_common.testing.fake_cluster.messages import CHANGES, Call, Protocol, Refused
 from srm_common.testing.fake_cluster.record_requests import RecordRequests
 from srm_common.testing.fake_cluster.records import Record, batch_of
 from srm_common.testing.fake_cluster.server import Server
@@ -94,7 +95,7 @@ class FakeCluster:
         self._groups.pending = self._transactions.pending
         self._acls = Acls(authorizer=authorizer)
         records = RecordRequests(self._topics, self._transactions, self.clock.now_ms, wake)
-        handlers["ApiVersions"] = self._api_versions
+        handlers["ApiVersions"] = lambda call: self._server.protocol.versions_answer(call, self._features)
         for room in (
             TopicRequests(self._topics, self.clock.now_ms),
             self._topics.configs,
@@ -189,6 +190,12 @@ class FakeCluster:
             times: how often; without it, until the fault ends.
         """
         return self._server.faults.add("refuse", api, code=code, when=when, times=times)
+
+    def limit_settings(self, policy: Policy | None) -> None:
+        """From now on topics get no settings that ``policy`` has a reason against: these requests are answered with
+        POLICY_VIOLATION and the reason, as by brokers with a ``create.topic.policy.class.name`` and an
+        ``alter.config.policy.class.name``."""
+        self._topics.configs.policy = policy
 
     def refuse_after(self, code: int, *, when: When = None, times: int | None = None) -> Fault:
         """Store what is produced, and answer with an error code all the same: NOT_ENOUGH_REPLICAS_AFTER_APPEND, or
@@ -383,17 +390,3 @@ class FakeCluster:
 
     def _listening(self, number: int) -> Callable[[], bool]:
         return lambda: self._server.listening(number)
-
-    def _api_versions(self, call: Call) -> Answer:
-        if call.body is None:
-            return {"error_code": 35, "api_keys": self._server.protocol.offered()}
-        features = [(name, level) for name, level in self._features.items() if level > 0]
-        return {
-            "error_code": call.refused(),
-            "api_keys": self._server.protocol.offered(),
-            "supported_features": [{"name": name, "min_version": 0, "max_version": level} for name, level in features],
-            "finalized_features_epoch": 1,
-            "finalized_features": [
-                {"name": name, "max_version_level": level, "min_version_level": level} for name, level in features
-            ],
-        }

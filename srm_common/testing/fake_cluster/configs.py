@@ -11,7 +11,7 @@ from typing import Any
 
 from srm_common.testing.fake_cluster.messages import Answer, Call, Refused
 
-UNKNOWN_TOPIC, INVALID_CONFIG, INVALID_REQUEST = 3, 40, 42
+UNKNOWN_TOPIC, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION = 3, 40, 42, 44
 TOPIC, BROKER = 2, 4
 _DYNAMIC_TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT, _STATIC, _DEFAULT = 1, 2, 3, 4, 5
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
@@ -31,6 +31,9 @@ class _Setting:
     least: float | None = None
     others: Mapping[str, int] = field(default_factory=dict)
 
+
+Policy = Callable[[Mapping[str, str]], str | None]
+"""The settings that a topic is to get -> why it may not; None where it may."""
 
 _HOUR_MS = 3_600_000
 TOPIC_SETTINGS: Mapping[str, _Setting] = {
@@ -122,6 +125,8 @@ class Configs:
         #: Altered settings by broker; those of "" apply to all brokers. Clusters of Kafka 4.1 and newer begin with
         #: this one (KIP-966).
         self._dynamic = {"": {"min.insync.replicas": static.get("min.insync.replicas", "1")}}
+        #: What topics may be set to, besides what every broker checks.
+        self.policy: Policy | None = None
 
     def handlers(self) -> dict[str, Any]:
         return {"DescribeConfigs": self._describe, "IncrementalAlterConfigs": self._alter}
@@ -147,6 +152,12 @@ class Configs:
                 raise Refused(INVALID_CONFIG, f"Null value not supported for topic configs: {key}")
             if not _valid(setting, value):
                 raise Refused(INVALID_CONFIG, f"Invalid value {value} for configuration {key}")
+
+    def permit(self, settings: Mapping[str, str]) -> None:
+        """Raises Refused where the policy does not let a topic be set to these."""
+        reason = None if self.policy is None else self.policy(settings)
+        if reason is not None:
+            raise Refused(POLICY_VIOLATION, reason)
 
     def described(self, overrides: Mapping[str, str]) -> dict[str, Found]:
         """All settings of a topic."""
@@ -268,6 +279,7 @@ class Configs:
                 }
             )
             self.check(changed)
+            self.permit({one.name: changed[one.name] for one in resource.configs if one.name in changed})
         if not validate_only:
             current.clear()
             current.update(changed)

@@ -112,6 +112,21 @@ class Protocol:
         """The list in an answer to ApiVersions."""
         return self._offered
 
+    def versions_answer(self, call: Call, features: Mapping[str, int]) -> Answer:
+        """The answer to ApiVersions of a cluster with these levels of features; 0 is none."""
+        if call.body is None:
+            return {"error_code": UNSUPPORTED_VERSION, "api_keys": self.offered()}
+        levels = [(name, level) for name, level in features.items() if level > 0]
+        return {
+            "error_code": call.refused(),
+            "api_keys": self.offered(),
+            "supported_features": [{"name": name, "min_version": 0, "max_version": level} for name, level in levels],
+            "finalized_features_epoch": 1,
+            "finalized_features": [
+                {"name": name, "max_version_level": level, "min_version_level": level} for name, level in levels
+            ],
+        }
+
     def read(self, payload: memoryview, node: int) -> tuple[Call, int]:
         """The request in a frame and its correlation id.
 

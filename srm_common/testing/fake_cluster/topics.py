@@ -179,6 +179,7 @@ class Topics:
             copies = self._copies(replication_factor)
             replicas = [self._replicas(number, copies) for number in range(partitions)]
         self.configs.check(settings)
+        self.configs.permit(settings)
         topic = Topic(
             name,
             [PartitionState(replica, self._first_alive(replica), PartitionLog()) for replica in replicas],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from srm_common.kafka.client.links.link import ClusterLink
     from srm_common.kafka.groups.group_watch import GroupWatch
     from srm_common.schema_registry.registry import SchemaRegistry
+
+_LOG = logging.getLogger(__name__)
 
 
 class OpenCluster(Closing):
@@ -151,7 +154,10 @@ class OpenCluster(Closing):
     def ensure(self, topics: Sequence[StateTopic], *, timeout_seconds: float | None = None) -> dict[str, int]:
         """Create state topics, or check them, as :func:`ensure_topics`; their partitions by name."""
         seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
-        return ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)[0]
+        partitions, notes = ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)
+        for note in notes:
+            _LOG.info("%s", note)
+        return partitions
 
     def link(self, part: str, *, timeout_ms: int | None = None) -> ClusterLink:
         """A link, to be closed by the caller; ``part`` is the purpose, for client ids.

@@ -123,10 +123,11 @@ def test_a_cluster_that_takes_no_such_setting_is_used_all_the_same(
 ) -> None:
     """Here because of another setting of the topic; elsewhere for want of a right."""
     topic = f"mm2-offsets.{name}.internal"
-    target_kafka.create_topic(topic, 25, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "7200000"})
-    (note,) = [note for note in ensure_state_topics(flow).notes if topic in note]
-    assert "takes longer to read than necessary" in note
-    assert f"--entity-name {topic} --add-config segment.bytes=1048576,max.compaction.lag.ms=3600000" in note
+    target_kafka.create_topic(topic, 25, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "72000000"})
+    taken, refused = [note for note in ensure_state_topics(flow).notes if topic in note]
+    assert taken == f"set segment.bytes=1048576 on state topic {topic} of cluster '{name}-t'"
+    assert "takes longer to read than necessary" in refused
+    assert refused.endswith(f"--entity-name {topic} --add-config max.compaction.lag.ms=3600000")
 
 
 def test_a_policy_that_has_deleted_records_is_refused(

@@ -12,12 +12,14 @@ from srm_common.testing import BrokerJvm, LocalKafka
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.leaders_contract import LeadersContract, MarkersContract, Moving
+from tests.contract.limits_contract import LimitsContract
 from tests.contract.records_contract import RecordsContract, writer
 from tests.contract.refusals_contract import RefusalsContract
 from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
 from tests.faults.leaders import move_leader
 from tests.faults.quotas import quota
+from tests.kafka.topic_limits import LIMITING, limits_option
 
 __all__ = ["writer"]
 
@@ -36,6 +38,13 @@ def guarded(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
         "super.users": "User:ANONYMOUS",
     }
     with LocalKafka(name="guarded", settings=settings, jvm=broker_jvm) as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
+    option = limits_option(tmp_path_factory.mktemp("topic-limits"))
+    with LocalKafka(name="limited", settings=LIMITING, java_options=[option]) as kafka:
         yield kafka
 
 
@@ -88,6 +97,10 @@ def throttled(kafka: LocalKafka) -> Throttled:
 
 
 class TestTopics(TopicsContract):
+    pass
+
+
+class TestLimits(LimitsContract):
     pass
 
 

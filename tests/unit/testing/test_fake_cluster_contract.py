@@ -11,10 +11,12 @@ from srm_common.testing import FakeCluster
 from tests.contract.access_contract import AccessContract
 from tests.contract.groups_contract import GroupsContract
 from tests.contract.leaders_contract import LeadersContract, MarkersContract, Moving
+from tests.contract.limits_contract import LimitsContract
 from tests.contract.records_contract import RecordsContract, writer
 from tests.contract.refusals_contract import RefusalsContract
 from tests.contract.replicas_contract import Lagging, QuotasContract, ReplicasContract, Throttled
 from tests.contract.topics_contract import TopicsContract
+from tests.managed_clusters import confluent_cloud
 
 __all__ = ["writer"]
 
@@ -30,6 +32,13 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
 @pytest.fixture
 def guarded() -> Iterator[FakeCluster]:
     with FakeCluster(authorizer=True) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def limited() -> Iterator[FakeCluster]:
+    with FakeCluster() as kafka:
+        kafka.limit_settings(confluent_cloud)
         yield kafka
 
 
@@ -63,6 +72,10 @@ def throttled(kafka: FakeCluster) -> Throttled:
 
 
 class TestTopics(TopicsContract):
+    pass
+
+
+class TestLimits(LimitsContract):
     pass
 
 

@@ -15,6 +15,7 @@ from srm_common.domain.topics.state_topics import (
     Repair,
     StateTopic,
     Verdict,
+    created_text,
     judge,
     state_topics,
 )
@@ -59,7 +60,7 @@ def test_offset_syncs_follow_their_location_and_switch() -> None:
 
 
 def test_all_are_compacted() -> None:
-    assert all(t.settings["cleanup.policy"] == "compact" for t in state_topics(FLOW))
+    assert all(t.needs == {"cleanup.policy": "compact"} for t in state_topics(FLOW))
 
 
 def test_a_missing_topic_is_created() -> None:
@@ -72,7 +73,7 @@ def test_mirror_makers_own_topic_is_fine() -> None:
 
 def test_offsets_are_superseded_soon_also_in_a_topic_of_mirror_maker() -> None:
     soon = {"segment.bytes": "1048576", "max.compaction.lag.ms": "3600000"}
-    assert soon.items() <= topic("mm2-offsets.a.internal").settings.items()
+    assert soon == topic("mm2-offsets.a.internal").wishes
     never = "9223372036854775807"
     as_made = verdict("mm2-offsets.a.internal", 7, segment_bytes="1073741824", max_compaction_lag_ms=never)
     assert as_made == Repair(topic("mm2-offsets.a.internal"), {}, soon)
@@ -103,13 +104,38 @@ def test_a_wrong_policy_is_mended_where_all_can_be_derived_again() -> None:
 
 def test_the_record_size_of_the_flow_state_is_mended() -> None:
     assert verdict("srm-flow-state.a.internal") == Repair(
-        topic("srm-flow-state.a.internal"), {"max.message.bytes": "16777216"}
+        topic("srm-flow-state.a.internal"), {}, {"max.message.bytes": "16777216"}
     )
     assert isinstance(verdict("srm-flow-state.a.internal", max_message_bytes="20000000"), Fine)
 
 
+def test_what_managed_clusters_take_at_best_is_not_asked_for_again() -> None:
+    assert isinstance(verdict("srm-flow-state.a.internal", max_message_bytes="8388608"), Fine)
+    found = verdict("mm2-offsets.a.internal", segment_bytes="52428800", max_compaction_lag_ms="21600000")
+    assert isinstance(found, Fine)
+    assert verdict("mm2-offsets.a.internal", segment_bytes="104857600") == Repair(
+        topic("mm2-offsets.a.internal"), {}, {"segment.bytes": "1048576"}
+    )
+
+
+def test_a_topic_that_was_created_with_less_is_told_with_the_price() -> None:
+    offsets, flow_state = topic("mm2-offsets.a.internal"), topic("srm-flow-state.a.internal")
+    created = "created state topic mm2-offsets.a.internal on cluster 'b'"
+    assert created_text(offsets, "b", offsets.wishes, "") == created
+    assert created_text(offsets, "b", {"segment.bytes": "52428800"}, "no") == (
+        f"{created} with segment.bytes=52428800 instead of 1048576, without max.compaction.lag.ms=3600000, because the "
+        "cluster refused more: no; it takes longer to read than necessary"
+    )
+    text = created_text(flow_state, "b", {}, "no")
+    assert "without segment.bytes=16777216, without max.message.bytes=16777216, because" in text
+    assert text.endswith(
+        "; it takes longer to read than necessary and takes no record that is larger than its max.message.bytes, such "
+        "as the run record of a flow with very many partitions"
+    )
+
+
 def test_more_replicas_in_sync_than_replicas_is_mended() -> None:
-    assert verdict("heartbeats", in_sync=2) == Repair(topic("heartbeats"), {"min.insync.replicas": "1"})
+    assert verdict("heartbeats", in_sync=2) == Repair(topic("heartbeats"), {}, {"min.insync.replicas": "1"})
 
 
 @pytest.mark.parametrize("name", ["mm2-configs.a.internal", "srm-flow-state.a.internal", "srm-meta.internal"])

@@ -232,3 +232,22 @@ def test_state_records_go_in_batches_that_brokers_take(scene_of: Callable[[int],
 
     scene.link.run(work)
     assert [record.key for record in scene.target.records(*home)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_large_state_record_is_made_smaller(scene_of: Callable[[int], Scene]) -> None:
+    scene = scene_of(1)
+    home = scene.home(0)
+    value = b"".join(b'{"topic":"t-%d"}' % number for number in range(200_000))
+
+    async def work() -> None:
+        await scene.link.open([home.topic])
+        producer = scene.producer()
+        assert await producer.add([home]) == {}
+        await produce_state(producer, scene.link, home, [(b"large", value), (b"small", b"v")], 10_000)
+        await producer.commit()
+
+    scene.link.run(work)
+    assert [(record.key, record.value) for record in scene.target.records(*home)] == [
+        (b"large", value),
+        (b"small", b"v"),
+    ]
