@@ -21,6 +21,7 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.policy import policy_name
 from srm_common.domain.topics.lifecycle import TopicIds, settle
+from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_records import Ancestor, Knowledge, TopicRecord, TopicRecords, TopicState
 from srm_common.domain.topics.topic_settings import (
@@ -110,7 +111,7 @@ def views(flow: FlowSettings, topics: int, partitions: int, changed_percent: flo
                 for name in there
                 for other in [changed.get(name) == 2]
             },
-            3,
+            Brokers(3),
             TargetAbilities(_DEFAULTS, frozenset(_DEFAULTS)),
         ),
         TopicIds({name: f"id-of-{name}" for name in names}, {copies[name]: f"id-of-{copies[name]}" for name in there}),

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from srm_common.domain.topic_partition import TopicPartition as Place
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.links.link import LATEST, ClusterLink, LogOffset
 from srm_common.kafka.client.protocol import codes
 from tests.contract.parts import settings, shown
@@ -30,8 +31,10 @@ from tests.contract.refused_requests import (
 from tests.contract.replicas_contract import Replicated, opened
 from tests.contract.requests import ask, request
 from tests.contract.requests import codes as codes_of
+from tests.contract.topics_contract import create
 
 LEADER_NOT_AVAILABLE, NOT_LEADER, NOT_COORDINATOR, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 5, 6, 16, 74, 75
+INVALID_REPLICATION_FACTOR = 38
 
 
 @dataclass
@@ -93,6 +96,18 @@ class LeadersContract:
             assert fetched(link, second, name, 4, last_epoch=epoch) == (codes.NONE, (epoch, 3))
             assert fetched(link, second, name, 3, last_epoch=epoch) == (codes.NONE, None)
             assert fetched(link, second, name, 5, last_epoch=newer) == (codes.NONE, None)
+
+    def test_a_node_that_is_away_counts_for_replicas(self, moving: Moving, name: str) -> None:
+        admin = ClusterAdmin(settings(moving.kafka))
+        moving.kafka.create_topic(f"{name}-a", 1, 3)
+        *others, away = moving.kafka.nodes
+        with moving.away(away):
+            assert shown(lambda: admin.topics().brokers, tuple(others)) == tuple(others)
+            assert admin.topics().holders == set(moving.kafka.nodes)
+            results = admin.create_topics([create(f"{name}-b", 2, 3), create(f"{name}-c", 1, 4)])
+            assert [0 if one is None else one.code() for one in results] == [0, INVALID_REPLICATION_FACTOR]
+            assert admin.await_leaders({f"{name}-b": 2}, seconds=60) == set()
+            assert admin.topics().replicas[f"{name}-b"] == 3
 
     def test_who_does_not_coordinate_refuses(self, moving: Moving, name: str) -> None:
         moving.kafka.create_topic(name, 1, 3)

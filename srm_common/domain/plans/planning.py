@@ -6,7 +6,7 @@ Applying a plan twice is harmless, and a plan never deletes a topic or takes par
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from srm_common.domain.amount import counted
@@ -16,6 +16,7 @@ from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_settings import (
     RETENTION,
@@ -26,6 +27,7 @@ from srm_common.domain.topics.topic_settings import (
     TargetAbilities,
     TopicSetting,
     same_value,
+    some,
     undone,
 )
 
@@ -44,12 +46,14 @@ class SourceView:
 
 @dataclass(frozen=True)
 class TargetView:
-    """The target cluster: partitions of every topic, settings of the remote ones that exist, and what it can do."""
+    """The target cluster: partitions of every topic, settings of the remote ones that exist, its brokers, what it can
+    do, and the fewest replicas of a partition by topic."""
 
     partitions: Mapping[str, int]
     settings: Mapping[str, Mapping[str, TopicSetting]]
-    brokers: int
+    brokers: Brokers
     abilities: TargetAbilities = field(default_factory=lambda: TargetAbilities({}))
+    replicas: Mapping[str, int] = field(default_factory=dict)
 
 
 def make_plan(
@@ -71,7 +75,6 @@ def make_plan(
     """
     alterations = alterations or Alterations()
     rules = SettingRules(flow, target.abilities)
-    factor, lowered = _affordable(flow.replication_factor, target.brokers)
     actions: list[Action] = []
     notices: list[str] = []
     final: list[TopicDecision] = []
@@ -98,8 +101,7 @@ def make_plan(
             final.append(decision)
             drift.compare(remote, settings, None, excluded)
             if create:
-                partitions = source.partitions[topic]
-                actions.append(_creation(flow, rules, topic, remote, partitions, settings, factor, lowered))
+                actions.append(_copy(flow, target, rules, topic, remote, source.partitions[topic], settings))
             continue
         there = target.settings.get(remote, {})
         refusal = _falsifying(flow, remote, there)
@@ -126,6 +128,7 @@ def make_plan(
             alteration = AlterConfigs(flow.name.target, remote, changes, f"keep it like {topic}")
             notices += undone(alteration, alterations)
             actions.append(alteration)
+    notices += _few_replicas(flow, target, (one.remote_topic for one in final if one.accepted and one.remote_topic))
     return Plan(flow.name, tuple(final), tuple(actions), (*_unseen(flow, source), *notices, *drift.notices()))
 
 
@@ -145,19 +148,39 @@ def _unseen(flow: FlowSettings, source: SourceView) -> Iterator[str]:
         yield text
 
 
-def _creation(
+def _copy(
     flow: FlowSettings,
+    target: TargetView,
     rules: SettingRules,
     topic: str,
     remote: str,
     partitions: int,
     settings: Mapping[str, TopicSetting],
-    factor: int,
-    lowered: str,
 ) -> CreateTopic:
     wishes = rules.wishes(settings)
     configs = tuple(sorted((key, wish.value) for key, wish in wishes.items() if wish.value is not None))
-    return CreateTopic(flow.name.target, remote, partitions, factor, configs, f"copy of {topic}{lowered}")
+    return _creation(flow, target, remote, partitions, flow.replication_factor, configs, f"copy of {topic}")
+
+
+def _creation(
+    flow: FlowSettings,
+    target: TargetView,
+    topic: str,
+    partitions: int,
+    factor: int,
+    configs: tuple[tuple[str, str], ...],
+    reason: str,
+) -> CreateTopic:
+    brokers = target.brokers
+    return CreateTopic(
+        flow.name.target,
+        topic,
+        partitions,
+        brokers.affordable(factor),
+        configs,
+        reason + brokers.shortage(factor),
+        brokers.attempts(factor),
+    )
 
 
 def _changes(
@@ -191,9 +214,9 @@ def _heartbeats(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
     topic = heartbeats_topic()
     if not flow.emit_heartbeats or topic in target.partitions:
         return None
-    factor, lowered = _affordable(flow.heartbeats_replication_factor, target.brokers)
     configs = (("cleanup.policy", "compact"),)
-    return CreateTopic(flow.name.target, topic, 1, factor, configs, f"heartbeats of {flow.name}{lowered}")
+    factor = flow.heartbeats_replication_factor
+    return _creation(flow, target, topic, 1, factor, configs, f"heartbeats of {flow.name}")
 
 
 def _dead_letters(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
@@ -201,13 +224,18 @@ def _dead_letters(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
     topic = flow.dead_letter_topic
     if not topic or topic in target.partitions:
         return None
-    factor, lowered = _affordable(flow.errors_deadletterqueue_topic_replication_factor, target.brokers)
     configs = (("max.message.bytes", str(_DEAD_LETTER_BYTES)),)
-    return CreateTopic(flow.name.target, topic, 1, factor, configs, f"dead letters of {flow.name}{lowered}")
+    factor = flow.errors_deadletterqueue_topic_replication_factor
+    return _creation(flow, target, topic, 1, factor, configs, f"dead letters of {flow.name}")
 
 
-def _affordable(factor: int, brokers: int) -> tuple[int, str]:
-    """The replication factor that so many brokers can hold, and what to say when it is less than asked."""
-    if factor <= brokers:
-        return factor, ""
-    return brokers, f"; {factor} replicas requested, but the target has {counted(brokers, 'broker')}"
+def _few_replicas(flow: FlowSettings, target: TargetView, copies: Iterable[str]) -> Iterator[str]:
+    """A sentence about copies that were created with fewer replicas than they are to have, once the target has brokers
+    for more."""
+    wanted = min(flow.replication_factor, target.brokers.alive)
+    few = [f"{copy} ({target.replicas[copy]})" for copy in copies if target.replicas.get(copy, wanted) < wanted]
+    if few:
+        yield (
+            f"fewer replicas than replication.factor = {flow.replication_factor} on {flow.name.target}: {some(few)}; "
+            "kafka-reassign-partitions.sh adds some"
+        )

@@ -207,7 +207,7 @@ def topics_keys() -> Iterator[Key]:
     )
     yield key("replication.factor", Kind.WHOLE, "2", minimum=-1, maximum=LARGEST_SHORT).means(
         "Replicas of new remote topics. " + _BROKER_DEFAULT + " A value above the number of the target's brokers is "
-        "lowered, and the plan says so.",
+        "lowered, and the plan says so; brokers that are down count.",
         _TO_MM2,
     )
     yield key("refresh.topics.enabled", Kind.SWITCH, "true", flow_field="refresh_topics").means(

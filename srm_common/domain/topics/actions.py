@@ -68,7 +68,11 @@ def action_json(action: Action, before: Any, after: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CreateTopic:
-    """Create ``topic`` on the cluster ``cluster``. A ``replication_factor`` of -1 is the broker's default."""
+    """Create ``topic`` on the cluster ``cluster``. A ``replication_factor`` of -1 is the broker's default.
+
+    ``attempts`` are those to ask for, each where the one before is refused, where the cluster may have brokers for more
+    after all (:class:`.replication.Brokers`).
+    """
 
     kind: ClassVar[str] = "create_topic"
     word: ClassVar[str] = "create"
@@ -79,6 +83,7 @@ class CreateTopic:
     replication_factor: int
     configs: tuple[tuple[str, str], ...]
     reason: str
+    attempts: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         replicas = (

@@ -227,11 +227,11 @@ class Drift:
     def notices(self) -> list[str]:
         """One sentence per setting, whatever the number of topics."""
         found = [
-            f"sync.topic.configs.enabled is off, so {key} stays as it is on {_some(places)}: {FOLLOWED[key]}"
+            f"sync.topic.configs.enabled is off, so {key} stays as it is on {some(places)}: {FOLLOWED[key]}"
             for key, places in sorted(self._left.items())
         ]
         found += [
-            f"config.properties.exclude keeps {key} from being copied, and it differs on {_some(places)}"
+            f"config.properties.exclude keeps {key} from being copied, and it differs on {some(places)}"
             for key, places in sorted(self._excluded.items())
         ]
         name = self.flow.name
@@ -262,7 +262,8 @@ def _value(value: str | None) -> str:
     return "the cluster's default" if value is None else value
 
 
-def _some(places: list[str]) -> str:
+def some(places: list[str]) -> str:
+    """The first of a list, and how many there are besides."""
     shown = ", ".join(places[:_EXAMPLES])
     more = len(places) - _EXAMPLES
     return f"{shown} and {more} more" if more > 0 else shown

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -50,11 +50,14 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class ClusterTopics:
-    """What one metadata answer says: broker ids, the number of partitions of every topic, the cluster's id."""
+    """What one metadata answer says: ids of the brokers that respond, the number of partitions of every topic, the
+    cluster's id, the fewest replicas of a partition by topic, and the brokers that hold any."""
 
     brokers: tuple[int, ...]
     partitions: Mapping[str, int]
     cluster_id: str = ""
+    replicas: Mapping[str, int] = field(default_factory=dict)
+    holders: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,19 @@ class ClusterAdmin:
                 if time.monotonic() > deadline:
                     raise self._error("list its topics", error) from error
             time.sleep(_PAUSE_SECONDS)
+        holders: set[int] = set()
+        replicas: dict[str, int] = {}
+        for name, topic in answer.topics.items():
+            if topic.partitions:
+                held = [partition.replicas for partition in topic.partitions.values()]
+                holders.update(*held)
+                replicas[name] = min(map(len, held))
         return ClusterTopics(
             tuple(sorted(answer.brokers)),
             {name: len(topic.partitions) for name, topic in answer.topics.items() if topic.partitions},
             answer.cluster_id or "",
+            replicas,
+            frozenset(holders),
         )
 
     def cluster_id(self) -> str:

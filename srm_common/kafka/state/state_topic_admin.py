@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from srm_common.domain.amount import counted
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import names
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topics.refused_settings import conceded
+from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.state_topics import FoundTopic, Repair, StateTopic, alter_command, created_text, price
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.client.faults import REFUSED_SETTINGS, cluster_error, kafka_error
@@ -106,11 +108,12 @@ class StateTopicAdmin:
         return out
 
     def create(self, topics: Sequence[StateTopic], notes: list[str]) -> None:
-        """Create ``topics``, each with those of its wishes that the cluster takes; ``notes`` get a sentence about
-        each."""
-        replicas = self._replicas(topics, notes)
+        """Create ``topics``, each with those of its wishes that the cluster takes, and with fewer replicas if it has
+        no brokers for more; ``notes`` get a sentence about each."""
         given = {topic.name: topic.wishes for topic in topics}
         refusals: dict[str, str] = {}
+        replicas = {topic.name: topic.replication_factor for topic in topics}
+        brokers: Brokers | None = None
         waiting = list(topics)
         while waiting:
             faults = self._create(
@@ -122,19 +125,28 @@ class StateTopicAdmin:
                 )
                 for topic in waiting
             )
-            refused = []
+            again = []
             for topic in waiting:
                 name, error = topic.name, faults[topic.name]
                 fault = None if error is None else kafka_error(error)
                 if error is None:
                     notes.append(created_text(topic, self._cluster.alias, given[name], refusals.get(name, "")))
+                    if replicas[name] != topic.replication_factor:
+                        notes.append(self._lowered(topic, replicas[name]))
                 elif fault is not None and fault.code() in REFUSED_SETTINGS and given[name]:
                     refusals[name] = f"{fault.str()} ({fault.name()})"
                     given[name] = conceded(given[name], refusals[name])
-                    refused.append(topic)
+                    again.append(topic)
+                elif fault is not None and fault.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+                    brokers = brokers or self._brokers()
+                    fewer = [one for one in brokers.attempts(topic.replication_factor) if one < replicas[name]]
+                    if not fewer:
+                        raise self._too_few_brokers(topic, error, brokers) from error
+                    replicas[name] = fewer[0]
+                    again.append(topic)
                 elif fault is None or fault.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise self._error(f"create state topic {name}", error, Right("Create", "topic", name)) from error
-            waiting = refused
+            waiting = again
         for topic in topics:
             lacking = [key for key, value in topic.wishes.items() if given[topic.name].get(key) != value]
             self._refused[topic.name] = frozenset(lacking)
@@ -155,24 +167,52 @@ class StateTopicAdmin:
                 faults[name] = error
         return faults
 
-    def _replicas(self, topics: Iterable[StateTopic], notes: list[str]) -> dict[str, int]:
-        brokers = len(self._brokers())
-        replicas = {}
-        for topic in topics:
-            replicas[topic.name] = min(topic.replication_factor, brokers)
-            if topic.replication_factor > brokers:
-                notes.append(
-                    f"state topic {topic.name} on cluster '{self._cluster.alias}' gets {brokers} replicas instead of "
-                    f"{topic.replication_factor}, because the cluster has no more brokers"
-                )
-        return replicas
+    def _too_few_brokers(self, topic: StateTopic, error: KafkaException, brokers: Brokers) -> ClusterError:
+        refusal = str(self._error(f"create state topic {topic.name}", error))
+        if brokers.missing:
+            refusal += (
+                f"; {brokers.absence()}: run again when all brokers are up; if some are gone for good, move the "
+                "replicas that they held to others, or configure fewer replicas"
+            )
+        return ClusterError(refusal)
 
-    def _brokers(self) -> list[int]:
+    def _lowered(self, topic: StateTopic, replicas: int) -> str:
+        return (
+            f"state topic {topic.name} on cluster '{self._cluster.alias}' has {counted(replicas, 'replica')} instead "
+            f"of {topic.replication_factor}, because the cluster has too few brokers for more"
+        )
+
+    def few_replicas(self, topics: Iterable[StateTopic], found: Mapping[str, FoundTopic]) -> list[str]:
+        """A sentence about those that have fewer replicas than they are to have, where there are brokers for more."""
+        fewer = [
+            one for one in topics if one.name in found and found[one.name].replication_factor < one.replication_factor
+        ]
+        if not fewer:
+            return []
         try:
             # With a name, so that the answer does not list every topic of the cluster.
-            return list(self._links.list_topics(names.META_TOPIC, timeout=self._seconds).brokers)
+            alive = len(self._links.list_topics(names.META_TOPIC, timeout=self._seconds).brokers)
         except KafkaException as error:
             raise self._error("list its brokers", error) from error
+        few = [
+            f"{one.name} ({has} instead of {one.replication_factor})"
+            for one in fewer
+            if (has := found[one.name].replication_factor) < min(alive, one.replication_factor)
+        ]
+        if not few:
+            return []
+        return [
+            f"state topics on cluster '{self._cluster.alias}' have fewer replicas than configured: {', '.join(few)}; "
+            "kafka-reassign-partitions.sh adds some"
+        ]
+
+    def _brokers(self) -> Brokers:
+        try:
+            answer = self._links.list_topics(timeout=self._seconds)
+        except KafkaException as error:
+            raise self._error("list its brokers", error) from error
+        partitions = (one for topic in answer.topics.values() for one in topic.partitions.values())
+        return Brokers.of(answer.brokers, {node for one in partitions for node in one.replicas})
 
     def await_leaders(self, topics: Sequence[StateTopic]) -> None:
         deadline = time.monotonic() + _LEADERS_SECONDS

@@ -137,6 +137,7 @@ def _brought_into_order(
         for verdict in verdicts:
             if isinstance(verdict, Repair):
                 notes += [note for note in at.repair(verdict) if note not in notes]
+        notes += [note for note in at.few_replicas(topics, found_topics) if note not in notes]
         if not missing:
             return {topic.name: found_topics[topic.name].partitions for topic in topics}
         at.create(missing, notes)

@@ -275,11 +275,11 @@ class Topics:
             return min(int(self.configs.broker("default.replication.factor")), len(self.nodes))
         if replication_factor <= 0:
             raise Refused(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1.")
-        if replication_factor > len(self.alive):
+        if replication_factor > len(self.nodes):
             raise Refused(
                 INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-                f"{replication_factor} cannot be reached because only {len(self.alive)} broker(s) are registered.",
+                f"{replication_factor} cannot be reached because only {len(self.nodes)} broker(s) are registered.",
             )
         return replication_factor
 

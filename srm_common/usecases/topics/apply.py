@@ -36,6 +36,7 @@ from srm_common.usecases.flows.cluster_records import FlowTopics, with_clusters
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.topics.acls import create_acls, delete_acls, fail_unknown
+from srm_common.usecases.topics.creation import Created, create
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.schemas import delete_versions, map_schemas, register_schemas, restore_modes, set_levels
 
@@ -55,6 +56,10 @@ _HINTS = {
     KafkaError.POLICY_VIOLATION: (
         "a policy of the target's brokers (create.topic.policy.class.name, alter.config.policy.class.name) forbids it; "
         "create the topic yourself, or exclude the setting with config.properties.exclude"
+    ),
+    KafkaError.INVALID_REPLICATION_FACTOR: (
+        "it is not created with fewer replicas while brokers are down, the next refresh tries again; if they are gone "
+        "for good, move the replicas that they held to others, or configure fewer"
     ),
     KafkaError.INVALID_CONFIG: (
         "the target does not take a setting of the source; leave it out by config.properties.exclude"
@@ -233,11 +238,11 @@ def _conflicts(flow: FlowSettings, knowledge: Knowledge, actions: Sequence[Recor
 
 def create_topics(applying: Applying, actions: Sequence[CreateTopic]) -> list[ActionResult]:
     """Create topics and wait until they have leaders."""
+    admin = applying.clusters.target.admin
     results = [
-        _created(applying, action, fault)
-        for action, fault in zip(actions, applying.clusters.target.admin.create_topics(actions), strict=True)
+        _created(applying, action, created) for action, created in zip(actions, create(admin, actions), strict=True)
     ]
-    return _with_leaders(applying.clusters.target.admin, results, {action: action.partitions for action in actions})
+    return _with_leaders(admin, results, {action: action.partitions for action in actions})
 
 
 def grow_partitions(applying: Applying, actions: Sequence[GrowPartitions]) -> list[ActionResult]:
@@ -261,10 +266,10 @@ def alter_configs(applying: Applying, actions: Sequence[AlterConfigs]) -> list[A
     return [outcome(target.settings, action, fault) for action, fault in zip(actions, faults, strict=True)]
 
 
-def _created(applying: Applying, action: CreateTopic, fault: KafkaError | None) -> ActionResult:
-    if fault is not None and fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+def _created(applying: Applying, action: CreateTopic, created: Created) -> ActionResult:
+    if created.fault is not None and created.fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
         return ActionResult(action, note="it exists already; the next refresh compares it")
-    return outcome(applying.clusters.flow.target, action, fault)
+    return replace(outcome(applying.clusters.flow.target, action, created.fault), note=created.note)
 
 
 def outcome(target: ClusterSettings, action: Action, fault: KafkaError | None) -> ActionResult:

@@ -19,6 +19,7 @@ from srm_common.domain.topics.actions import CreateTopic, StartOver
 from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
 from srm_common.domain.topics.recording import plan_records
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
+from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecord
 from srm_common.domain.topics.topic_settings import target_abilities
@@ -92,8 +93,9 @@ def _planned(
             TargetView(
                 there.partitions,
                 target_settings.result(),
-                len(there.brokers),
+                Brokers.of(there.brokers, there.holders),
                 target_abilities(broker.result(), known),
+                there.replicas,
             ),
             due=due,
             alterations=RefreshMemory.from_json(state.get(StateKey.REFRESH)).alterations if remembered else alterations,

@@ -88,7 +88,7 @@ def test_all_are_created_once(
     first = ensure_state_topics(flow)
     assert (first.offsets_topic, first.offsets_partitions) == (f"mm2-offsets.{name}.internal", 25)
     assert (first.segments_topic, first.segments_partitions) == (f"mm2-offset-segments.{name}.internal", 25)
-    assert any("1 replicas instead of 3" in note for note in first.notes)
+    assert any("1 replica instead of 3" in note for note in first.notes)
     assert ensure_state_topics(flow) == replace(first, notes=())
     at_target = target_kafka.admin().list_topics().topics
     found = {topic: len(at_target[topic].partitions) for topic in at_target if name in topic}

@@ -285,7 +285,10 @@ async def _metadata(link: ClusterLink, topics: list[str] | None) -> _Metadata:
         answer.controller_id,
         {
             topic.name: _Topic(
-                {part.partition_index: SimpleNamespace(leader=part.leader_id) for part in topic.partitions},
+                {
+                    part.partition_index: SimpleNamespace(leader=part.leader_id, replicas=part.replica_nodes)
+                    for part in topic.partitions
+                },
                 error_of(topic.error_code, None) if topic.error_code else None,
             )
             for topic in answer.topics

@@ -15,6 +15,7 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_settings import (
     AFTER_MAX,
@@ -72,6 +73,8 @@ def planned(
     *,
     flow: FlowSettings = FLOW,
     brokers: int = 3,
+    missing: tuple[int, ...] = (),
+    replicas: Mapping[str, int] | None = None,
     abilities: TargetAbilities = ABILITIES,
     due: frozenset[Job] = EVERYTHING,
     alterations: Alterations | None = None,
@@ -86,8 +89,9 @@ def planned(
         TargetView(
             {name: found[0] for name, found in target.items()},
             {name: found[1] for name, found in target.items()},
-            brokers,
+            Brokers(brokers, missing),
             abilities,
+            replicas or {},
         ),
         due=due,
         alterations=alterations,
@@ -119,7 +123,7 @@ def test_a_topic_that_is_named_and_not_shown_is_told() -> None:
     )
     assert planned({"t": (1, settings())}, flow=secured).notices == ()
     own = replace(named, topic_filter_class=FilterClass("mine.Filter", list))
-    assert make_plan(own, [], SourceView({}, {}), TargetView({}, {}, 3)).notices == ()
+    assert make_plan(own, [], SourceView({}, {}), TargetView({}, {}, Brokers(3))).notices == ()
 
 
 def test_a_topic_with_defaults_gets_what_must_hold_and_nothing_else() -> None:
@@ -270,10 +274,23 @@ def test_replicas_are_lowered_to_the_brokers_and_said() -> None:
         1,
         "copy of t; 2 replicas requested, but the target has 1 broker",
     )
+    (action,) = planned({"t": (1, settings())}, brokers=1, missing=(7,)).actions
+    assert isinstance(action, CreateTopic)
+    assert (action.replication_factor, action.reason) == (2, "copy of t; broker 7 does not respond")
     (action,) = planned({"t": (1, settings())}, flow=replace(FLOW, replication_factor=-1)).actions
     assert isinstance(action, CreateTopic)
     assert action.replication_factor == -1
     assert "replicas by the broker's default" in str(action)
+
+
+def test_copies_with_fewer_replicas_than_there_are_brokers_for_are_told() -> None:
+    views = ({"t": (1, settings()), "u": (1, settings())}, {"A.t": (1, settings()), "A.u": (1, settings())})
+    replicas = {"A.t": 1, "A.u": 2, "other": 1}
+    assert planned(*views, replicas=replicas).notices == (
+        "fewer replicas than replication.factor = 2 on B: A.t (1); kafka-reassign-partitions.sh adds some",
+    )
+    assert planned(*views, replicas=replicas, brokers=1).notices == ()
+    assert planned(*views, replicas=replicas, flow=replace(FLOW, replication_factor=-1)).notices == ()
 
 
 def test_heartbeats_come_first() -> None:

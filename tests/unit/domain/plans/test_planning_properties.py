@@ -17,6 +17,7 @@ from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, StartOver
 from srm_common.domain.topics.lifecycle import TopicIds, settle
 from srm_common.domain.topics.recording import RecordTopic, plan_records
+from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, TopicRecords, TopicState
 from srm_common.domain.topics.topic_settings import (
@@ -82,7 +83,7 @@ class World:
             TargetView(
                 {name: topic.partitions for name, topic in self.target.items()},
                 {name: described(topic.own, self.target_defaults) for name, topic in self.target.items()},
-                3,
+                Brokers(3),
                 TargetAbilities(self.target_defaults, frozenset(DEFAULTS)),
             ),
         )
