@@ -8,7 +8,7 @@ _LEAST = {"segment.bytes": 52_428_800, "segment.ms": 14_400_000, "max.compaction
 _LARGEST_RECORD = 8_388_608
 _SERVERLESS = frozenset(
     {"cleanup.policy", "compression.type", "max.message.bytes", "retention.bytes", "retention.ms"}
-    | {f"message.timestamp.{name}" for name in ("type", "difference.max.ms", "before.max.ms", "after.max.ms")}
+    | {"message.timestamp.difference.max.ms", "message.timestamp.type"}
 )
 
 

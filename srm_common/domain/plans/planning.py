@@ -16,9 +16,11 @@ from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.refused_settings import MAX_MESSAGE
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_settings import (
+    OPTIONAL,
     RETENTION,
     TIMESTAMP_TYPE,
     Drift,
@@ -159,7 +161,7 @@ def _copy(
 ) -> CreateTopic:
     wishes = rules.wishes(settings)
     configs = tuple(sorted((key, wish.value) for key, wish in wishes.items() if wish.value is not None))
-    return _creation(flow, target, remote, partitions, flow.replication_factor, configs, f"copy of {topic}")
+    return _creation(flow, target, remote, partitions, flow.replication_factor, configs, f"copy of {topic}", OPTIONAL)
 
 
 def _creation(
@@ -170,6 +172,7 @@ def _creation(
     factor: int,
     configs: tuple[tuple[str, str], ...],
     reason: str,
+    optional: frozenset[str] = frozenset(),
 ) -> CreateTopic:
     brokers = target.brokers
     return CreateTopic(
@@ -180,6 +183,7 @@ def _creation(
         configs,
         reason + brokers.shortage(factor),
         brokers.attempts(factor),
+        optional,
     )
 
 
@@ -224,9 +228,9 @@ def _dead_letters(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
     topic = flow.dead_letter_topic
     if not topic or topic in target.partitions:
         return None
-    configs = (("max.message.bytes", str(_DEAD_LETTER_BYTES)),)
-    factor = flow.errors_deadletterqueue_topic_replication_factor
-    return _creation(flow, target, topic, 1, factor, configs, f"dead letters of {flow.name}")
+    configs = ((MAX_MESSAGE, str(_DEAD_LETTER_BYTES)),)
+    factor, optional = flow.errors_deadletterqueue_topic_replication_factor, frozenset({MAX_MESSAGE})
+    return _creation(flow, target, topic, 1, factor, configs, f"dead letters of {flow.name}", optional)
 
 
 def _few_replicas(flow: FlowSettings, target: TargetView, copies: Iterable[str]) -> Iterator[str]:

@@ -233,7 +233,11 @@ def topics_keys() -> Iterator[Key]:
         r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
         r"min\.insync\.replicas",
         legacy=("config.properties.blacklist",),
-    ).means("Topic settings that are not copied. Setting it replaces the default list.", _TO_MM2)
+    ).means(
+        "Topic settings that are not copied. Setting it replaces the default list. `message\\.timestamp\\..*` also "
+        "leaves to the target how copies treat timestamps ([topics.md](topics.md#settings-of-copies)).",
+        _TO_MM2,
+    )
     yield key("use.defaults.from", Kind.CHOICE, "target", choices=("source", "target")).means(
         "Where the value of a topic setting comes from that the source leaves at its default.", _TO_MM2
     )

@@ -70,8 +70,9 @@ def action_json(action: Action, before: Any, after: Any) -> dict[str, Any]:
 class CreateTopic:
     """Create ``topic`` on the cluster ``cluster``. A ``replication_factor`` of -1 is the broker's default.
 
-    ``attempts`` are those to ask for, each where the one before is refused, where the cluster may have brokers for more
-    after all (:class:`.replication.Brokers`).
+    The topic can do without the settings that are ``optional``. ``attempts`` are the replication factors to ask for,
+    each where the one before is refused, where the cluster may have brokers for more after all
+    (:class:`.replication.Brokers`).
     """
 
     kind: ClassVar[str] = "create_topic"
@@ -84,6 +85,7 @@ class CreateTopic:
     configs: tuple[tuple[str, str], ...]
     reason: str
     attempts: tuple[int, ...] = ()
+    optional: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         replicas = (
@@ -217,11 +219,13 @@ class AlterConfigs:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The result of one action: ``error`` is None or one sentence, ``note`` a remark on a success."""
+    """The result of one action: ``error`` is None or one sentence, ``note`` a remark on a success, ``left_out`` the
+    settings that the cluster refused and the topic does without."""
 
     action: Action
     error: str | None = None
     note: str | None = None
+    left_out: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         if self.error is not None:

@@ -64,6 +64,8 @@ class Alterations:
             if result.error is not None or not isinstance(result.action, AlterConfigs):
                 continue
             for change in result.action.changes:
+                if change.key in result.left_out:
+                    continue
                 earlier = self.undone(result.action.topic, change.key, change.after)
                 kept[result.action.topic, change.key] = (
                     Alteration(change.after, 1, now_ms, now_ms)

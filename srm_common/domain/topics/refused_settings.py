@@ -11,6 +11,8 @@ from collections.abc import Mapping
 
 _MIB, _HOUR_MS = 1 << 20, 3_600_000
 MAX_MESSAGE = "max.message.bytes"
+#: The last ones that a topic does without; most others only make it quicker to read.
+_MISSED_MOST = (MAX_MESSAGE, "message.timestamp.type")
 #: The values nearest to ours that managed clusters take: Confluent Cloud, and MSK Serverless, which has the last only.
 LIMITS: Mapping[str, int] = {
     "segment.bytes": 50 * _MIB,
@@ -34,9 +36,17 @@ def conceded(wishes: Mapping[str, str], refusal: str) -> dict[str, str]:
     limited = {key: _less(key, value) or value for key, value in wishes.items()}
     if limited != wishes:
         return limited
-    # All others only make a topic quicker to read.
-    size = {key: value for key, value in wishes.items() if key == MAX_MESSAGE}
-    return {} if size == wishes else size
+    last = {key: value for key, value in wishes.items() if key in _MISSED_MOST}
+    return {} if last == wishes else last
+
+
+def described(wishes: Mapping[str, str], given: Mapping[str, str]) -> str:
+    """What a topic has instead of ``wishes``, where it is ``given`` less."""
+    return ", ".join(
+        f"with {key}={given[key]} instead of {value}" if key in given else f"without {key}={value}"
+        for key, value in wishes.items()
+        if given.get(key) != value
+    )
 
 
 def _names(text: str, key: str) -> bool:

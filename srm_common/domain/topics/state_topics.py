@@ -11,7 +11,7 @@ from typing import Literal
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.topics.refused_settings import LIMITS, MAX_MESSAGE
+from srm_common.domain.topics.refused_settings import LIMITS, MAX_MESSAGE, described
 
 #: As many as Connect's offsets topic has by default: a chunk adds the partitions it writes to its transaction, so
 #: more of them cost more markers, while fewer let one open transaction hide more of the map.
@@ -293,11 +293,7 @@ def created_text(topic: StateTopic, alias: str, given: Mapping[str, str], refusa
     lacking = {key: value for key, value in topic.wishes.items() if given.get(key) != value}
     if not lacking:
         return text
-    said = ", ".join(
-        f"with {key}={given[key]} instead of {value}" if key in given else f"without {key}={value}"
-        for key, value in lacking.items()
-    )
-    return f"{text} {said}, because the cluster refused more: {refusal}; it {price(lacking)}"
+    return f"{text} {described(topic.wishes, given)}, because the cluster refused more: {refusal}; it {price(lacking)}"
 
 
 def alter_command(topic: StateTopic, bootstrap_servers: str, settings: Mapping[str, str]) -> str:

@@ -15,8 +15,10 @@ from enum import Enum
 from srm_common.domain.amount import counted, moment
 from srm_common.domain.filters.flow_filters import property_filter
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.patterns.name_filter import PatternList
 from srm_common.domain.topics.actions import AlterConfigs, SettingChange
 from srm_common.domain.topics.refresh_memory import Alterations
+from srm_common.domain.topics.refused_settings import MAX_MESSAGE
 
 LONG_MAX = str(2**63 - 1)
 TIMESTAMP_TYPE = "message.timestamp.type"
@@ -31,6 +33,10 @@ FOLLOWED = {
     "cleanup.policy": "another policy keeps other records",
 }
 _TIMESTAMPS_OPEN = "records of any age must be accepted"
+#: Settings that every copy is given, and can do without where its cluster refuses them.
+OPTIONAL = frozenset({BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX, TIMESTAMP_TYPE})
+#: MirrorMaker 2 excludes these by default, since it copies values of the source; copies are given values of ours.
+_NEVER_COPIED = (DIFFERENCE_MAX, TIMESTAMP_TYPE)
 #: Tiered storage is a property of a cluster; a target without it refuses these.
 _TIERED = ("remote.", "local.retention.")
 
@@ -116,6 +122,9 @@ class SettingRules:
 
     def __init__(self, flow: FlowSettings, target: TargetAbilities) -> None:
         self._chosen = property_filter(flow)
+        self._chosen_by_others = PatternList(
+            pattern for pattern in flow.config_properties_exclude if pattern.replace("\\", "") not in _NEVER_COPIED
+        )
         self._excluded: dict[str, bool] = {}  # a few dozen keys, asked for once per topic
         self._defaults_from_source = flow.use_defaults_from == "source"
         self._target = target
@@ -125,6 +134,12 @@ class SettingRules:
         if known is None:
             known = self._excluded[key] = not self._chosen.decide(key).accepted
         return known
+
+    def _is_left_to_target(self, key: str) -> bool:
+        """Whether a setting that every copy is given is excluded, other than by the expressions of the default list."""
+        if key in _NEVER_COPIED:
+            return self._chosen_by_others.matching(key) is not None
+        return self._is_excluded(key)
 
     def wishes(self, source: Mapping[str, TopicSetting]) -> dict[str, Wish]:
         """What each setting of the remote topic should be. Settings that are not named may be anything."""
@@ -149,9 +164,10 @@ class SettingRules:
                 continue
             if not same_value(key, self._target.default(key), pinned.value):
                 wishes[key] = Wish(pinned.value, f"in effect at the source, and {reason}")
-        for key in (BEFORE_MAX, AFTER_MAX) if self._target.two_timestamp_limits else (DIFFERENCE_MAX,):
-            wishes[key] = Wish(LONG_MAX, _TIMESTAMPS_OPEN)
-        wishes[TIMESTAMP_TYPE] = Wish("CreateTime", "copies keep the time of each record")
+        limits = (BEFORE_MAX, AFTER_MAX) if self._target.two_timestamp_limits else (DIFFERENCE_MAX,)
+        given = dict.fromkeys(limits, Wish(LONG_MAX, _TIMESTAMPS_OPEN))
+        given[TIMESTAMP_TYPE] = Wish("CreateTime", "copies keep the time of each record")
+        wishes |= {key: wish for key, wish in given.items() if not self._is_left_to_target(key)}
         return wishes
 
     def excluded(self, keys: Iterable[str]) -> list[str]:
@@ -168,6 +184,16 @@ class SettingRules:
             and (not self._target.knows(key) or (key.startswith(_TIERED) and not self._target.tiered_storage))
             and key not in (BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX)
         ]
+
+
+def price(settings: Iterable[str]) -> str:
+    """What it means that a topic does not have these settings, which its cluster has refused."""
+    costs = {
+        TIMESTAMP_TYPE: "it is not used if the cluster's default is LogAppendTime",
+        MAX_MESSAGE: "it takes no record that is larger than its max.message.bytes",
+    }
+    limits = "the target may refuse records whose timestamps are old, or in the future"
+    return ", and ".join(dict.fromkeys(costs.get(key, limits) for key in sorted(settings)))
 
 
 def same_value(key: str, left: str | None, right: str | None) -> bool:

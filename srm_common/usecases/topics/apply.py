@@ -36,7 +36,7 @@ from srm_common.usecases.flows.cluster_records import FlowTopics, with_clusters
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.topics.acls import create_acls, delete_acls, fail_unknown
-from srm_common.usecases.topics.creation import Created, create
+from srm_common.usecases.topics.changes import Changed, alter, create
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.schemas import delete_versions, map_schemas, register_schemas, restore_modes, set_levels
 
@@ -262,14 +262,20 @@ def grow_partitions(applying: Applying, actions: Sequence[GrowPartitions]) -> li
 def alter_configs(applying: Applying, actions: Sequence[AlterConfigs]) -> list[ActionResult]:
     """Change the named settings, incrementally."""
     target = applying.clusters.target
-    faults = target.admin.alter_configs(actions)
-    return [outcome(target.settings, action, fault) for action, fault in zip(actions, faults, strict=True)]
+    return [
+        _changed(target.settings, action, changed)
+        for action, changed in zip(actions, alter(target.admin, actions), strict=True)
+    ]
 
 
-def _created(applying: Applying, action: CreateTopic, created: Created) -> ActionResult:
+def _created(applying: Applying, action: CreateTopic, created: Changed) -> ActionResult:
     if created.fault is not None and created.fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
         return ActionResult(action, note="it exists already; the next refresh compares it")
-    return replace(outcome(applying.clusters.flow.target, action, created.fault), note=created.note)
+    return _changed(applying.clusters.flow.target, action, created)
+
+
+def _changed(target: ClusterSettings, action: Action, changed: Changed) -> ActionResult:
+    return replace(outcome(target, action, changed.fault), note=changed.note, left_out=changed.left_out)
 
 
 def outcome(target: ClusterSettings, action: Action, fault: KafkaError | None) -> ActionResult:

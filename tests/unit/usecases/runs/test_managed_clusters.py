@@ -7,11 +7,11 @@ import pytest
 from srm_common.domain.runs.run_record import RunState
 from srm_common.testing.fake_cluster.configs import Policy
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
-from tests.managed_clusters import confluent_cloud, msk_serverless
+from tests.managed_clusters import cleanup_alone, confluent_cloud, msk_serverless
 from tests.unit.usecases.fakes import Sides
 
 
-@pytest.mark.parametrize("policy", [confluent_cloud, msk_serverless])
+@pytest.mark.parametrize("policy", [confluent_cloud, msk_serverless, cleanup_alone])
 def test_a_flow_runs_with_what_the_cluster_takes(sides: Sides, policy: Policy) -> None:
     sides.set(sync_group_offsets=True)
     sides.target.limit_settings(policy)
