@@ -146,4 +146,10 @@ PLANS: tuple[Plan, ...] = (
         "3 records are not in the copy, from 621 on",
         "logs are not compared where Fetch does not do that",
     ),
+    Plan(
+        866,
+        (Planned(1, "broker isolated", 7.605, "Fetch", 19),),
+        "a record is in the copy twice: the committed offsets were those of a broker that was cut off",
+        "committed offsets are read from any broker that says that it leads",
+    ),
 )
