@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.dag_factory import START_DATE
+from srm_common.airflow_bridge.dag_arguments import DAG_ARGUMENTS
 from srm_common.airflow_bridge.moves.move_operators import (
     ConfirmOperator,
     LastPassOperator,
@@ -48,13 +48,11 @@ def _build_dag(spec: MoveDagSpec, flows: list[str], config: Path) -> DAG:
         dag_id=spec.dag_id,
         description=spec.title,
         schedule=None,
-        start_date=START_DATE,
-        catchup=False,
         is_paused_upon_creation=False,
         tags=[TAG],
         doc_md=spec.doc,
         params=_params(spec, flows),
-        default_args={"owner": "srm"},
+        **DAG_ARGUMENTS,
     )
     tasks = [_build_task(dag, spec, task, config) for task in spec.tasks]
     outcome = tasks[-1]

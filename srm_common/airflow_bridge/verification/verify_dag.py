@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_parsing_context
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.dag_factory import START_DATE
+from srm_common.airflow_bridge.dag_arguments import DAG_ARGUMENTS
 from srm_common.airflow_bridge.flow_tasks import pool_of
 from srm_common.airflow_bridge.verification.verify_operator import VerifyOperator
 from srm_common.domain.verification.verification import Against
@@ -63,13 +63,11 @@ def build_verify_dags(config: str | Path | None = None) -> dict[str, DAG]:
         dag_id=DAG_ID,
         description="Proves the copies of a flow, or names the first difference",
         schedule=None,
-        start_date=START_DATE,
-        catchup=False,
         is_paused_upon_creation=False,
         tags=[TAG],
         doc_md=_DOC,
         params=_params(sorted(map(str, flows))),
-        default_args={"owner": "srm"},
+        **DAG_ARGUMENTS,
     )
     VerifyOperator(
         dag=dag,
