@@ -16,6 +16,7 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.types import DagRunType
 
 from srm_common.airflow_bridge.operators import MisconfiguredOperator
 from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
@@ -312,6 +313,12 @@ def test_airflow_pauses_no_dag_that_fails(
     for dag_id, dag in every_dag().items():
         kept = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
         assert (dag.max_consecutive_failed_dag_runs, kept.max_consecutive_failed_dag_runs) == (0, 0), dag_id
+
+
+def test_runs_are_of_every_type_but_backfills(every_dag: Callable[[], dict[str, DAG]]) -> None:
+    for dag_id, dag in every_dag().items():
+        kept = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).allowed_run_types
+        assert set(kept or ()) == {run_type.value for run_type in DagRunType} - {"backfill"}, dag_id
 
 
 def test_keys_that_do_nothing_are_on_the_flows_page(parse: Callable[..., DagBag]) -> None:
