@@ -43,7 +43,10 @@ class Desk:
     def ask(self, method: str, path: str, body: Any = None, *, code: int = 200, airflow: bool = True) -> Any:
         """``path`` is below that of the flow; the caller is an op."""
         context = AppContext(
-            HeaderAccess(), self.store, self.scheduler if airflow else None, WatchedConfiguration(lambda: self.file)
+            HeaderAccess(),
+            lambda: self.store,
+            self.scheduler if airflow else None,
+            WatchedConfiguration(lambda: self.file),
         )
         name = self.flow.name
         client = TestClient(app_of(context), headers={HEADER: "op"})
