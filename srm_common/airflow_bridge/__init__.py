@@ -28,7 +28,8 @@ __all__ = ["flow_dags", "move_dags", "verify_dags"]
 def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
     """One DAG per flow of the configuration file, by DAG id; and ``srm.watch``, where the file names a notifier.
 
-    ``config`` is the properties file; without it ``SRM_CONFIG``, then ``srm.properties`` in ``$AIRFLOW_HOME``. Raises
+    ``config`` is the properties file; without it ``SRM_CONFIG``, then ``srm.properties`` in ``$AIRFLOW_HOME``. The
+    same for all DAGs of an Airflow: of two DAGs with one id, such as ``srm.watch``, it keeps one. Raises
     :class:`srm_common.errors.ConfigError` for a file that cannot be read, which Airflow shows as an import error. A
     fault in the keys of one flow gives that flow a DAG that only says so; the others are not affected.
     """
