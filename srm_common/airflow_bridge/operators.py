@@ -17,10 +17,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from srm_common.airflow_bridge.failures import UNABLE_KEY, stop_if_unable, translate_errors, why_unable
 from srm_common.airflow_bridge.params import RunParams
+from srm_common.airflow_bridge.unshared_store import unshared_store
 from srm_common.airflow_bridge.variables import ensure_asset_state, open_flow
 from srm_common.domain.flow import FlowName
+from srm_common.errors import ClusterError, ConfigError, SrmError, StateError, StoreError
 from srm_common.settings_files.checks import notices
-from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.configuration import Configuration, load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -59,7 +61,6 @@ class RefreshTopicsOperator(FlowOperator):
     def execute(self, context: Context) -> None:
         from srm_common.domain.runs.run_options import narrowing
         from srm_common.domain.topics.actions import failed
-        from srm_common.errors import SrmError
         from srm_common.usecases.filters.effective_filters import record_found
         from srm_common.usecases.topics.refresh_topics import refresh_topics
 
@@ -129,12 +130,12 @@ class ReportLagOperator(FlowOperator):
         self.asset = asset
 
     def execute(self, context: Context) -> None:
-        from srm_common.errors import ClusterError, StateError
         from srm_common.usecases.monitoring.raw_metrics import publish_report
         from srm_common.usecases.monitoring.report_run import keep_in_history, make_report, unreachable_report
 
         run_id = context["run_id"]
         configuration = load_configuration(Path(self.config), connections=None)
+        self._warn_of_store(configuration)
         with translate_errors():
             try:
                 with self.open_flow() as (now, clusters):
@@ -148,6 +149,14 @@ class ReportLagOperator(FlowOperator):
                 self._tell(self.settings(), report, context)
                 raise
         self._tell(now.flow, report, context)
+
+    def _warn_of_store(self, configuration: Configuration) -> None:
+        try:
+            notice = unshared_store(configuration, self.executor)
+        except (ConfigError, StoreError):
+            return  # the report cannot be stored then, which is logged
+        if notice is not None:
+            self.log.warning("%s", notice)
 
     def _tell(self, flow: FlowSettings, run: RunReport, context: Context) -> None:
         from srm_common.airflow_bridge.alarms import judged, send_alarms

@@ -190,13 +190,15 @@ def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
 class AppContext:
     """``current_store`` returns the open store, which may be another one later. ``scheduler`` is None where there is no
     Airflow to ask. ``configuration`` loads the file (cached while it has not changed) and raises :class:`ConfigError`.
-    ``lag`` queries clusters while figures are requested; the creator of the context closes it with the store."""
+    ``lag`` queries clusters while figures are requested; the creator of the context closes it with the store.
+    ``store_notice`` tells why reports may be missing from a store that can be read; None: they are not."""
 
     access: Access
     current_store: Callable[[], MetricsStore]
     scheduler: Scheduler | None
     configuration: Callable[[], Configuration]
     lag: LagWatch = field(default_factory=LagWatch)
+    store_notice: Callable[[], str | None] = lambda: None
 
     @property
     def store(self) -> MetricsStore:

@@ -1,4 +1,4 @@
-"""The task ``report_lag`` of a flow whose state cannot be read."""
+"""The task ``report_lag`` of a flow whose state cannot be read, and of one whose report nobody may read."""
 
 from __future__ import annotations
 
@@ -58,3 +58,29 @@ def test_the_flow_is_failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with closing(store):
         (row,) = store.flows(["a->b"])
     assert (row.history.ok, row.history.error) == (False, status["cause"].partition(": ")[2])
+
+
+@pytest.mark.parametrize(
+    ("executor", "store", "told"),
+    [("LocalExecutor", "", False), ("CeleryExecutor", "", True), ("CeleryExecutor", "sqlite:////tmp/named.db", False)],
+)
+def test_a_store_that_the_page_may_not_read_is_told_in_the_log(
+    executor: str,
+    store: str,
+    told: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    monkeypatch.setenv("SRM_DATABASE", store)
+    file = tmp_path / "srm.properties"
+    file.write_text("clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n")
+    asset = Asset(name="srm.a.b", uri="srm://a/b")
+    task = ReportLagOperator(task_id="report_lag", flow="a->b", config=str(file), asset=asset)
+    warnings: list[str] = []
+    log = SimpleNamespace(warning=lambda text, *arguments: warnings.append(text % arguments))
+    monkeypatch.setattr(ReportLagOperator, "log", log)
+    task._warn_of_store(load_configuration(file, connections=None))
+    assert [warning.partition(",")[0] for warning in warnings] == [
+        f"{executor} may run tasks on several machines"
+    ] * told

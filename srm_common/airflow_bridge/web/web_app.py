@@ -21,9 +21,11 @@ from fastapi.security import HTTPAuthorizationCredentials
 from fastapi.security.utils import get_authorization_scheme_param
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
+from srm_common.airflow_bridge.unshared_store import unshared_store
 from srm_common.airflow_bridge.web.airflow_scheduler import AirflowScheduler
 from srm_common.domain.filters.flow_filters import variable_name
 from srm_common.domain.flow import FlowName
+from srm_common.errors import ConfigError, StoreError
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.faults import ApiError
 from srm_common.rest.peers.advertiser import Advertiser
@@ -95,9 +97,17 @@ def airflow_app() -> tuple[FastAPI, Advertiser]:
     """The app that the plugin mounts. The file may not be there yet, or be wrong: each request reads it again, if it
     has changed, and says what is wrong with it."""
     configuration = WatchedConfiguration(configuration_path)
+
+    def store_notice() -> str | None:
+        try:
+            return unshared_store(configuration())
+        except (ConfigError, StoreError):
+            return None  # which is shown instead
+
     context = AppContext(
         access=AirflowAccess(),
         current_store=WatchedStore(configuration),
+        store_notice=store_notice,
         scheduler=AirflowScheduler(),
         configuration=configuration,
     )
