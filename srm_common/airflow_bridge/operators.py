@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
+# A key of the asset's state: how many records the flow had copied at the last event of the asset.
+_ANNOUNCED = "announced_records"
+
+
 class FlowOperator(BaseOperator):
     """A task of one flow. ``flow`` is ``source->target``, ``config`` the path of the properties file."""
 
@@ -149,6 +153,22 @@ class ReportLagOperator(FlowOperator):
                 self._tell(self.settings(), report, context)
                 raise
         self._tell(now.flow, report, context)
+        self._announce(now.flow, report, context)
+
+    def _announce(self, flow: FlowSettings, report: RunReport, context: Context) -> None:
+        """Let Airflow create an event of the asset only if records were committed since the last one: by this run, by
+        an earlier attempt of it, or by a run that was not reported here."""
+        from srm_common.usecases.monitoring.report_run import copied_records
+
+        fresh = False
+        if report.run is not None:
+            store = context["asset_state_store"][self.asset]
+            copied, total = copied_records(flow, report.run)
+            fresh = copied > 0 or total != (store.get(_ANNOUNCED) or 0)
+            if fresh:
+                store.set(_ANNOUNCED, total)
+        # Airflow creates an event for each outlet that the task has when it succeeds.
+        self.outlets = [self.asset] if fresh else []
 
     def _warn_of_store(self, configuration: Configuration) -> None:
         try:
