@@ -17,7 +17,7 @@ from airflow.sdk import DAG, Asset, BaseOperator, Param, get_parsing_context
 from airflow.sdk.configuration import conf
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.dag_arguments import DAG_ARGUMENTS
+from srm_common.airflow_bridge.dag_arguments import Additions
 from srm_common.airflow_bridge.flow_tasks import DagSpec, TaskSpec, Work, dag_ids, flow_dag, misconfigured_dag
 from srm_common.airflow_bridge.operators import (
     EmitHeartbeatOperator,
@@ -34,18 +34,19 @@ from srm_common.settings_files.checks import notices
 from srm_common.settings_files.configuration import Configuration, load_configuration
 
 
-def build_dags(config: str | Path | None = None) -> dict[str, DAG]:
+def build_dags(config: str | Path | None, additions: Additions) -> dict[str, DAG]:
     """See :func:`srm_common.airflow_bridge.flow_dags`."""
     path = configuration_path(config)
     # A worker parses the file for one task of one DAG.
     only = get_parsing_context().dag_id
     # Airflow connections are for tasks; asking for them here would open Airflow's database at every parse.
     configuration = load_configuration(path, connections=None)
-    dags = {spec.dag_id: _build_dag(spec, path) for spec in _specs(configuration) if only in (None, spec.dag_id)}
+    specs = [spec for spec in _specs(configuration) if only in (None, spec.dag_id)]
+    dags = {spec.dag_id: _build_dag(spec, path, additions) for spec in specs}
     if only in (None, WATCH_DAG_ID) and (watched := _watched(configuration)):
         ids = dag_ids(configuration)
         assets = [flow_asset(flow, ids[flow]) for flow in watched]
-        dags[WATCH_DAG_ID] = build_watch_dag(watched, assets, path)
+        dags[WATCH_DAG_ID] = build_watch_dag(watched, assets, path, additions)
     return dags
 
 
@@ -75,7 +76,7 @@ def _specs(configuration: Configuration) -> Iterator[DagSpec]:
         yield misconfigured_dag(flow, fault, ids[flow])
 
 
-def _build_dag(spec: DagSpec, config: Path) -> DAG:
+def _build_dag(spec: DagSpec, config: Path, additions: Additions) -> DAG:
     dag = DAG(
         dag_id=spec.dag_id,
         dag_display_name=spec.display_name,
@@ -83,10 +84,9 @@ def _build_dag(spec: DagSpec, config: Path) -> DAG:
         schedule=spec.schedule,
         max_active_runs=1,
         is_paused_upon_creation=spec.paused_at_first,
-        tags=sorted(spec.tags),
         doc_md=spec.doc,
         params=None if spec.fault else _params(spec),
-        **DAG_ARGUMENTS,
+        **additions.dag_arguments(spec.tags),
     )
     operators = {task.work: _build_task(dag, spec, task, config) for task in spec.tasks}
     for task in spec.tasks:

@@ -18,7 +18,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from srm_common.airflow_bridge.alarms import MEMORY, AlarmSender
-from srm_common.airflow_bridge.dag_arguments import DAG_ARGUMENTS
+from srm_common.airflow_bridge.dag_arguments import Additions
 from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.flow_tasks import Work, pool_of
 from srm_common.airflow_bridge.variables import ensure_asset_state
@@ -199,7 +199,7 @@ While this DAG is paused, flows without runs are not reported. It queries no clu
 """
 
 
-def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: Path) -> DAG:
+def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: Path, additions: Additions) -> DAG:
     """``assets`` are those of ``flows``, in their order."""
     dag = DAG(
         dag_id=DAG_ID,
@@ -207,7 +207,6 @@ def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: 
         schedule=SCHEDULE,
         max_active_runs=1,
         is_paused_upon_creation=False,
-        tags=[TAG],
         doc_md=_DOC,
         deadline=DeadlineAlert(
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
@@ -215,7 +214,7 @@ def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: 
             callback=AsyncCallback(notify_unwatched, kwargs={"config": str(config)}),
             name="no flow is watched",
         ),
-        **DAG_ARGUMENTS,
+        **additions.dag_arguments([TAG]),
     )
     WatchOperator(
         dag=dag,
