@@ -20,6 +20,7 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ConfigError, LostProcess, SparkFailed
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot_watch import quiet_seconds
+from srm_common.replication.spark.build import REMEDY, accepted, this_build
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
@@ -132,7 +133,7 @@ class SparkPassRunner:
 
     Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`SparkFailed` when Spark
     did not start or the whole application is gone, and :class:`ConfigError` when workers cannot import this package or
-    a statement is refused.
+    have another version of it, or a statement is refused.
     """
 
     def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_in_worker) -> None:
@@ -174,7 +175,7 @@ class SparkPassRunner:
                 results = self._sql.collect(job, tasks, self._copy)
             else:
                 rows = context.parallelize(list(tasks), len(tasks)).mapPartitions(SlotWork(job, self._copy))
-                results = rows.collect()
+                results = accepted(rows.collect())
         except (Py4JNetworkError, ConnectionError) as error:
             _raise_interrupt(error)
             raise SparkFailed(JVM_GONE) from error
@@ -217,6 +218,11 @@ def job_error(text: str, work: str, unit: str, master: str) -> ConfigError | Spa
         )
     missing = next((line for line in text.splitlines() if "ModuleNotFoundError: " in line), None)
     if missing is not None:
+        if "'srm_common." in missing:
+            return ConfigError(
+                f"Spark's workers have another version of srm-kafka than the driver, which has {this_build()} "
+                f"({missing.strip()}): {REMEDY}"
+            )
         return ConfigError(
             f"Spark workers cannot run the {work} ({missing.strip()}); install the package with its "
             f"dependencies on them, or ship it with --archives, see docs/spark.md"
