@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,3 +54,39 @@ def test_workers_of_another_build_compare_nothing(spark: SparkContext, other_bui
     job: VerificationJob = None  # type: ignore[assignment]
     with pytest.raises(ConfigError, match=f"^{other_build}"):
         list(verification(job, [VerificationTask(0, ())]))
+
+
+@pytest.mark.parametrize("statements", [(), (STATEMENT,)], ids=["plain", "by Spark SQL"])
+@pytest.mark.parametrize(
+    ("attribute", "given", "told"),
+    [
+        ("pythonExec", "/nonexistent/python3", "they have no Python at /nonexistent/python3; set spark.pyspark.python"),
+        ("pythonVer", "3.9", r"their Python is 3\.\d+, the driver's 3\.9; set spark.pyspark.python"),
+    ],
+    ids=["no Python", "another Python"],
+)
+def test_workers_without_the_drivers_python(
+    spark: SparkContext,
+    monkeypatch: pytest.MonkeyPatch,
+    attribute: str,
+    given: str,
+    told: str,
+    statements: tuple[Statement, ...],
+) -> None:
+    monkeypatch.setattr(spark, attribute, given)
+    job = CopyJob("a->b", "a", NOWHERE, NOWHERE, "o", 1, "s", 1, statements=statements)
+    with pytest.raises(ConfigError, match=f"^Spark workers cannot run the copy: {told}"):
+        SparkPassRunner(lambda: spark)(job, TASKS)
+
+
+def test_workers_with_a_package_that_does_not_fit(
+    spark: SparkContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "cramjam.py").write_text("raise ImportError('libc.so.6: version `GLIBC_9.99\\' not found')")
+    monkeypatch.setitem(
+        spark.environment, "PYTHONPATH", os.pathsep.join([str(tmp_path), spark.environment["PYTHONPATH"]])
+    )
+    with pytest.raises(
+        ConfigError, match=r"cannot run the copy \(ImportError: libc\.so\.6: .* not found\); install the"
+    ):
+        SparkPassRunner(lambda: spark)(CopyJob("a->b", "a", NOWHERE, NOWHERE, "o", 1, "s", 1), TASKS)

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 import srm_common
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.errors import ConfigError, LostProcess, SparkFailed
+from srm_common.errors import LostProcess, SparkFailed
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot_watch import quiet_seconds
-from srm_common.replication.spark.build import REMEDY, accepted, this_build
+from srm_common.replication.spark.build import accepted
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
+from srm_common.replication.spark.job_error import job_error
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
 from srm_common.replication.spark.sql_pass import SqlPasses
@@ -36,8 +37,6 @@ _DEFAULT_NAMES = (None, "pyspark-shell", "replicate.py", "verify.py")
 
 #: In the environment of Python workers that are forked with the loops by which batches are renumbered.
 CLOSES_HOLES = "SRM_CLOSES_HOLES"
-#: In the message of a job that fails because there is no application any more.
-_APPLICATION_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext")
 JVM_GONE = "the Spark application's JVM is gone; start the run again"
 #: A pass is cancelled when it exceeds its planned time by this many times the longest that a slot may hear nothing.
 _QUIET_TIMES = 5
@@ -132,7 +131,7 @@ class SparkPassRunner:
     run without news starts nothing.
 
     Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`SparkFailed` when Spark
-    did not start or the whole application is gone, and :class:`ConfigError` when workers cannot import this package or
+    did not start or the whole application is gone, and :class:`.ConfigError` when workers cannot run this package or
     have another version of it, or a statement is refused.
     """
 
@@ -205,27 +204,3 @@ def _raise_interrupt(error: BaseException) -> None:
         if isinstance(found, KeyboardInterrupt):
             raise found
         found = found.__context__
-
-
-def job_error(text: str, work: str, unit: str, master: str) -> ConfigError | SparkFailed | LostProcess:
-    """What a failed job means; ``text`` is the JVM's message with its traces. ``work`` and ``unit`` are for the
-    sentence: what workers do, and what Spark has given up."""
-    if any(words in text for words in _APPLICATION_ENDED):
-        if master.startswith("local"):
-            return SparkFailed("Spark has ended the application; what it logged says why. Start the run again")
-        return SparkFailed(
-            f"Spark has ended the application, or its master {master} does not respond; what Spark logged says which"
-        )
-    missing = next((line for line in text.splitlines() if "ModuleNotFoundError: " in line), None)
-    if missing is not None:
-        if "'srm_common." in missing:
-            return ConfigError(
-                f"Spark's workers have another version of srm-kafka than the driver, which has {this_build()} "
-                f"({missing.strip()}): {REMEDY}"
-            )
-        return ConfigError(
-            f"Spark workers cannot run the {work} ({missing.strip()}); install the package with its "
-            f"dependencies on them, or ship it with --archives, see docs/spark.md"
-        )
-    first = next((line.strip() for line in text.splitlines() if "Exception" in line or "aborted" in line), text)
-    return LostProcess(f"Spark gave up the {unit}: {first[:300]}")

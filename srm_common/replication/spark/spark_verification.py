@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 from srm_common.domain.verification.tasks import TaskResult, VerificationJob, VerificationTask
 from srm_common.errors import LostProcess, SparkFailed
 from srm_common.replication.spark.build import SameBuild, accepted, as_value
-from srm_common.replication.spark.spark_pass import JVM_GONE, job_error
+from srm_common.replication.spark.job_error import job_error
+from srm_common.replication.spark.spark_pass import JVM_GONE
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -62,7 +63,7 @@ class SparkVerification:
 
     Raises:
         SparkFailed: the application did not start, or is gone.
-        ConfigError: workers cannot import this package, or have another version of it.
+        ConfigError: workers cannot run this package, or have another version of it.
         KeyboardInterrupt: ``stopping`` was set.
         Exception: whatever else kept a job from being started.
     """

@@ -138,9 +138,10 @@ def _start_workers(context: SparkContext) -> None:
     """In a thread of its own, while the session starts and statements are resolved: Spark's first task in Python starts
     the daemon that forks workers, which takes more than a second to import what they need."""
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     # If something is wrong with workers, or with the JVM, the pass that needs them reports it.
-    with contextlib.suppress(Py4JError, OSError):
+    with contextlib.suppress(Py4JError, PySparkException, OSError):
         context.parallelize([0], 1).mapPartitions(list).collect()
 
 

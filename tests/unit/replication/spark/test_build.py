@@ -19,8 +19,8 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ConfigError
 from srm_common.replication.spark import build
 from srm_common.replication.spark.build import SameBuild, accepted, this_build
+from srm_common.replication.spark.job_error import job_error
 from srm_common.replication.spark.slot_work import Relay, SlotWork, SqlSlotWork, copy_in_worker
-from srm_common.replication.spark.spark_pass import job_error
 from srm_common.replication.spark.spark_verification import VerificationWork
 from srm_common.replication.spark.sql_channel import SqlPipe
 
