@@ -24,7 +24,13 @@ from srm_common.replication.spark.build import accepted
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
 from srm_common.replication.spark.job_error import job_error
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
-from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
+from srm_common.replication.spark.spark_conf import (
+    account_environment,
+    beside,
+    java_command,
+    launch_settings,
+    patient_master,
+)
 from srm_common.replication.spark.sql_pass import SqlPasses
 from srm_common.settings_files.sources.secret_variables import none_inherited
 from srm_common.wire.reencoding.merging import MANY_RECORDS
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
 
 #: What spark-submit calls an application that was given no name.
 _DEFAULT_NAMES = (None, "pyspark-shell", "replicate.py", "verify.py")
+
+_EXECUTOR_OPTIONS, _DEFAULT_OPTIONS = "spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions"
 
 #: In the environment of Python workers that are forked with the loops by which batches are renumbered.
 CLOSES_HOLES = "SRM_CLOSES_HOLES"
@@ -46,12 +54,11 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     """The Spark application of this process, started when there is none.
 
     ``settings`` gives, for a master, what to fill in where the operator said nothing. ``master`` None: the one that
-    ``spark-submit`` was given. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
-    ours whatever ``spark-defaults.conf`` says, since only the JVM reads that file. Workers on this machine run this
-    process's Python, unless ``PYSPARK_PYTHON`` says otherwise. A JVM that is started here, and its children,
-    do not inherit the environment's secrets.
+    ``spark-submit`` was given. Workers on this machine run this process's Python, unless ``PYSPARK_PYTHON`` says
+    otherwise. A JVM that is started here, and its children, do not inherit the environment's secrets.
 
-    Raises :class:`SparkFailed` when it did not start.
+    Raises :class:`SparkFailed` when it did not start, and :class:`.ConfigError` when ``spark-defaults.conf`` cannot be
+    read.
     """
     prefer_installed_pyspark()
     from py4j.protocol import Py4JError
@@ -67,8 +74,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         if (master or "local").startswith("local"):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        ours = settings(master or "local")
-        launch = SparkConf(loadDefaults=False, _jvm=None).setAll([(key, ours[key]) for key in LAUNCH_SETTINGS])
+        needed = launch_settings(settings(master or "local"), os.environ)
+        launch = SparkConf(loadDefaults=False, _jvm=None).setAll(list(needed.items()))
         os.environ.update(account_environment())
         try:
             # Standard output is for results, and what a JVM prints is not one.
@@ -81,7 +88,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     chosen = patient_master(master or conf.get("spark.master") or "local[2]")
     conf.setMaster(chosen)
     for key, value in settings(chosen).items():
-        conf.setIfMissing(key, value)
+        others = conf.get(_DEFAULT_OPTIONS, "") if key == _EXECUTOR_OPTIONS else ""
+        conf.setIfMissing(key, beside(value, others or ""))
     if conf.get("spark.app.name") in _DEFAULT_NAMES:
         conf.setAppName(settings(chosen).get("spark.app.name", "srm"))
     if chosen.startswith("local"):
