@@ -18,6 +18,7 @@ from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES, translate_error
 from srm_common.replication.spark.spark_conf import (
     account_environment,
     launch_settings,
+    operators_settings,
     spark_home,
     spark_settings,
 )
@@ -103,18 +104,35 @@ class SparkJobOperator(SparkSubmitOperator):
         return exit_code in FINAL_EXIT_CODES
 
     def require_connection(self) -> None:
-        """The provider silently treats a missing connection as YARN."""
+        """The provider silently treats a missing connection as YARN.
+
+        Raises:
+            AirflowFailException: there is none, or the driver would run elsewhere, without the files of the task.
+        """
         try:
-            BaseHook.get_connection(self._conn_id)
+            connection = BaseHook.get_connection(self._conn_id)
         except AirflowNotFoundException:
             raise AirflowFailException(
                 f"the Airflow connection '{self._conn_id}', which says where Spark runs, does not exist; create it: "
                 f"airflow connections add {self._conn_id} --conn-type spark --conn-host 'local[2]'"
             ) from None
+        mode, place = connection.extra_dejson.get("deploy-mode"), f"the Airflow connection '{self._conn_id}'"
+        if not mode:
+            with translate_errors():
+                settings = operators_settings({**os.environ, **spark_environment()})
+            mode, place = settings.get("spark.submit.deployMode"), "spark.submit.deployMode of Spark's settings"
+        if mode == "cluster":
+            raise AirflowFailException(
+                f"{place} has deploy mode cluster, in which flows cannot run: their driver reads files of the task "
+                "that submits it; set it to client"
+            )
 
     def _submit_failure(self, failure: AirflowException, settings: FlowSettings, run_id: str) -> AirflowException:
         process = None if self._hook is None else self._hook._submit_sp
-        code = None if process is None else process.returncode
+        if process is None:
+            # The provider's own reason, and nothing else tells it.
+            return AirflowException(f"spark-submit of {settings.name} was not started: {failure}")
+        code = process.returncode
         kind = AirflowFailException if self.is_final(code, settings, run_id) else AirflowException
         for line in reversed(str(failure).splitlines()):
             if line.startswith(ERROR_MARK):

@@ -240,9 +240,9 @@ like in its key, not what `sasl.jaas.config` contains.
 
 Tasks get it from Airflow, and hand it to the Spark driver in a file that the driver removes as soon as it has read it
 ([security.md](security.md#the-environment-of-spark)): there are no secrets on a command line, and none in the
-environment of Spark's processes. A driver that you submit yourself, or that runs on another machine (cluster mode),
-looks for the variable `AIRFLOW_CONN_KAFKA_EAST` in its environment; set it there. `srm-control` looks for the same
-variable, then in the Airflow of `AIRFLOW_HOME`.
+environment of Spark's processes. A driver that you submit yourself looks for the variable
+`AIRFLOW_CONN_KAFKA_EAST` in its environment; set it there. `srm-control` looks for the same variable, then in the
+Airflow of `AIRFLOW_HOME`.
 
 ## Secrets
 

@@ -45,6 +45,9 @@ _COLLECTOR = re.compile(r"-XX:\+Use(?:Serial|Parallel|ParallelOld|G1|Z|Shenandoa
 #: Options that each JVM takes from its environment, and those of spark-submit's.
 _OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
+#: Spark takes these from the environment where the file does not have them.
+_VARIABLES = {"SPARK_DRIVER_MEMORY": "spark.driver.memory", "DEPLOY_MODE": "spark.submit.deployMode"}
+
 #: Settings that a driver's JVM needs before it starts. A shell, which it is to pyspark, would draw a progress bar.
 LAUNCH_SETTINGS = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.ui.showConsoleProgress")
 
@@ -125,11 +128,7 @@ def launch_settings(ours: Mapping[str, str], environment: Mapping[str, str]) -> 
     Raises:
         ConfigError: ``spark-defaults.conf`` cannot be read.
     """
-    home = spark_home(environment)
-    folder = environment.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
-    theirs = read_spark_defaults(Path(folder)) if folder else {}
-    if "SPARK_DRIVER_MEMORY" in environment:
-        theirs.setdefault("spark.driver.memory", environment["SPARK_DRIVER_MEMORY"])
+    theirs = operators_settings(environment)
     launch = {key: ours[key] for key in LAUNCH_SETTINGS if key not in theirs}
     key = "spark.driver.extraJavaOptions"
     extra = theirs.get(key, "")
@@ -140,6 +139,19 @@ def launch_settings(ours: Mapping[str, str], environment: Mapping[str, str]) -> 
     # A JVM takes the later one of two options that contradict each other.
     launch[key] = f"{beside(ours[key], extra, *others)} {extra}".strip()
     return launch
+
+
+def operators_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """What holds for a ``spark-submit`` with this environment, unless its command line says otherwise: what is in
+    ``spark-defaults.conf``, and those variables that stand for a setting.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    home = spark_home(environment)
+    folder = environment.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
+    named = {key: environment[variable] for variable, key in _VARIABLES.items() if environment.get(variable)}
+    return named | (read_spark_defaults(Path(folder)) if folder else {})
 
 
 def beside(flags: str, *theirs: str) -> str:
