@@ -210,6 +210,28 @@ class AlterConfigs:
         }
 
 
+@dataclass(frozen=True)
+class UnknownSettings:
+    """The settings of ``topic``, or of the one that it is a copy of, cannot be read: an action that always fails, so
+    that settings that are not synced never go unnoticed."""
+
+    kind: ClassVar[str] = "sync_settings"
+    word: ClassVar[str] = "sync settings"
+
+    cluster: str
+    topic: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.word} of topic {self.topic} on {self.cluster}"
+
+    def differences(self) -> tuple[Difference, ...]:
+        return (Difference("settings", "not known", "not known"),)
+
+    def to_json(self) -> dict[str, Any]:
+        return action_json(self, None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class ActionResult:
     """The result of one action: ``error`` is None or one sentence, ``note`` a remark on a success."""
