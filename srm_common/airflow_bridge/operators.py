@@ -60,11 +60,11 @@ class FlowOperator(BaseOperator):
 
 
 class RefreshTopicsOperator(FlowOperator):
-    """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
+    """Makes the topics on the target ready; fails at the end when an action failed, having done all others. So do later
+    runs until it has succeeded."""
 
     def execute(self, context: Context) -> None:
         from srm_common.domain.runs.run_options import narrowing
-        from srm_common.domain.topics.actions import failed
         from srm_common.usecases.filters.effective_filters import record_found
         from srm_common.usecases.topics.refresh_topics import refresh_topics
 
@@ -84,12 +84,11 @@ class RefreshTopicsOperator(FlowOperator):
         self.log.info("%s: %s", self.flow, refreshed)
         for result in refreshed.results:
             self.log.log(logging.INFO if result.error is None else logging.ERROR, "%s", result)
-        if failures := failed(refreshed.results):
-            raise AirflowException(
-                f"{len(failures)} of {len(refreshed.results)} changes failed, the first: {failures[0]}"
-            )
-        if lost := refreshed.plan.lost if refreshed.plan is not None else ():
-            raise AirflowException(f"{len(lost)} topics are not copied, the first: {lost[0].topic}: {lost[0].reason}")
+        for sentence in (one for failure in refreshed.standing for one in failure.sentences):
+            self.log.error("%s", sentence)
+        if refreshed.fault is not None:
+            # Final for this run: the copy must not wait for retries. A later run tries again what has failed.
+            raise AirflowFailException(refreshed.fault)
 
     def _warn_of_keys(self) -> None:
         """Once a run: keys of the file without effect."""

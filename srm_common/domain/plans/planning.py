@@ -19,10 +19,11 @@ from srm_common.domain.topics.actions import (
     AlterConfigs,
     CreateTopic,
     GrowPartitions,
+    Job,
     SettingChange,
     UnknownSettings,
 )
-from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_settings import (
     RETENTION,
@@ -140,7 +141,7 @@ class _Planning:
         if unreadable is not None:
             reason = f"its settings cannot be read, so {remote} is not created: {unreadable}"
             if self._create:
-                self.actions.append(UnknownSettings(self._flow.name.target, remote, reason))
+                self.actions.append(UnknownSettings(self._flow.name.target, remote, reason, Job.TOPICS))
             return TopicDecision(topic, False, reason, remote, SETTINGS_UNREADABLE)
         self._drift.compare(remote, settings, None, self._excluded)
         if self._create:

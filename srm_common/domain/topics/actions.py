@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 from srm_common.domain.amount import counted
+
+
+class Job(StrEnum):
+    """A part of a refresh that has its own switch and interval."""
+
+    TOPICS = "topics"
+    CONFIGS = "configs"
+    ACLS = "acls"
+    SCHEMAS = "schemas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,11 @@ class Action(Hashable, Protocol):
 
     kind: ClassVar[str]
     word: ClassVar[str]
+
+    @property
+    def job(self) -> Job:
+        """The part of a refresh that does it, and does it again when it has failed."""
+        ...
 
     @property
     def cluster(self) -> str:
@@ -72,6 +87,7 @@ class CreateTopic:
 
     kind: ClassVar[str] = "create_topic"
     word: ClassVar[str] = "create"
+    job: ClassVar[Job] = Job.TOPICS
 
     cluster: str
     topic: str
@@ -113,6 +129,7 @@ class StartOver:
 
     kind: ClassVar[str] = "start_over"
     word: ClassVar[str] = "start over"
+    job: ClassVar[Job] = Job.TOPICS
 
     cluster: str
     topic: str
@@ -139,6 +156,7 @@ class GrowPartitions:
 
     kind: ClassVar[str] = "grow_partitions"
     word: ClassVar[str] = "grow"
+    job: ClassVar[Job] = Job.TOPICS
 
     cluster: str
     topic: str
@@ -179,6 +197,7 @@ class AlterConfigs:
 
     kind: ClassVar[str] = "alter_configs"
     word: ClassVar[str] = "alter"
+    job: ClassVar[Job] = Job.CONFIGS
 
     cluster: str
     topic: str
@@ -221,6 +240,7 @@ class UnknownSettings:
     cluster: str
     topic: str
     reason: str
+    job: Job = Job.CONFIGS
 
     def __str__(self) -> str:
         return f"{self.word} of topic {self.topic} on {self.cluster}"

@@ -57,7 +57,7 @@ _HINTS = {
     KafkaError._TIMED_OUT: _UNKNOWN,
     KafkaError.REQUEST_TIMED_OUT: _UNKNOWN,
     KafkaError.THROTTLING_QUOTA_EXCEEDED: (
-        "the principal has exceeded its controller_mutation_rate quota on the target; the next run retries, or raise "
+        "the principal has exceeded its controller_mutation_rate quota on the target; it is tried again, or raise "
         "it with kafka-configs.sh --alter --entity-type users --add-config controller_mutation_rate=..."
     ),
     KafkaError.POLICY_VIOLATION: (

@@ -15,10 +15,10 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.runs.run_record import RunRecord, changed_transforms
-from srm_common.domain.topics.actions import CreateTopic, StartOver
+from srm_common.domain.topics.actions import CreateTopic, Job, StartOver
 from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
 from srm_common.domain.topics.recording import plan_records
-from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, RefreshMemory
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecord

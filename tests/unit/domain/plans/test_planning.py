@@ -13,8 +13,8 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.settings import FilterClass
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
-from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
-from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, Job, SettingChange
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_settings import (
     AFTER_MAX,

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from srm_common.domain.plans.plan import Plan
-from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, Job
 from srm_common.domain.topics.recording import RecordTopic
-from srm_common.domain.topics.refresh_memory import Job
 from srm_common.domain.topics.topic_settings import AFTER_MAX, LONG_MAX
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.state.flow_state import FlowState
