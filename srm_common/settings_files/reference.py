@@ -122,7 +122,8 @@ _COMMANDS = (
 _CLUSTER_KEYS = (
     (
         "`<alias>.bootstrap.servers`",
-        "`host:port`, separated by commas. Required for each cluster that a flow uses.",
+        "`host:port`, separated by commas. Required for each cluster that a flow uses. `SASL_SSL://host:port` and the "
+        "like are taken, too, if `security.protocol` is the same; other prefixes, such as `EXTERNAL://`, say nothing.",
     ),
     (
         "`<alias>.connection`",
