@@ -139,11 +139,15 @@ class ClusterAdmin:
             raise fault
         return described.found
 
-    def describe_settings(self, topics: Iterable[str]) -> TopicsSettings:
-        """All settings of each topic, or why they cannot be read; a topic that was deleted meanwhile is left out."""
+    def describe_settings(self, topics: Iterable[str], keys: Sequence[str] | None = None) -> TopicsSettings:
+        """The settings of each topic, or why they cannot be read; a topic that was deleted meanwhile is left out.
+
+        Args:
+            keys: these settings alone, by default all: a topic has some forty.
+        """
         # All requests go out before the first answer is read.
         asked = [
-            self._ask("describe the settings of topics", partial(self._describe_settings, batch))
+            self._ask("describe the settings of topics", partial(self._describe_settings, batch, keys))
             for batch in _batches(topics)
         ]
         found: dict[str, Mapping[str, TopicSetting]] = {}
@@ -283,9 +287,9 @@ class ClusterAdmin:
     def _describe(self, topics: list[str]) -> Mapping[str, Future[Any]]:
         return self._links.describe_topics(TopicCollection(topics), request_timeout=self._timeout)
 
-    def _describe_settings(self, topics: list[str]) -> Mapping[ConfigResource, Future[Any]]:
+    def _describe_settings(self, topics: list[str], keys: Sequence[str] | None) -> Mapping[ConfigResource, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-        return self._links.describe_configs(resources, request_timeout=self._timeout)
+        return self._links.describe_configs(resources, request_timeout=self._timeout, keys=keys)
 
     def _each(
         self,

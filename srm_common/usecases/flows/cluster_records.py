@@ -154,6 +154,9 @@ def _others(cluster: ClusterSettings | None) -> TopicRecords | str:
 
 
 _SETTLING_SECONDS = 1.0
+_LIMIT, _POLICY = "max.message.bytes", "cleanup.policy"
+#: What a run has to know of its copies: it asks again every half minute, so it asks for nothing else.
+_USED = (TIMESTAMP_TYPE, _LIMIT, _POLICY)
 
 
 def replicated_topics(
@@ -194,7 +197,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
             topic_decision.remote_topic for topic_decision in recorded if topic_decision.remote_topic is not None
         }
         downstream = pool.submit(target.describe_topics, sorted(remotes & there.partitions.keys()))
-        settings = pool.submit(target.describe_settings, [pair[1] for pair in pairs])
+        settings = pool.submit(target.describe_settings, [pair[1] for pair in pairs], _USED)
         ours, theirs, described = upstream.result(), downstream.result(), settings.result()
     ids = TopicIds(target={name: facts.topic_id for name, facts in theirs.items()})
     missing = [
@@ -227,7 +230,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
         kind = own.get(TIMESTAMP_TYPE)
         if kind is not None and kind.value == "LogAppendTime":
             continue  # refused by the plan, which says why
-        policy = own.get("cleanup.policy")
+        policy = own.get(_POLICY)
         mappings.append(
             CopiedTopic(
                 topic,
@@ -235,7 +238,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
                 min(ours[topic].partitions, theirs[remote].partitions),
                 ours[topic].topic_id,
                 theirs[remote].topic_id,
-                UNLIMITED_MESSAGE_BYTES if unreadable else _limit(own.get("max.message.bytes")),
+                UNLIMITED_MESSAGE_BYTES if unreadable else _limit(own.get(_LIMIT)),
                 flow.policy.is_heartbeats_topic(topic),
                 policy is not None and "compact" in (policy.value or ""),
             )
