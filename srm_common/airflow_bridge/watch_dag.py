@@ -6,6 +6,7 @@ Prometheus judge flows on each request.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -199,6 +200,11 @@ While this DAG is paused, flows without runs are not reported. It queries no clu
 """
 
 
+def _deadline_name(name: str) -> dict[str, Any]:
+    """Airflow 3.2 gives deadlines none."""
+    return {"name": name} if "name" in inspect.signature(DeadlineAlert).parameters else {}
+
+
 def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: Path, additions: Additions) -> DAG:
     """``assets`` are those of ``flows``, in their order."""
     dag = DAG(
@@ -212,7 +218,7 @@ def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: 
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
             interval=DEADLINE,
             callback=AsyncCallback(notify_unwatched, kwargs={"config": str(config)}),
-            name="no flow is watched",
+            **_deadline_name("no flow is watched"),
         ),
         **additions.dag_arguments([TAG]),
     )
