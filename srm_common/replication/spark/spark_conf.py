@@ -56,6 +56,8 @@ _COMMON: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
+    # Whether a task has started is asked when a pass does not end; by itself, Spark may know it only seconds later.
+    "spark.ui.liveUpdate.period": "0s",
     "spark.driver.memory": JVM_MEMORY,
     "spark.executor.memory": JVM_MEMORY,
     # A second copy of a running task would write with the same producer.

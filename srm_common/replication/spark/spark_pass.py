@@ -8,6 +8,7 @@ Only passes of flows with statements that need Spark SQL are another kind of job
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -167,11 +168,15 @@ class SparkPassRunner:
             context.environment[CHANGES_RECORDS] = "1"
         # Each slot watches itself. This is for one that cannot, such as a suspended process.
         limit = len(tasks) * (job.pass_seconds + _QUIET_TIMES * quiet_seconds(job))
-        overdue = threading.Event()
+        overdue, waiting = threading.Event(), threading.Event()
 
         def cancel() -> None:
             overdue.set()
-            context.cancelAllJobs()
+            # If the JVM is gone, the pass ends by that.
+            with contextlib.suppress(Py4JError, OSError):
+                if _no_task_started(context, len(tasks)):
+                    waiting.set()
+                context.cancelAllJobs()
 
         watchdog = threading.Timer(limit, cancel)
         watchdog.daemon = True
@@ -188,6 +193,13 @@ class SparkPassRunner:
             raise SparkFailed(JVM_GONE) from error
         except (Py4JError, PySparkException) as error:
             _raise_interrupt(error)
+            if waiting.is_set():
+                raise LostProcess(
+                    f"Spark has started none of the {len(tasks)} slots of a pass within {limit:.0f} s: "
+                    f"{context.master} has no free cores or no memory for an executor, or its executors cannot reach "
+                    "the driver; the master's page (port 8080) shows which: free or add cores, lower "
+                    "spark.executor.memory, or set spark.driver.host"
+                ) from error
             if overdue.is_set():
                 raise LostProcess(
                     f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start and was cancelled; the "
@@ -197,6 +209,17 @@ class SparkPassRunner:
         finally:
             watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
+
+
+def _no_task_started(context: SparkContext, tasks: int) -> bool:
+    """Whether a job of so many tasks waits for an executor to start the first of them."""
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return any(
+        one.numTasks == tasks and not (one.numActiveTasks or one.numCompletedTasks or one.numFailedTasks)
+        for one in stages
+        if one is not None
+    )
 
 
 def _compacted_offsets(tasks: Sequence[SlotTask]) -> int:
