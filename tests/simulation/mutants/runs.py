@@ -69,9 +69,11 @@ RUNS = (
     ),
     Mutant(
         "committed offsets are read from any broker that says that it leads",
-        _OFFSETS,
-        "        await link.agree()\n",
+        "srm_common.kafka.client.links.link",
+        "        await self.manager.cluster.agree()\n",
         "        pass\n",
+        "tests/unit/usecases/runs/test_isolated_brokers.py::"
+        "test_committed_offsets_of_a_deposed_leader_are_not_copied_from_again",
     ),
     Mutant(
         "the metadata of a broker that is cut off replace newer ones",
