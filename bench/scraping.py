@@ -39,7 +39,7 @@ def served(store: MetricsStore, folder: Path, settings: str = _OPEN, access: Acc
     file = folder / "srm.properties"
     file.write_text(_FILE + settings)
     configuration = load_configuration(file)
-    app = create_app(AppContext(access or OpenAccess(this_machine=True), store, None, lambda: configuration))
+    app = create_app(AppContext(access or OpenAccess(this_machine=True), lambda: store, None, lambda: configuration))
     with listening(app) as url:
         yield f"{url}/metrics"
 

@@ -8,7 +8,6 @@ DAG version every time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from airflow.sdk import DAG, Asset, BaseOperator, Param, get_parsing_context
 from airflow.sdk.configuration import conf
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
+from srm_common.airflow_bridge.dag_arguments import Additions
 from srm_common.airflow_bridge.flow_tasks import DagSpec, TaskSpec, Work, dag_ids, flow_dag, misconfigured_dag
 from srm_common.airflow_bridge.operators import (
     EmitHeartbeatOperator,
@@ -33,22 +33,20 @@ from srm_common.domain.flow import FlowName
 from srm_common.settings_files.checks import notices
 from srm_common.settings_files.configuration import Configuration, load_configuration
 
-# Any fixed day in the past: runs are not caught up, and a date that moves would change the DAG.
-START_DATE = datetime(2024, 1, 1, tzinfo=UTC)
 
-
-def build_dags(config: str | Path | None = None) -> dict[str, DAG]:
+def build_dags(config: str | Path | None, additions: Additions) -> dict[str, DAG]:
     """See :func:`srm_common.airflow_bridge.flow_dags`."""
     path = configuration_path(config)
     # A worker parses the file for one task of one DAG.
     only = get_parsing_context().dag_id
     # Airflow connections are for tasks; asking for them here would open Airflow's database at every parse.
     configuration = load_configuration(path, connections=None)
-    dags = {spec.dag_id: _build_dag(spec, path) for spec in _specs(configuration) if only in (None, spec.dag_id)}
+    specs = [spec for spec in _specs(configuration) if only in (None, spec.dag_id)]
+    dags = {spec.dag_id: _build_dag(spec, path, additions) for spec in specs}
     if only in (None, WATCH_DAG_ID) and (watched := _watched(configuration)):
         ids = dag_ids(configuration)
         assets = [flow_asset(flow, ids[flow]) for flow in watched]
-        dags[WATCH_DAG_ID] = build_watch_dag(watched, assets, path, START_DATE)
+        dags[WATCH_DAG_ID] = build_watch_dag(watched, assets, path, additions)
     return dags
 
 
@@ -78,20 +76,17 @@ def _specs(configuration: Configuration) -> Iterator[DagSpec]:
         yield misconfigured_dag(flow, fault, ids[flow])
 
 
-def _build_dag(spec: DagSpec, config: Path) -> DAG:
+def _build_dag(spec: DagSpec, config: Path, additions: Additions) -> DAG:
     dag = DAG(
         dag_id=spec.dag_id,
         dag_display_name=spec.display_name,
         description=spec.fault or f"Copies {spec.flow.source} to {spec.flow.target}",
         schedule=spec.schedule,
-        start_date=START_DATE,
-        catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=spec.paused_at_first,
-        tags=sorted(spec.tags),
         doc_md=spec.doc,
         params=None if spec.fault else _params(spec),
-        default_args={"owner": "srm"},
+        **additions.dag_arguments(spec.tags),
     )
     operators = {task.work: _build_task(dag, spec, task, config) for task in spec.tasks}
     for task in spec.tasks:

@@ -17,10 +17,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from srm_common.airflow_bridge.failures import UNABLE_KEY, stop_if_unable, translate_errors, why_unable
 from srm_common.airflow_bridge.params import RunParams
+from srm_common.airflow_bridge.unshared_store import unshared_store
 from srm_common.airflow_bridge.variables import ensure_asset_state, open_flow
 from srm_common.domain.flow import FlowName
+from srm_common.errors import ClusterError, ConfigError, SrmError, StateError, StoreError
 from srm_common.settings_files.checks import notices
-from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.configuration import Configuration, load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from srm_common.domain.monitoring.run_report import RunReport
     from srm_common.usecases.filters.effective_filters import EffectiveFilters
     from srm_common.usecases.flows.flow_clusters import FlowClusters
+
+
+# A key of the asset's state: how many records the flow had copied at the last event of the asset.
+_ANNOUNCED = "announced_records"
 
 
 class FlowOperator(BaseOperator):
@@ -54,12 +60,11 @@ class FlowOperator(BaseOperator):
 
 
 class RefreshTopicsOperator(FlowOperator):
-    """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
+    """Makes the topics on the target ready; fails at the end when an action failed, having done all others. So do later
+    runs until it has succeeded."""
 
     def execute(self, context: Context) -> None:
         from srm_common.domain.runs.run_options import narrowing
-        from srm_common.domain.topics.actions import failed
-        from srm_common.errors import SrmError
         from srm_common.usecases.filters.effective_filters import record_found
         from srm_common.usecases.topics.refresh_topics import refresh_topics
 
@@ -79,12 +84,11 @@ class RefreshTopicsOperator(FlowOperator):
         self.log.info("%s: %s", self.flow, refreshed)
         for result in refreshed.results:
             self.log.log(logging.INFO if result.error is None else logging.ERROR, "%s", result)
-        if failures := failed(refreshed.results):
-            raise AirflowException(
-                f"{len(failures)} of {len(refreshed.results)} changes failed, the first: {failures[0]}"
-            )
-        if lost := refreshed.plan.lost if refreshed.plan is not None else ():
-            raise AirflowException(f"{len(lost)} topics are not copied, the first: {lost[0].topic}: {lost[0].reason}")
+        for sentence in (one for failure in refreshed.standing for one in failure.sentences):
+            self.log.error("%s", sentence)
+        if refreshed.fault is not None:
+            # Final for this run: the copy must not wait for retries. A later run tries again what has failed.
+            raise AirflowFailException(refreshed.fault)
 
     def _warn_of_keys(self) -> None:
         """Once a run: keys of the file without effect."""
@@ -129,12 +133,12 @@ class ReportLagOperator(FlowOperator):
         self.asset = asset
 
     def execute(self, context: Context) -> None:
-        from srm_common.errors import ClusterError, StateError
         from srm_common.usecases.monitoring.raw_metrics import publish_report
         from srm_common.usecases.monitoring.report_run import keep_in_history, make_report, unreachable_report
 
         run_id = context["run_id"]
         configuration = load_configuration(Path(self.config), connections=None)
+        self._warn_of_store(configuration)
         with translate_errors():
             try:
                 with self.open_flow() as (now, clusters):
@@ -148,6 +152,30 @@ class ReportLagOperator(FlowOperator):
                 self._tell(self.settings(), report, context)
                 raise
         self._tell(now.flow, report, context)
+        self._announce(now.flow, report, context)
+
+    def _announce(self, flow: FlowSettings, report: RunReport, context: Context) -> None:
+        """Let Airflow create an event of the asset only if records were committed since the last one: by this run, by
+        an earlier attempt of it, or by a run that was not reported here."""
+        from srm_common.usecases.monitoring.report_run import copied_records
+
+        fresh = False
+        if report.run is not None:
+            store = context["asset_state_store"][self.asset]
+            copied, total = copied_records(flow, report.run)
+            fresh = copied > 0 or total != (store.get(_ANNOUNCED) or 0)
+            if fresh:
+                store.set(_ANNOUNCED, total)
+        # Airflow creates an event for each outlet that the task has when it succeeds.
+        self.outlets = [self.asset] if fresh else []
+
+    def _warn_of_store(self, configuration: Configuration) -> None:
+        try:
+            notice = unshared_store(configuration, self.executor)
+        except (ConfigError, StoreError):
+            return  # the report cannot be stored then, which is logged
+        if notice is not None:
+            self.log.warning("%s", notice)
 
     def _tell(self, flow: FlowSettings, run: RunReport, context: Context) -> None:
         from srm_common.airflow_bridge.alarms import judged, send_alarms

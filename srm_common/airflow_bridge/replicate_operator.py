@@ -56,7 +56,7 @@ class ReplicateOperator(SparkJobOperator):
             now.faults,
             installation_id(),
         )
-        with run_folder() as folder:
+        with translate_errors(), run_folder() as folder:
             file = folder / "selection.json"
             file.write_text(selection.format())
             arguments = [

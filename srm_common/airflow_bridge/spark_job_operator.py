@@ -3,7 +3,6 @@ and submit wrapper."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,13 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES, translate_errors
-from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, spark_settings
+from srm_common.replication.spark.spark_conf import (
+    account_environment,
+    launch_settings,
+    operators_settings,
+    spark_home,
+    spark_settings,
+)
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.sources.secret_variables import answering, hand_over
 
@@ -58,7 +63,10 @@ class SparkJobOperator(SparkSubmitOperator):
         self._spark_binary = str(submit_wrapper())
         # Neither arguments nor env_vars have secrets: on some masters the provider writes these into the command line.
         self.env_vars = spark_environment()
-        self.conf = launch_settings(settings, folder)
+        ours = spark_settings("local", settings.tasks_max, temporary=folder, statements=settings.needs_spark_sql)
+        with translate_errors():
+            # The job itself sets the rest, unless it is set already.
+            self.conf = launch_settings(ours, {**os.environ, **self.env_vars})
         self.application_args = list(arguments)
 
         def secrets() -> dict[str, str]:
@@ -96,18 +104,35 @@ class SparkJobOperator(SparkSubmitOperator):
         return exit_code in FINAL_EXIT_CODES
 
     def require_connection(self) -> None:
-        """The provider silently treats a missing connection as YARN."""
+        """The provider silently treats a missing connection as YARN.
+
+        Raises:
+            AirflowFailException: there is none, or the driver would run elsewhere, without the files of the task.
+        """
         try:
-            BaseHook.get_connection(self._conn_id)
+            connection = BaseHook.get_connection(self._conn_id)
         except AirflowNotFoundException:
             raise AirflowFailException(
                 f"the Airflow connection '{self._conn_id}', which says where Spark runs, does not exist; create it: "
                 f"airflow connections add {self._conn_id} --conn-type spark --conn-host 'local[2]'"
             ) from None
+        mode, place = connection.extra_dejson.get("deploy-mode"), f"the Airflow connection '{self._conn_id}'"
+        if not mode:
+            with translate_errors():
+                settings = operators_settings({**os.environ, **spark_environment()})
+            mode, place = settings.get("spark.submit.deployMode"), "spark.submit.deployMode of Spark's settings"
+        if mode == "cluster":
+            raise AirflowFailException(
+                f"{place} has deploy mode cluster, in which flows cannot run: their driver reads files of the task "
+                "that submits it; set it to client"
+            )
 
     def _submit_failure(self, failure: AirflowException, settings: FlowSettings, run_id: str) -> AirflowException:
         process = None if self._hook is None else self._hook._submit_sp
-        code = None if process is None else process.returncode
+        if process is None:
+            # The provider's own reason, and nothing else tells it.
+            return AirflowException(f"spark-submit of {settings.name} was not started: {failure}")
+        code = process.returncode
         kind = AirflowFailException if self.is_final(code, settings, run_id) else AirflowException
         for line in reversed(str(failure).splitlines()):
             if line.startswith(ERROR_MARK):
@@ -140,12 +165,6 @@ def job_path(name: str) -> str:
     return str(Path(__file__).parents[1] / "spark_jobs" / name)
 
 
-def launch_settings(flow: FlowSettings, temporary: Path) -> dict[str, str]:
-    """What the driver's JVM must be given before it starts; the job itself sets the rest, unless it is set already."""
-    settings = spark_settings("local", flow.tasks_max, temporary=temporary, statements=flow.needs_spark_sql)
-    return {key: settings[key] for key in LAUNCH_SETTINGS}
-
-
 def spark_environment() -> dict[str, str]:
     """Environment of spark-submit: driver and local workers run in this interpreter, where srm_common is installed.
 
@@ -157,8 +176,6 @@ def spark_environment() -> dict[str, str]:
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable),
     }
-    if "SPARK_HOME" not in os.environ:
-        pyspark = importlib.util.find_spec("pyspark")
-        if pyspark is not None and pyspark.origin is not None:
-            environment["SPARK_HOME"] = str(Path(pyspark.origin).parent)
+    if "SPARK_HOME" not in os.environ and (home := spark_home(os.environ)) is not None:
+        environment["SPARK_HOME"] = home
     return environment

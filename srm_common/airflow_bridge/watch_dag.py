@@ -6,9 +6,10 @@ Prometheus judge flows on each request.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from srm_common.airflow_bridge.alarms import MEMORY, AlarmSender
+from srm_common.airflow_bridge.dag_arguments import Additions
 from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.flow_tasks import Work, pool_of
 from srm_common.airflow_bridge.variables import ensure_asset_state
@@ -198,25 +200,27 @@ While this DAG is paused, flows without runs are not reported. It queries no clu
 """
 
 
-def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: Path, start: datetime) -> DAG:
+def _deadline_name(name: str) -> dict[str, Any]:
+    """Airflow 3.2 gives deadlines none."""
+    return {"name": name} if "name" in inspect.signature(DeadlineAlert).parameters else {}
+
+
+def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: Path, additions: Additions) -> DAG:
     """``assets`` are those of ``flows``, in their order."""
     dag = DAG(
         dag_id=DAG_ID,
         description="Reports flows without runs",
         schedule=SCHEDULE,
-        start_date=start,
-        catchup=False,
         max_active_runs=1,
         is_paused_upon_creation=False,
-        tags=[TAG],
         doc_md=_DOC,
-        default_args={"owner": "srm"},
         deadline=DeadlineAlert(
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
             interval=DEADLINE,
             callback=AsyncCallback(notify_unwatched, kwargs={"config": str(config)}),
-            name="no flow is watched",
+            **_deadline_name("no flow is watched"),
         ),
+        **additions.dag_arguments([TAG]),
     )
     WatchOperator(
         dag=dag,

@@ -21,6 +21,8 @@ _LOGIN_PREFIXES = ("sasl.", "https.")
 REQUEST_TIMEOUT_MS = 30_000
 #: Kafka's default of ``max.message.bytes``, the largest record batch of a topic.
 MAX_MESSAGE_BYTES = 1_048_588
+#: In its place where a topic's own limit may not be read: no batch is divided; brokers refuse what is too large.
+UNLIMITED_MESSAGE_BYTES = (1 << 31) - 1
 
 
 class Client(StrEnum):

@@ -188,15 +188,21 @@ def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
 
 @dataclass(frozen=True)
 class AppContext:
-    """``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file (cached while it
-    has not changed) and raises :class:`ConfigError`. ``lag`` queries clusters while figures are requested; the
-    creator of the context closes it with the store."""
+    """``current_store`` returns the open store, which may be another one later. ``scheduler`` is None where there is no
+    Airflow to ask. ``configuration`` loads the file (cached while it has not changed) and raises :class:`ConfigError`.
+    ``lag`` queries clusters while figures are requested; the creator of the context closes it with the store.
+    ``store_notice`` tells why reports may be missing from a store that can be read; None: they are not."""
 
     access: Access
-    store: MetricsStore
+    current_store: Callable[[], MetricsStore]
     scheduler: Scheduler | None
     configuration: Callable[[], Configuration]
     lag: LagWatch = field(default_factory=LagWatch)
+    store_notice: Callable[[], str | None] = lambda: None
+
+    @property
+    def store(self) -> MetricsStore:
+        return self.current_store()
 
     @property
     def figures(self) -> CurrentFigures:

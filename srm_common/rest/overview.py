@@ -23,7 +23,7 @@ _KNOWN_BY_REPORTS_MS = 86_400_000
 @dataclass(frozen=True)
 class Overview:
     """The flows that a caller may see. ``store_fault`` and ``schedule_fault``: why the store or the scheduler could not
-    be queried; ``faults`` includes them, and that of the configuration."""
+    be queried; ``faults`` includes them, that of the configuration, and what the store may lack."""
 
     now_ms: int
     names: tuple[FlowName, ...]
@@ -95,6 +95,9 @@ def load_overview(context: AppContext, caller: Caller, now_ms: int, only: FlowNa
         if not (only in known or only in settings or str(only) in rows):
             raise unknown(only, faults)
         known = [only]
+    # Not before: it does not make known flows doubtful.
+    if known and (notice := context.store_notice()) is not None:
+        faults.append(Fault(code="store_not_shared", message=notice))
     return Overview(
         now_ms,
         tuple(sorted(caller.readable(known))),

@@ -122,7 +122,8 @@ _COMMANDS = (
 _CLUSTER_KEYS = (
     (
         "`<alias>.bootstrap.servers`",
-        "`host:port`, separated by commas. Required for each cluster that a flow uses.",
+        "`host:port`, separated by commas. Required for each cluster that a flow uses. `SASL_SSL://host:port` and the "
+        "like are taken, too, if `security.protocol` is the same; other prefixes, such as `EXTERNAL://`, say nothing.",
     ),
     (
         "`<alias>.connection`",
@@ -240,9 +241,9 @@ like in its key, not what `sasl.jaas.config` contains.
 
 Tasks get it from Airflow, and hand it to the Spark driver in a file that the driver removes as soon as it has read it
 ([security.md](security.md#the-environment-of-spark)): there are no secrets on a command line, and none in the
-environment of Spark's processes. A driver that you submit yourself, or that runs on another machine (cluster mode),
-looks for the variable `AIRFLOW_CONN_KAFKA_EAST` in its environment; set it there. `srm-control` looks for the same
-variable, then in the Airflow of `AIRFLOW_HOME`.
+environment of Spark's processes. A driver that you submit yourself looks for the variable
+`AIRFLOW_CONN_KAFKA_EAST` in its environment; set it there. `srm-control` looks for the same variable, then in the
+Airflow of `AIRFLOW_HOME`.
 
 ## Secrets
 

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _selection(path: Path) -> RunSelection:
-    """Raises :class:`ConfigError`, also where the file is not there: in cluster mode, Spark has to bring it."""
+    """Raises :class:`ConfigError`, also where the file is not there, as in deploy mode cluster."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -33,6 +33,11 @@ def open_store(configuration: Configuration | None, environment: Mapping[str, st
     return MetricsStore(url, retention=store_retention(configuration), configured=[str(name) for name in names])
 
 
+def names_store(configuration: Configuration, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether the configuration or the environment names the store, so that it is not the file of this machine."""
+    return bool(environment.get(VARIABLE, "").strip()) or TopKeys(configuration).value(_KEY) is not None
+
+
 def store_location(configuration: Configuration | None, environment: Mapping[str, str] = os.environ) -> str:
     """The database's address, as SQLAlchemy writes it. It may hold a password.
 

@@ -112,6 +112,24 @@ def test_a_run_with_a_parameter_that_does_not_fit_is_refused(scheduler: AirflowS
     assert "\n" not in str(caught.value)
 
 
+def test_a_backfill_of_a_flow_is_refused() -> None:
+    from datetime import UTC, datetime, timedelta
+
+    from airflow.models.backfill import _create_backfill
+
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    with pytest.raises(Exception, match=r"'srm\.us-east\.b' does not allow backfill runs"):
+        _create_backfill(
+            dag_id="srm.us-east.b",
+            from_date=begin,
+            to_date=begin + timedelta(minutes=10),
+            max_active_runs=2,
+            reverse=False,
+            dag_run_conf=None,
+            triggering_user_name=None,
+        )
+
+
 def test_a_flow_without_a_dag_is_named(scheduler: AirflowScheduler) -> None:
     with pytest.raises(AirflowError, match=r"no DAG srm\.x\.y"):
         scheduler.set_paused(FlowName("x", "y"), True, Somebody())

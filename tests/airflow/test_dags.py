@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.types import DagRunType
 
 from srm_common.airflow_bridge.operators import MisconfiguredOperator
 from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
@@ -211,6 +213,7 @@ _AUDIT = """
 import json, sys
 import airflow.dag_processing.dagbag, airflow.sdk, airflow.providers.standard.operators.empty
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
 DagBag("/nonexistent", load_op_links=False)
 before, opened = set(sys.modules), []
 def audit(event, arguments):
@@ -274,6 +277,48 @@ def test_a_named_file_goes_before_the_environment(
     with pytest.raises(ConfigError, match="SRM_CONFIG names it"):
         flow_dags()
     assert list(flow_dags(configuration_file({**TWO_CLUSTERS, "a->b.enabled": "true"}))) == ["srm.a.b"]
+
+
+@pytest.fixture
+def every_dag(
+    dags_folder: Path, configuration_file: ConfigurationFile, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], dict[str, DAG]]:
+    """Parses all files of the repository: the DAGs of a flow, of one that the file stops, and all of our own."""
+    properties = {
+        **TWO_CLUSTERS,
+        "a->b.enabled": "true",
+        "b->a.enabled": "true",
+        "b->a.tasks.max": "many",
+        "alarm.notifiers": "chat",
+        "alarm.notifier.chat.class": "airflow.sdk.BaseNotifier",
+    }
+    monkeypatch.setenv("SRM_CONFIG", str(configuration_file(properties)))
+
+    def load() -> dict[str, DAG]:
+        bag = DagBag(str(dags_folder), load_op_links=False)
+        assert bag.import_errors == {}
+        own = {"srm.failover", "srm.failback", "srm.switch_direction", "srm.verify", "srm.watch"}
+        assert set(bag.dags) == {"srm.a.b", "srm.b.a", *own}
+        return bag.dags
+
+    return load
+
+
+def test_airflow_pauses_no_dag_that_fails(
+    every_dag: Callable[[], dict[str, DAG]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would not resume when its cluster is back, and nobody would hear of it."""
+    monkeypatch.setenv("AIRFLOW__CORE__MAX_CONSECUTIVE_FAILED_DAG_RUNS_PER_DAG", "3")
+    assert DAG("another").max_consecutive_failed_dag_runs == 3
+    for dag_id, dag in every_dag().items():
+        kept = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+        assert (dag.max_consecutive_failed_dag_runs, kept.max_consecutive_failed_dag_runs) == (0, 0), dag_id
+
+
+def test_runs_are_of_every_type_but_backfills(every_dag: Callable[[], dict[str, DAG]]) -> None:
+    for dag_id, dag in every_dag().items():
+        kept = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag)).allowed_run_types
+        assert set(kept or ()) == {run_type.value for run_type in DagRunType} - {"backfill"}, dag_id
 
 
 def test_keys_that_do_nothing_are_on_the_flows_page(parse: Callable[..., DagBag]) -> None:

@@ -301,7 +301,7 @@ def test_the_api_steers_from_inside_and_from_elsewhere(site: Site, airflow: Loca
     airflow_elsewhere = RemoteScheduler(AirflowRest(airflow.url, "admin", "admin"))
     store = MetricsStore(f"sqlite:///{tmp_path}/metrics.db")
     everybody = OpenAccess(this_machine=False)
-    app = create_app(AppContext(everybody, store, airflow_elsewhere, WatchedConfiguration(lambda: site.file)))
+    app = create_app(AppContext(everybody, lambda: store, airflow_elsewhere, WatchedConfiguration(lambda: site.file)))
 
     for about in (AirflowRest.is_paused, AirflowRest.active_runs, lambda rest, dag: rest.start_run(dag, "")):
         with pytest.raises(AirflowError, match=r"has no DAG srm\.x\.y; is the flow in its configuration file\?"):

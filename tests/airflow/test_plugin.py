@@ -208,6 +208,28 @@ def test_the_cookie_of_the_browser_is_a_login(anybody: TestClient, login: Login)
     assert (answer.status_code, answer.json()["name"]) == (200, "viewer")
 
 
+def test_a_file_that_is_mended_after_the_first_request_names_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from srm_common.airflow_bridge.web.web_app import airflow_app
+
+    file = tmp_path / "srm.properties"
+    monkeypatch.setenv("SRM_CONFIG", str(file))
+    monkeypatch.delenv("SRM_DATABASE", raising=False)
+    app, advertiser = airflow_app()
+    try:
+        context = app.state.context
+        assert Path(context.store.location) == Path(os.environ["AIRFLOW_HOME"]) / "srm-metrics.db"
+        file.write_text(
+            "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n"
+            f"metrics.database.url = sqlite:///{tmp_path}/named.db\n"
+        )
+        assert Path(context.store.location) == tmp_path / "named.db"
+        context.store.close()
+    finally:
+        advertiser.close()
+
+
 def test_the_process_of_a_task_gets_the_plugin_without_its_weight() -> None:
     import subprocess
     import sys

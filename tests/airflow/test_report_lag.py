@@ -1,4 +1,5 @@
-"""The task ``report_lag`` of a flow whose state cannot be read."""
+"""The task ``report_lag``: of a flow whose state cannot be read, of one whose report nobody may read, and when it tells
+other DAGs that there are new records."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ from confluent_kafka import Producer
 from srm_common.airflow_bridge.operators import ReportLagOperator
 from srm_common.domain.flow import names
 from srm_common.domain.flow.names import StateKey
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.location import open_store
 from srm_common.testing import FakeCluster
@@ -58,3 +61,58 @@ def test_the_flow_is_failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with closing(store):
         (row,) = store.flows(["a->b"])
     assert (row.history.ok, row.history.error) == (False, status["cause"].partition(": ")[2])
+
+
+@pytest.mark.parametrize(
+    ("executor", "store", "told"),
+    [("LocalExecutor", "", False), ("CeleryExecutor", "", True), ("CeleryExecutor", "sqlite:////tmp/named.db", False)],
+)
+def test_a_store_that_the_page_may_not_read_is_told_in_the_log(
+    executor: str,
+    store: str,
+    told: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    monkeypatch.setenv("SRM_DATABASE", store)
+    file = tmp_path / "srm.properties"
+    file.write_text("clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n")
+    asset = Asset(name="srm.a.b", uri="srm://a/b")
+    task = ReportLagOperator(task_id="report_lag", flow="a->b", config=str(file), asset=asset)
+    warnings: list[str] = []
+    log = SimpleNamespace(warning=lambda text, *arguments: warnings.append(text % arguments))
+    monkeypatch.setattr(ReportLagOperator, "log", log)
+    task._warn_of_store(load_configuration(file, connections=None))
+    assert [warning.partition(",")[0] for warning in warnings] == [
+        f"{executor} may run tasks on several machines"
+    ] * told
+
+
+def test_the_asset_has_an_event_only_where_something_was_copied(tmp_path: Path) -> None:
+    file = tmp_path / "srm.properties"
+    file.write_text(
+        "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\na->b.enabled = true\n"
+    )
+    flow = load_configuration(file, connections=None).flow("a->b")
+    asset = Asset(name="srm.a.b", uri="srm://a/b")
+    task = ReportLagOperator(task_id="report_lag", flow="a->b", config=str(file), asset=asset)
+    context: Any = {"asset_state_store": {asset: State()}}
+
+    def event(records: int, total: int | None, *, state: RunState = RunState.DONE, beats: int = 1) -> bool:
+        """Whether a run creates an event that copied so many records, and so many heartbeats besides."""
+        orders = PartitionRecord("orders", "a.orders", 0, records, records_total=total)
+        heartbeats = PartitionRecord("heartbeats", "a.heartbeats", 0, beats, records_total=beats)
+        run = RunRecord("a->b", "r", 1, 2, 1, state, error=None, partitions=(orders, heartbeats))
+        task._announce(flow, RunReport("a->b", "r", 2, run), context)
+        return bool(task.outlets)
+
+    assert not event(0, None), "nothing at all"
+    assert event(10, 10)
+    assert not event(0, 10, beats=5), "nothing but heartbeats"
+    assert event(5, 15, state=RunState.FAILED), "one partition failed, others were copied"
+    assert not event(0, 15, state=RunState.FAILED)
+    assert event(0, 18), "its first attempt copied three, and failed"
+    assert not event(0, 18)
+    task._announce(flow, RunReport("a->b", "r", 2, None, fault="the cluster is away"), context)
+    assert not task.outlets

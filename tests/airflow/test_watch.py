@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk.definitions.deadline import DeadlineReference
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
-from srm_common.airflow_bridge import alarms
+from srm_common.airflow_bridge import alarms, watch_dag
 from srm_common.airflow_bridge.watch_dag import WatchOperator, activity_of
 from srm_common.airflow_bridge.watch_overdue import WATCH_ASSET, all_notifiers
 from srm_common.domain.flow import FlowName
@@ -114,6 +114,18 @@ def test_the_dag_is_there_when_somebody_is_to_be_told(parse: Parse) -> None:
     assert deadline.callback.path == "srm_common.airflow_bridge.watch_overdue.notify_unwatched"
     assert (task.pool, task.retries, task.execution_timeout) == ("default_pool", 0, timedelta(minutes=10))
     assert task.doc_md
+
+
+def test_airflow_3_2_gives_deadlines_no_name(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_name(*, reference: Any, interval: timedelta, callback: Any) -> DeadlineAlert:
+        return DeadlineAlert(reference=reference, interval=interval, callback=callback)
+
+    named = parse({**FLOWS, **NOTIFIERS}).dags["srm.watch"].deadline
+    monkeypatch.setattr(watch_dag, "DeadlineAlert", without_name)
+    unnamed = parse({**FLOWS, **NOTIFIERS}).dags["srm.watch"].deadline
+    assert isinstance(named, list)
+    assert isinstance(unnamed, list)
+    assert [deadline.name for deadline in (*named, *unnamed)] == ["no flow is watched", None]
 
 
 def test_only_flows_with_a_notifier_are_watched(parse: Parse) -> None:

@@ -153,6 +153,17 @@ class TopicsContract:
             key: (one.default, Source.DEFAULT) for key, one in TOPIC_SETTINGS.items()
         } | {"min.insync.replicas": ("1", Source.DYNAMIC_BROKER)}
 
+    def test_single_settings_are_told_alone(self, kafka: Cluster, name: str) -> None:
+        admin = ClusterAdmin(settings(kafka))
+        kafka.create_topic(name, config={"retention.ms": "1000"})
+        keys = ("retention.ms", "cleanup.policy", "unheard.of")
+        shown(lambda: name in admin.topic_settings([name]), True)
+        described = admin.describe_settings([name, f"{name}-none"], keys)
+        assert {topic: {key: one.value for key, one in found.items()} for topic, found in described.found.items()} == {
+            name: {"retention.ms": "1000", "cleanup.policy": "delete"}
+        }
+        assert described.faults == {}
+
     def test_settings_are_set_and_removed_one_by_one(self, kafka: Cluster, name: str) -> None:
         admin = ClusterAdmin(settings(kafka))
         kafka.create_topic(name, config={"retention.ms": "1000", "cleanup.policy": "compact"})

@@ -129,15 +129,9 @@ PLANS: tuple[Plan, ...] = (
         "a run to the end of the logs waited for an end that a truncated log no longer had",
     ),
     Plan(
-        175,
-        (
-            Planned(0, "slow network", 4.457, None, 3),
-            Planned(1, "struck at a commit", 8.363, None, 6),
-            Planned(3, "silence", 1.566, None, 7),
-            Planned(4, "log cut", 9.962, "EndTxn", 9),
-            Planned(6, "log cut", 12.41, "AddPartitionsToTxn", 11),
-        ),
-        "a slot had 42,139,648 bytes of answers in use, where 33,816,576 are the most",
+        491,
+        (Planned(1, "connections reset", 6.991, None, 11), Planned(4, "broker isolated", 8.341, "EndTxn", 3)),
+        "a slot had 42,270,720 bytes of answers in use, where 33,947,648 are the most",
         "a broker that is not asked any more gives its buffers to another one while they are in use",
     ),
     Plan(
@@ -145,5 +139,10 @@ PLANS: tuple[Plan, ...] = (
         (Planned(0, "log cut", 12.543, "InitProducerId", 27), Planned(1, "driver killed", 12.974, "EndTxn", 17)),
         "3 records are not in the copy, from 621 on",
         "logs are not compared where Fetch does not do that",
+    ),
+    Plan(
+        866,
+        (Planned(1, "broker isolated", 7.605, "Fetch", 19),),
+        "a record is in the copy twice: the committed offsets were those of a broker that was cut off",
     ),
 )

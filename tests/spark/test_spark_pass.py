@@ -32,6 +32,7 @@ from srm_common.testing import FakeCluster, LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.engine import slot_connections
 from tests.kafka.flows import flow_between, prepare, read, write
+from tests.kafka.records import eventually
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -291,9 +292,9 @@ def test_a_shared_cluster_gives_no_more_cores_than_slots() -> None:
     assert "spark.cores.max" not in spark_settings(local_master(3), 3)
 
 
-def test_a_pass_that_does_not_end_is_cancelled(flow: FlowSettings, spark: SparkContext) -> None:
-    """A worker that stands still, as one would that waits inside a library for what never comes."""
-    job = CopyJob(
+def impatient(flow: FlowSettings) -> CopyJob:
+    """A job whose passes are cancelled after a few seconds."""
+    return CopyJob(
         str(flow.name),
         "a",
         flow.source,
@@ -307,6 +308,11 @@ def test_a_pass_that_does_not_end_is_cancelled(flow: FlowSettings, spark: SparkC
         request_timeout_ms=100,
         transaction_timeout_ms=100,
     )
+
+
+def test_a_pass_that_does_not_end_is_cancelled(flow: FlowSettings, spark: SparkContext) -> None:
+    """A worker that stands still, as one would that waits inside a library for what never comes."""
+    job = impatient(flow)
     tasks = [SlotTask(0, None, (CopyRange("t", "a.t", 0, 5, 9),))]
 
     def stands_still(job: CopyJob, task: SlotTask) -> SlotResult:
@@ -321,6 +327,34 @@ def test_a_pass_that_does_not_end_is_cancelled(flow: FlowSettings, spark: SparkC
 
     (result,) = SparkPassRunner(lambda: spark, ends)(job, tasks)
     assert result.slot == 0
+
+
+def test_a_pass_that_spark_has_no_cores_for_says_so(flow: FlowSettings, spark: SparkContext) -> None:
+    def hold(_: object) -> list[int]:
+        time.sleep(3600)
+        return []
+
+    def hold_all_cores() -> None:
+        # It is cancelled with the pass.
+        with contextlib.suppress(Exception):
+            spark.parallelize(range(2), 2).mapPartitions(hold).collect()
+
+    holding = threading.Thread(target=hold_all_cores)
+    holding.start()
+    java: Any = spark._jsc
+
+    def running(wanted: int) -> bool:
+        found: int = sum(one.numRunningTasks() for one in java.sc().statusTracker().getExecutorInfos())
+        return found == wanted
+
+    eventually(lambda: running(2), 300, "the cores are not held")
+    tasks = [SlotTask(0, None, (CopyRange("t", "a.t", 0, 5, 9),))]
+    told = r"started none of the 1 slots of a pass within \d+ s: local\[2,4\] has no free cores .* spark\.driver\.host$"
+    with pytest.raises(LostProcess, match=told):
+        SparkPassRunner(lambda: spark)(impatient(flow), tasks)
+    holding.join()
+    # For the next test.
+    eventually(lambda: running(0), 300, "the cores are still held")
 
 
 def test_an_interrupt_that_pyspark_loses_ends_the_run() -> None:

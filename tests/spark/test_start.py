@@ -30,6 +30,12 @@ except SrmError as error:
     print(type(error).__name__, error, sep=": ")
 """
 _COUNTS = "print(context.parallelize([1, 2], 1).map(lambda one: one + 1).collect())"
+_CHOICES = """
+    java = context._jvm.java.lang
+    collector = java.management.ManagementFactory.getGarbageCollectorMXBeans()[0].getName()
+    ours = java.System.getProperty("log4j2.configurationFile").endswith("/spark-log4j2.properties")
+    print(context.getConf().get("spark.driver.memory"), java.System.getProperty("srm.test"), collector[:2], ours)
+"""
 _LOST = """
     from srm_common.domain.cluster import ClusterSettings
     from srm_common.domain.runs.copying import CopyJob, SlotTask
@@ -79,6 +85,15 @@ def test_no_master() -> None:
     told = start("foo://bar", dict(os.environ))
     assert told.startswith("SparkFailed: Spark did not start with the master 'foo://bar': ")
     assert "Could not parse Master URL" in told
+
+
+def test_defaults_of_the_operator_count_for_the_drivers_jvm(tmp_path: Path) -> None:
+    """Beside ours, which are not lost, and without two collectors, with which no JVM starts."""
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.driver.memory 600m\nspark.driver.extraJavaOptions -Dsrm.test=theirs -XX:+UseParallelGC\n"
+    )
+    told = start("local[1]", {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}, _CHOICES)
+    assert told == "600m theirs PS True"
 
 
 def test_an_application_that_was_ended() -> None:

@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.dag_factory import START_DATE
+from srm_common.airflow_bridge.dag_arguments import Additions
 from srm_common.airflow_bridge.moves.move_operators import (
     ConfirmOperator,
     LastPassOperator,
@@ -33,28 +33,25 @@ from srm_common.domain.moving.moves import StepName
 from srm_common.settings_files.configuration import load_configuration
 
 
-def build_move_dags(config: str | Path | None = None) -> dict[str, DAG]:
+def build_move_dags(config: str | Path | None, additions: Additions) -> dict[str, DAG]:
     """See :func:`srm_common.airflow_bridge.move_dags`."""
     path = configuration_path(config)
     only = get_parsing_context().dag_id
     specs = [spec for spec in move_specs() if only is None or spec.dag_id == only]
     # Airflow connections are for tasks; asking for them here would open Airflow's database at every parse.
     flows = sorted(map(str, load_configuration(path, connections=None).flows)) if specs else []
-    return {spec.dag_id: _build_dag(spec, flows, path) for spec in specs} if flows else {}
+    return {spec.dag_id: _build_dag(spec, flows, path, additions) for spec in specs} if flows else {}
 
 
-def _build_dag(spec: MoveDagSpec, flows: list[str], config: Path) -> DAG:
+def _build_dag(spec: MoveDagSpec, flows: list[str], config: Path, additions: Additions) -> DAG:
     dag = DAG(
         dag_id=spec.dag_id,
         description=spec.title,
         schedule=None,
-        start_date=START_DATE,
-        catchup=False,
         is_paused_upon_creation=False,
-        tags=[TAG],
         doc_md=spec.doc,
         params=_params(spec, flows),
-        default_args={"owner": "srm"},
+        **additions.dag_arguments([TAG]),
     )
     tasks = [_build_task(dag, spec, task, config) for task in spec.tasks]
     outcome = tasks[-1]

@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_parsing_context
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.dag_factory import START_DATE
+from srm_common.airflow_bridge.dag_arguments import Additions
 from srm_common.airflow_bridge.flow_tasks import pool_of
 from srm_common.airflow_bridge.verification.verify_operator import VerifyOperator
 from srm_common.domain.verification.verification import Against
@@ -48,7 +48,7 @@ _TASK_DOC = (
 )
 
 
-def build_verify_dags(config: str | Path | None = None) -> dict[str, DAG]:
+def build_verify_dags(config: str | Path | None, additions: Additions) -> dict[str, DAG]:
     """See :func:`srm_common.airflow_bridge.verify_dags`."""
     path = configuration_path(config)
     if get_parsing_context().dag_id not in (None, DAG_ID):
@@ -63,13 +63,10 @@ def build_verify_dags(config: str | Path | None = None) -> dict[str, DAG]:
         dag_id=DAG_ID,
         description="Proves the copies of a flow, or names the first difference",
         schedule=None,
-        start_date=START_DATE,
-        catchup=False,
         is_paused_upon_creation=False,
-        tags=[TAG],
         doc_md=_DOC,
         params=_params(sorted(map(str, flows))),
-        default_args={"owner": "srm"},
+        **additions.dag_arguments([TAG]),
     )
     VerifyOperator(
         dag=dag,

@@ -21,6 +21,7 @@ from fastapi.security import HTTPAuthorizationCredentials
 from fastapi.security.utils import get_authorization_scheme_param
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
+from srm_common.airflow_bridge.unshared_store import unshared_store
 from srm_common.airflow_bridge.web.airflow_scheduler import AirflowScheduler
 from srm_common.domain.filters.flow_filters import variable_name
 from srm_common.domain.flow import FlowName
@@ -30,9 +31,7 @@ from srm_common.rest.faults import ApiError
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.ports import Caller, Right
 from srm_common.rest.serving.watched_files import WatchedConfiguration
-from srm_common.settings_files.configuration import Configuration
-from srm_common.store.location import open_store
-from srm_common.store.metrics_store import MetricsStore
+from srm_common.rest.serving.watched_store import WatchedStore
 
 
 @dataclass(frozen=True)
@@ -95,16 +94,20 @@ class AirflowAccess:
 
 
 def airflow_app() -> tuple[FastAPI, Advertiser]:
-    """The app that the plugin mounts. Where the history is, is read now: a change of
-    ``metrics.database.url`` needs a restart of the API server."""
+    """The app that the plugin mounts. The file may not be there yet, or be wrong: each request reads it again, if it
+    has changed, and says what is wrong with it."""
     configuration = WatchedConfiguration(configuration_path)
-    try:
-        found: Configuration | None = configuration()
-    except ConfigError:
-        found = None  # each request reads the file again, and says what is wrong with it
+
+    def store_notice() -> str | None:
+        try:
+            return unshared_store(configuration())
+        except (ConfigError, StoreError):
+            return None  # which is shown instead
+
     context = AppContext(
         access=AirflowAccess(),
-        store=_store(found),
+        current_store=WatchedStore(configuration),
+        store_notice=store_notice,
         scheduler=AirflowScheduler(),
         configuration=configuration,
     )
@@ -113,10 +116,3 @@ def airflow_app() -> tuple[FastAPI, Advertiser]:
     advertiser = Advertiser(configuration)
     advertiser.start()
     return app, advertiser
-
-
-def _store(configuration: Configuration | None) -> MetricsStore:
-    try:
-        return open_store(configuration)
-    except (ConfigError, StoreError) as error:
-        return MetricsStore.unusable(str(error))

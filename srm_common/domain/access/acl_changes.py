@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from srm_common.domain.access.acl_bindings import EVERYONE, AclBinding, Permission, TopicPattern
 from srm_common.domain.access.copied_acls import NAME_IT, writers
-from srm_common.domain.topics.actions import Difference, action_json
+from srm_common.domain.topics.actions import Difference, Job, action_json
 
 REVOKED = "the source no longer has it, or nothing that it covers is copied"
 GONE = "it is already gone; only its record is removed"
@@ -32,6 +32,7 @@ class AclChange:
 class _AclAction:
     kind: ClassVar[str]
     word: ClassVar[str]
+    job: ClassVar[Job] = Job.ACLS
 
     cluster: str
     topics: TopicPattern
@@ -87,6 +88,7 @@ class UnknownAcls:
 
     kind: ClassVar[str] = "sync_acls"
     word: ClassVar[str] = "sync ACLs"
+    job: ClassVar[Job] = Job.ACLS
 
     cluster: str
     reason: str

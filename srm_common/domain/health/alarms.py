@@ -76,7 +76,8 @@ _STATES: dict[HealthState, _Remedy] = {
     ),
     HealthState.NOT_RUN: (
         "Start its first run, or wait for the schedule; if none starts, check in Airflow whether the flow's DAG exists "
-        "and the scheduler is running.",
+        "and the scheduler is running; if runs have ended, whether their task report_lag writes to the metrics store "
+        "that is read here (metrics.database.url).",
         "srm-control run --flow FLOW",
         Action.RUN_NOW,
     ),

@@ -14,8 +14,16 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import heartbeats_topic
 from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.plans.plan import Plan
-from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
-from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.actions import (
+    Action,
+    AlterConfigs,
+    CreateTopic,
+    GrowPartitions,
+    Job,
+    SettingChange,
+    UnknownSettings,
+)
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations
 from srm_common.domain.topics.refused_settings import MAX_MESSAGE
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import TopicDecision
@@ -34,28 +42,33 @@ from srm_common.domain.topics.topic_settings import (
 )
 
 _DEAD_LETTER_BYTES = 16 << 20
+#: Code of the decision on a topic that is not copied, because nobody knows what settings its copy needs.
+SETTINGS_UNREADABLE = "settings_unreadable"
 #: An expression that is a topic's name.
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
 class SourceView:
-    """The source cluster: partitions of every topic, and settings of the accepted ones."""
+    """The source cluster: partitions of every topic, and settings of the accepted ones. ``unreadable``: why those of a
+    topic cannot be read, in one sentence."""
 
     partitions: Mapping[str, int]
     settings: Mapping[str, Mapping[str, TopicSetting]]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TargetView:
     """The target cluster: partitions of every topic, settings of the remote ones that exist, its brokers, what it can
-    do, and the fewest replicas of a partition by topic."""
+    do, and the fewest replicas of a partition by topic. ``unreadable`` as at the source."""
 
     partitions: Mapping[str, int]
     settings: Mapping[str, Mapping[str, TopicSetting]]
     brokers: Brokers
     abilities: TargetAbilities = field(default_factory=lambda: TargetAbilities({}))
     replicas: Mapping[str, int] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
 
 def make_plan(
@@ -69,69 +82,110 @@ def make_plan(
 ) -> Plan:
     """The actions that make the target ready for the accepted topics.
 
-    A topic whose copy exists with settings that would falsify it is refused: its decision says so.
+    A topic whose copy exists with settings that would falsify it is refused: its decision says so. So is one without a
+    copy whose settings cannot be read, since the copy would get others; existing copies go on, without synced settings.
 
     Args:
         due: plan this only; decisions and notices do not depend on it.
         alterations: earlier changes of settings, to detect those that are reverted.
     """
-    alterations = alterations or Alterations()
-    rules = SettingRules(flow, target.abilities)
-    actions: list[Action] = []
-    notices: list[str] = []
-    final: list[TopicDecision] = []
-    drift = Drift(flow, target.abilities)
-    excluded = rules.excluded(RETENTION)
-    create = Job.TOPICS in due
-    heartbeats = _heartbeats(flow, target)
-    if heartbeats is not None and create:
-        actions.append(heartbeats)
-    dead_letters = _dead_letters(flow, target)
-    if dead_letters is not None and create:
-        actions.append(dead_letters)
-    for decision in decisions:
+    planning = _Planning(flow, source, target, due, alterations or Alterations())
+    final = tuple(planning.plan(decision) for decision in decisions)
+    few = _few_replicas(flow, target, (one.remote_topic for one in final if one.accepted and one.remote_topic))
+    return Plan(flow.name, final, tuple(planning.actions), (*_unseen(flow, source), *few, *planning.all_notices()))
+
+
+class _Planning:
+    """The plan that is being made, topic by topic."""
+
+    def __init__(
+        self, flow: FlowSettings, source: SourceView, target: TargetView, due: frozenset[Job], alterations: Alterations
+    ) -> None:
+        self._flow, self._source, self._target = flow, source, target
+        self._due, self._alterations = due, alterations
+        self._create = Job.TOPICS in due
+        self._rules = SettingRules(flow, target.abilities)
+        self._excluded = self._rules.excluded(RETENTION)
+        self._drift = Drift(flow, target.abilities)
+        self._unread: list[str] = []
+        self._notices: list[str] = []
+        own = (_heartbeats(flow, target), _dead_letters(flow, target)) if self._create else ()
+        self.actions: list[Action] = [creation for creation in own if creation is not None]
+
+    def plan(self, decision: TopicDecision) -> TopicDecision:
+        """Add what the topic needs; returns the decision, or the refusal that follows from settings."""
         if not decision.accepted or decision.remote_topic is None:
-            final.append(decision)
-            continue
+            return decision
         topic, remote = decision.topic, decision.remote_topic
-        settings = source.settings.get(topic, {})
-        left_out = rules.left_out(settings)
+        name = self._flow.name
+        settings = self._source.settings.get(topic, {})
+        left_out = self._rules.left_out(settings)
         if left_out:
-            notices.append(f"{remote}: {flow.name.target} does not have {', '.join(sorted(left_out))}; left out")
-        existing = target.partitions.get(remote)
+            self._notices.append(f"{remote}: {name.target} does not have {', '.join(sorted(left_out))}; left out")
+        existing = self._target.partitions.get(remote)
         if existing is None:
-            final.append(decision)
-            drift.compare(remote, settings, None, excluded)
-            if create:
-                actions.append(_copy(flow, target, rules, topic, remote, source.partitions[topic], settings))
-            continue
-        there = target.settings.get(remote, {})
-        refusal = _falsifying(flow, remote, there)
+            return self._plan_new(decision, topic, remote, settings)
+        refusal = _falsifying(self._flow, remote, self._target.settings.get(remote, {}))
         if refusal is not None:
-            final.append(TopicDecision(topic, False, refusal, remote))
-            continue
-        final.append(decision)
-        wanted = source.partitions[topic]
-        if existing < wanted and create:
-            reason = f"{topic} has {wanted} on {flow.name.source}"
-            actions.append(GrowPartitions(flow.name.target, remote, existing, wanted, reason))
+            return TopicDecision(topic, False, refusal, remote)
+        wanted = self._source.partitions[topic]
+        if existing < wanted and self._create:
+            reason = f"{topic} has {wanted} on {name.source}"
+            self.actions.append(GrowPartitions(name.target, remote, existing, wanted, reason))
         if existing > wanted:
-            notices.append(
-                f"{remote} has {counted(existing, 'partition')} on {flow.name.target}, but {topic} has {wanted} on "
-                f"{flow.name.source}; the extra ones stay empty"
+            self._notices.append(
+                f"{remote} has {counted(existing, 'partition')} on {name.target}, but {topic} has {wanted} on "
+                f"{name.source}; the extra ones stay empty"
             )
-        drift.compare(remote, settings, there, excluded)
-        changes = _changes(rules, settings, there)
+        self._sync_settings(topic, remote, settings)
+        return decision
+
+    def _plan_new(
+        self, decision: TopicDecision, topic: str, remote: str, settings: Mapping[str, TopicSetting]
+    ) -> TopicDecision:
+        unreadable = self._source.unreadable.get(topic)
+        if unreadable is not None:
+            reason = f"its settings cannot be read, so {remote} is not created: {unreadable}"
+            if self._create:
+                self.actions.append(UnknownSettings(self._flow.name.target, remote, reason, Job.TOPICS))
+            return TopicDecision(topic, False, reason, remote, SETTINGS_UNREADABLE)
+        self._drift.compare(remote, settings, None, self._excluded)
+        if self._create:
+            partitions = self._source.partitions[topic]
+            self.actions.append(_copy(self._flow, self._target, self._rules, topic, remote, partitions, settings))
+        return decision
+
+    def _sync_settings(self, topic: str, remote: str, settings: Mapping[str, TopicSetting]) -> None:
+        target, synced = self._flow.name.target, self._flow.sync_topic_configs
+        unreadable = self._source.unreadable.get(topic) or self._target.unreadable.get(remote)
+        if unreadable is not None:
+            if not synced:
+                self._unread.append(f"{remote}: {unreadable}")
+            elif Job.CONFIGS in self._due:
+                reason = f"settings cannot be read; records are copied all the same: {unreadable}"
+                self.actions.append(UnknownSettings(target, remote, reason))
+            return
+        there = self._target.settings.get(remote, {})
+        self._drift.compare(remote, settings, there, self._excluded)
+        changes = _changes(self._rules, settings, there)
         if not changes:
-            continue
-        if not flow.sync_topic_configs:
-            drift.unchanged(remote, changes)
-        elif Job.CONFIGS in due:
-            alteration = AlterConfigs(flow.name.target, remote, changes, f"keep it like {topic}")
-            notices += undone(alteration, alterations)
-            actions.append(alteration)
-    notices += _few_replicas(flow, target, (one.remote_topic for one in final if one.accepted and one.remote_topic))
-    return Plan(flow.name, tuple(final), tuple(actions), (*_unseen(flow, source), *notices, *drift.notices()))
+            return
+        if not synced:
+            self._drift.unchanged(remote, changes)
+        elif Job.CONFIGS in self._due:
+            alteration = AlterConfigs(target, remote, changes, f"keep it like {topic}")
+            self._notices += undone(alteration, self._alterations)
+            self.actions.append(alteration)
+
+    def all_notices(self) -> list[str]:
+        """About single topics, then about all."""
+        found = [*self._notices, *self._drift.notices()]
+        if self._unread:
+            found.append(
+                f"it is not known whether the copies of {counted(len(self._unread), 'topic')} expire or reject "
+                f"records, because settings cannot be read; the first is {self._unread[0]}"
+            )
+        return found
 
 
 def _unseen(flow: FlowSettings, source: SourceView) -> Iterator[str]:

@@ -37,7 +37,8 @@ class CopyRange:
     was cut, or the high watermark for read_uncommitted flows). ``max_message_bytes`` is the target topic's
     ``max.message.bytes``: the largest batch, header included, that its leader accepts. ``generation`` tells source
     topics of the same name apart (:func:`srm_common.domain.offsets.segments.generation_of`). ``leader_epoch`` is that
-    of the offset before ``start`` in the source log, -1 when it is not known. ``unmapped``: so many offsets before
+    of the offset before ``start`` in the source log, ``leading_epoch`` that of the newest leader that the driver has
+    seen; -1 when they are not known. ``unmapped``: so many offsets before
     ``start`` were read since the newest segment of the offset map, and held nothing to copy. ``copied_to``: what the
     flow has committed, None where it does not know. No transform is for ``heartbeats``. ``compacted``: the copy is, by
     its settings, so the source is likely to have holes.
@@ -55,6 +56,7 @@ class CopyRange:
     heartbeats: bool = False
     copied_to: CopiedTo | None = None
     compacted: bool = False
+    leading_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,13 +22,14 @@ from srm_common.domain.schemas.schemas import (
     plain_name,
     qualified,
 )
-from srm_common.domain.topics.actions import Action, Difference, action_json
+from srm_common.domain.topics.actions import Action, Difference, Job, action_json
 
 
 @dataclass(frozen=True)
 class SchemaAction:
     kind: ClassVar[str]
     word: ClassVar[str]
+    job: ClassVar[Job] = Job.SCHEMAS
 
     cluster: str
     subject: str

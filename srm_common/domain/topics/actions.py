@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 
 from srm_common.domain.amount import counted
+
+
+class Job(StrEnum):
+    """A part of a refresh that has its own switch and interval."""
+
+    TOPICS = "topics"
+    CONFIGS = "configs"
+    ACLS = "acls"
+    SCHEMAS = "schemas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +41,11 @@ class Action(Hashable, Protocol):
 
     kind: ClassVar[str]
     word: ClassVar[str]
+
+    @property
+    def job(self) -> Job:
+        """The part of a refresh that does it, and does it again when it has failed."""
+        ...
 
     @property
     def cluster(self) -> str:
@@ -77,6 +92,7 @@ class CreateTopic:
 
     kind: ClassVar[str] = "create_topic"
     word: ClassVar[str] = "create"
+    job: ClassVar[Job] = Job.TOPICS
 
     cluster: str
     topic: str
@@ -120,6 +136,7 @@ class StartOver:
 
     kind: ClassVar[str] = "start_over"
     word: ClassVar[str] = "start over"
+    job: ClassVar[Job] = Job.TOPICS
 
     cluster: str
     topic: str
@@ -146,6 +163,7 @@ class GrowPartitions:
 
     kind: ClassVar[str] = "grow_partitions"
     word: ClassVar[str] = "grow"
+    job: ClassVar[Job] = Job.TOPICS
 
     cluster: str
     topic: str
@@ -186,6 +204,7 @@ class AlterConfigs:
 
     kind: ClassVar[str] = "alter_configs"
     word: ClassVar[str] = "alter"
+    job: ClassVar[Job] = Job.CONFIGS
 
     cluster: str
     topic: str
@@ -215,6 +234,29 @@ class AlterConfigs:
             ),
             "reasons": {change.key: change.reason for change in self.changes},
         }
+
+
+@dataclass(frozen=True)
+class UnknownSettings:
+    """The settings of ``topic``, or of the one that it is a copy of, cannot be read: an action that always fails, so
+    that settings that are not synced never go unnoticed."""
+
+    kind: ClassVar[str] = "sync_settings"
+    word: ClassVar[str] = "sync settings"
+
+    cluster: str
+    topic: str
+    reason: str
+    job: Job = Job.CONFIGS
+
+    def __str__(self) -> str:
+        return f"{self.word} of topic {self.topic} on {self.cluster}"
+
+    def differences(self) -> tuple[Difference, ...]:
+        return (Difference("settings", "not known", "not known"),)
+
+    def to_json(self) -> dict[str, Any]:
+        return action_json(self, None, None)
 
 
 @dataclass(frozen=True, slots=True)

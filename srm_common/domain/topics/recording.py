@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import policy_name
 from srm_common.domain.topic_id import NO_TOPIC_ID, is_another_topic
-from srm_common.domain.topics.actions import Difference, action_json
+from srm_common.domain.topics.actions import Difference, Job, action_json
 from srm_common.domain.topics.copy_graph import CopyGraph
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import Ancestor, Knowledge, TopicRecord, TopicState
@@ -28,6 +28,7 @@ class RecordTopic:
 
     kind: ClassVar[str] = "record_topic"
     word: ClassVar[str] = "record"
+    job: ClassVar[Job] = Job.TOPICS
 
     cluster: str
     before: TopicRecord | None

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from srm_common.domain.access.acl_bindings import AclBinding, Operation, Pattern, Permission, TopicPattern
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
-from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
+from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
 from srm_common.kafka.client.faults import cluster_error, kafka_error
 from srm_common.kafka.client.library import (
     ACLOperation,
@@ -38,6 +38,7 @@ from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.links.shared_admin import SharedAdmin
 from srm_common.kafka.client.protocol import codes
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 B = TypeVar("B", bound=ConfluentBinding)
 
@@ -72,7 +73,10 @@ class AclAdmin:
         self._pool = pool
 
     def topic_bindings(self) -> frozenset[AclBinding] | None:
-        """All bindings on topics; None where the brokers have no authorizer."""
+        """All bindings on topics; None where the brokers have no authorizer.
+
+        Raises UnsupportedBroker where the server keeps no ACLs for clients at all, as some that speak Kafka's protocol.
+        """
         with ClusterLink(
             self.cluster.of_client(Client.ADMIN),
             part="acls",
@@ -84,8 +88,11 @@ class AclAdmin:
             return None
         if answer.error_code == codes.CLUSTER_AUTHORIZATION_FAILED:
             raise self._denied("describe its ACLs", "Describe")
+        if answer.error_code == codes.UNSUPPORTED_VERSION:
+            raise self._without_acls
         if answer.error_code:
-            raise ClusterError(f"{self._place} could not describe its ACLs: {codes.name(answer.error_code)}")
+            message = f", {answer.error_message}" if answer.error_message else ""
+            raise ClusterError(f"{self._place} could not describe its ACLs: {codes.name(answer.error_code)}{message}")
         return frozenset(
             AclBinding(
                 TopicPattern(_PATTERNS[resource.pattern_type], resource.resource_name),
@@ -102,6 +109,8 @@ class AclAdmin:
 
     async def _described(self, link: ClusterLink) -> Any:
         await link.open(timeout_seconds=min(self._timeout, _REACH_SECONDS))
+        if not link.offers(ApiKey.DESCRIBE_ACLS):
+            raise self._without_acls
 
         def request() -> Any:
             return DescribeAclsRequest(
@@ -160,6 +169,10 @@ class AclAdmin:
     @property
     def _place(self) -> str:
         return f"cluster '{self.cluster.alias}' ({self.cluster.bootstrap_servers})"
+
+    @property
+    def _without_acls(self) -> UnsupportedBroker:
+        return UnsupportedBroker(f"{self._place} has no API for ACLs (DescribeAcls)")
 
     def _denied(self, doing: str, right: str) -> AccessDenied:
         return AccessDenied(f"{self._place} refused to {doing}: {Right(right, 'cluster').missing(self.cluster)}")

@@ -68,6 +68,14 @@ class TopicFacts:
     partitions: int
 
 
+@dataclass(frozen=True, slots=True)
+class TopicsSettings:
+    """``found`` are the settings by topic; ``faults`` says of others why their settings cannot be read."""
+
+    found: Mapping[str, Mapping[str, TopicSetting]]
+    faults: Mapping[str, SrmError]
+
+
 class ClusterAdmin:
     """Admin calls to one cluster. Every method raises UnreachableCluster, AccessDenied, UnsupportedBroker or
     ClusterError; those that change several topics return a result for each.
@@ -135,14 +143,27 @@ class ClusterAdmin:
                 facts[name] = TopicFacts(known_topic_id(str(answer.topic_id)), len(answer.partitions))
         return facts
 
-    def topic_settings(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
-        """All settings of each topic; a topic that was deleted meanwhile is left out."""
+    def topic_settings(self, topics: Iterable[str]) -> Mapping[str, Mapping[str, TopicSetting]]:
+        """All settings of each topic; a topic that was deleted meanwhile is left out. Raises what is wrong with the
+        first topic whose settings cannot be read."""
+        described = self.describe_settings(topics)
+        for fault in described.faults.values():
+            raise fault
+        return described.found
+
+    def describe_settings(self, topics: Iterable[str], keys: Sequence[str] | None = None) -> TopicsSettings:
+        """The settings of each topic, or why they cannot be read; a topic that was deleted meanwhile is left out.
+
+        Args:
+            keys: these settings alone, by default all: a topic has some forty.
+        """
         # All requests go out before the first answer is read.
         asked = [
-            self._ask("describe the settings of topics", partial(self._describe_settings, batch))
+            self._ask("describe the settings of topics", partial(self._describe_settings, batch, keys))
             for batch in _batches(topics)
         ]
-        found: dict[str, dict[str, TopicSetting]] = {}
+        found: dict[str, Mapping[str, TopicSetting]] = {}
+        faults: dict[str, SrmError] = {}
         for futures in asked:
             for resource, future in futures.items():
                 try:
@@ -152,9 +173,13 @@ class ClusterAdmin:
                     if fault is not None and fault.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
                     needs = Right("DescribeConfigs", "topic", resource.name)
-                    raise self._error(f"describe the settings of topic {resource.name}", error, needs) from error
+                    told = self._error(f"describe the settings of topic {resource.name}", error, needs)
+                    if isinstance(told, UnreachableCluster):
+                        raise told from error
+                    faults[resource.name] = told
+                    continue
                 found[resource.name] = {sys.intern(key): _setting(entry) for key, entry in entries.items()}
-        return found
+        return TopicsSettings(found, faults)
 
     def broker_settings(self, broker: int) -> dict[str, str | None]:
         """The settings of one broker, sensitive ones as None."""
@@ -274,9 +299,9 @@ class ClusterAdmin:
     def _describe(self, topics: list[str]) -> Mapping[str, Future[Any]]:
         return self._links.describe_topics(TopicCollection(topics), request_timeout=self._timeout)
 
-    def _describe_settings(self, topics: list[str]) -> Mapping[ConfigResource, Future[Any]]:
+    def _describe_settings(self, topics: list[str], keys: Sequence[str] | None) -> Mapping[ConfigResource, Future[Any]]:
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
-        return self._links.describe_configs(resources, request_timeout=self._timeout)
+        return self._links.describe_configs(resources, request_timeout=self._timeout, keys=keys)
 
     def _each(
         self,

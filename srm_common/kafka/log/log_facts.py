@@ -130,17 +130,18 @@ def leader_epoch(link: ClusterLink, place: TopicPartition) -> int:
 
 
 async def epoch_ends(
-    link: ClusterLink, epochs: Mapping[TopicPartition, int], leading: Mapping[TopicPartition, int] | None = None
+    link: ClusterLink, epochs: Mapping[TopicPartition, int], seen: Mapping[TopicPartition, int] | None = None
 ) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]:
     """Where leader epochs end in the logs of their partitions, one request per leader: (found, faults).
 
     None: the log has no epochs at all (a message format before Kafka 0.11). For an epoch that is not in a log, the
-    result is the newest older one and its end.
+    result is the newest older one and its end. A broker that does not lead under the newest epoch that is known
+    refuses, which is a fault (KIP-320).
 
     Args:
-        leading: the epochs of the leaders that may answer; those with another one refuse, which is a fault (KIP-320).
+        seen: epochs of leaders that the link's metadata may not know of.
     """
-    leading = leading or {}
+    leading = {place: max(leader_epoch(link, place), (seen or {}).get(place, -1)) for place in epochs}
     ends, faults = await _ask_epochs(link, epochs, leading)
     # "Undefined" means that the epoch is newer than all in the log, or that the log has none, so not today's either.
     undefined = {place: leader_epoch(link, place) for place, end in ends.items() if end is None}
@@ -164,7 +165,7 @@ async def _ask_epochs(
         if leader is None:
             faults[TopicPartition(topic, partition)] = str(link.leaderless(topic, partition))
         else:
-            by_leader[leader][topic].append((partition, epoch, leading.get(place, -1)))
+            by_leader[leader][topic].append((partition, epoch, leading[place]))
     answers = await link.send_each((leader, _epochs_request(topics)) for leader, topics in by_leader.items())
     for topics, answer in zip(by_leader.values(), answers, strict=True):
         if isinstance(answer, RetriableFault):

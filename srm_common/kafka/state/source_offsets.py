@@ -210,6 +210,9 @@ async def _read(
     many live segments prove a copy (else 0)."""
     topic, partitions = state.offsets_topic, list(range(state.offsets_partitions))
     await link.open([topic], patience)
+    if stable_within_seconds is not None:
+        # Positions as a deposed leader has them would be copied from once more.
+        await link.agree()
     if stable_within_seconds is None:
         ends = await log_ends(link, topic, partitions, patience_seconds=patience)
     else:

@@ -117,6 +117,8 @@ class StateReader(Closing):
                 link.run(lambda: link.know([topic]))
             else:
                 link.run(lambda: link.open([topic], self._patience))
+            if self._sure:
+                link.run(link.agree)
             found = self._numbers(link, topic)
             if not found and self._sure:
                 # A broker that has just started may not know the topic yet.

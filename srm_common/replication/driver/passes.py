@@ -283,6 +283,7 @@ class Passes:
             heartbeats=track.heartbeats,
             copied_to=self.points.copied_to(track),
             compacted=track.compacted,
+            leading_epoch=self.points.source.leader_epoch(track.place),
         )
 
     def _store(self) -> None:

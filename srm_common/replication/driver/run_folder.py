@@ -15,12 +15,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from srm_common.errors import ConfigError
+
 PREFIX = "srm-scratch-"
 
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A new folder, locked during the block and removed at its end."""
+    """A new folder, locked during the block and removed at its end.
+
+    Raises:
+        ConfigError: it cannot be locked where ``TMPDIR`` is.
+    """
     remove_forgotten()
     folder, lock = _locked_folder()
     try:
@@ -43,7 +49,7 @@ def remove_forgotten() -> None:
     with os.scandir(tempfile.gettempdir()) as entries:
         found = [Path(entry) for entry in entries if entry.name.startswith(PREFIX)]
     for folder in found:
-        # Another process's, or already gone, or in use.
+        # Another process's, or already gone, or in use; where folders cannot be locked, nobody knows.
         with suppress(OSError):
             if folder.lstat().st_uid == os.geteuid():
                 lock = _lock(folder)
@@ -54,16 +60,29 @@ def remove_forgotten() -> None:
 def _locked_folder() -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-        # Before it is locked, another run may take it for a forgotten one.
-        with suppress(OSError):
+        try:
             lock = _lock(folder)
-            if folder.exists():
-                return folder, lock
-            os.close(lock)
+        except (BlockingIOError, FileNotFoundError):
+            # Before it is locked, another run may take it for a forgotten one.
+            continue
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise ConfigError(
+                f"the folder {folder} for a run's temporary files cannot be locked ({error.strerror or error}): TMPDIR "
+                "must be on a local disk, not on a network file system"
+            ) from error
+        if folder.exists():
+            return folder, lock
+        os.close(lock)
 
 
 def _lock(folder: Path) -> int:
-    """The kernel releases it when the process ends, however it ends. Raises OSError if another process holds it."""
+    """The kernel releases it when the process ends, however it ends.
+
+    Raises:
+        BlockingIOError: another process holds it.
+        OSError: it is gone, or the file system has no locks for folders.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

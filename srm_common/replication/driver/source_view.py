@@ -40,8 +40,6 @@ class SourceView(Closing):
         self._read_committed = flow.read_committed
         self._patience = patience_seconds
         self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool)
-        #: The epochs of the leaders that listed ends.
-        self._leading: dict[TopicPartition, int] = {}
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Up to where records can be read now: the last stable offsets, or the high watermarks for flows that read
@@ -60,7 +58,6 @@ class SourceView(Closing):
             return await link.listed(places, committed=committed, timeout_seconds=LISTING_SECONDS)
 
         ends, faults = link.run(ask)
-        self._leading.update((place, end.leader_epoch) for place, end in ends.items())
         return {place: end.offset for place, end in ends.items()}, faults
 
     def starts(self, partitions: Iterable[TopicPartition]) -> Listed:
@@ -85,15 +82,14 @@ class SourceView(Closing):
         self._link.run(lambda: self._link.open(timeout_seconds=self._patience))
         return self._link
 
-    def leader_epoch(self, place: TopicPartition) -> int:
-        """The epoch of a partition's leader: the newer one of that in the metadata and that of the leader that listed
-        its end; -1 when it is not known.
+    def saw(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """Leaders of these epochs were seen; answers of earlier ones are not believed."""
+        for place, epoch in epochs.items():
+            self._link.saw(place, epoch)
 
-        Metadata may be much older than the leader's election if the node is the same, since they are refreshed only
-        after a request was refused.
-        """
-        known = log_facts.leader_epoch(self._link, place)
-        return -1 if known < 0 else max(known, self._leading.get(place, -1))
+    def leader_epoch(self, place: TopicPartition) -> int:
+        """The epoch of a partition's leader, by the metadata or by the listing of its end; -1 when it is not known."""
+        return log_facts.leader_epoch(self._link, place)
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """Where leader epochs end in the logs of their partitions."""

@@ -128,12 +128,15 @@ class StartingPoints:
         places = [track.place for track in tracks]
         listed = self.source.topic_ids(sorted({topic for topic, _ in places}))
         ids = {topic: None if self.memory.is_former(topic, one) else one for topic, one in listed.items()}
+        positions = {track.place: found for track in tracks if (found := self._position(track)) is not None}
+        # Else a deposed leader, whose log ends before what its successor took, would pass for a loss.
+        copied = {topic for topic, one in ids.items() if one is not None and one == self.memory.topic_id(topic)}
+        self.source.saw({place: found.epoch for place, found in positions.items() if place.topic in copied})
         starts, faults = self.source.starts(places)
         suspicious = [
             track.place for track in tracks if (known := self._known(track)) is not None and known > listed_end(track)
         ]
         log_ends, end_faults = self.source.high_watermarks(suspicious) if suspicious else ({}, {})
-        positions = {track.place: found for track in tracks if (found := self._position(track)) is not None}
         shorter = [place for place, found in positions.items() if log_ends.get(place, found.offset) < found.offset]
         epochs, epoch_faults = self._identity.ask(positions, shorter)
         faults = {**faults, **end_faults, **epoch_faults}

@@ -190,7 +190,9 @@ class Fetching:
                     f"the topic was deleted and created again at {self._source.alias}; what was copied is of the "
                     f"former one, and on.data.loss says what follows"
                 )
-            if topic in self._replaced and not state.settled:
+            if topic not in self._replaced:
+                self._source.saw(state.upstream, max(state.spec.leader_epoch, state.spec.leading_epoch))
+            elif not state.settled:
                 state.give_up(self._replaced[topic])
 
     async def _refresh(self) -> None:

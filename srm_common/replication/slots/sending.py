@@ -307,7 +307,9 @@ class Sending:
             elif of_state and code == codes.INVALID_TIMESTAMP:
                 error = ClusterError(time_refused(partition[0], self._target.alias))
             elif code == codes.MESSAGE_TOO_LARGE:
-                error = RecordTooLarge(f"{text}; the topic's max.message.bytes was lowered during the run")
+                error = RecordTooLarge(
+                    f"{text}; the topic's max.message.bytes was lowered during the run, or may not be read"
+                )
             else:
                 error = PartitionError(text)
             for state in states:

@@ -19,6 +19,7 @@ from srm_common.errors import SrmError
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.replication.slots.range_transforms import SqlAccess
 from srm_common.replication.slots.slot import copy_slot
+from srm_common.replication.spark.build import SameBuild, as_nothing, as_row, as_value
 from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, relay
 
 if TYPE_CHECKING:
@@ -38,9 +39,11 @@ def copy_in_worker(job: CopyJob, task: SlotTask, sql: SqlAccess | None = None) -
 
 
 @dataclass(frozen=True)
-class SlotWork:
+class SlotWork(SameBuild):
     """What a Spark task does with its partition of the RDD; travels to workers by reference to this
     module."""
+
+    refusing = as_value
 
     job: CopyJob
     copy: CopySlot
@@ -55,8 +58,11 @@ class SlotWork:
 
 
 @dataclass(frozen=True)
-class Relay:
+class Relay(SameBuild):
     """What the first Python worker of a slot with statements does: it gives Spark the columns that the slot sends."""
+
+    # The slot's worker, beside it, answers for both.
+    refusing = as_nothing
 
     pipe: SqlPipe
 
@@ -72,9 +78,11 @@ class Relay:
 
 
 @dataclass(frozen=True)
-class SqlSlotWork:
+class SqlSlotWork(SameBuild):
     """What the second Python worker does: it copies the slot, whose number is the partition's; the result is one row of
     pickled bytes."""
+
+    refusing = as_row
 
     job: CopyJob
     tasks: tuple[SlotTask, ...]

@@ -1,13 +1,15 @@
 """Every Spark setting of the project, in one place.
 
 Import is light (no pyspark), so that a DAG file may hand these to ``spark-submit``. Whatever the operator
-sets explicitly, on the command line, in ``spark-defaults.conf`` or in the Airflow connection, is left alone.
+sets explicitly, on the command line, in ``spark-defaults.conf`` or in the Airflow connection, is left alone. Java
+options of the driver precede the operator's: of two that contradict each other, Java takes the later one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import importlib.util
 import os
 import re
 import shutil
@@ -16,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from srm_common.account import has_name, home_folder
+from srm_common.settings_files.sources.spark_defaults import read_spark_defaults
 
 LOG_SETTINGS = Path(__file__).with_name("spark-log4j2.properties")
 
@@ -37,6 +40,14 @@ _EVALUATES = (
     " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
 
+#: How an operator chooses another: a JVM with two does not start.
+_COLLECTOR = re.compile(r"-XX:\+Use(?:Serial|Parallel|ParallelOld|G1|Z|Shenandoah|Epsilon)GC\b")
+#: Options that each JVM takes from its environment, and those of spark-submit's.
+_OPTION_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
+#: Spark takes these from the environment where the file does not have them.
+_VARIABLES = {"SPARK_DRIVER_MEMORY": "spark.driver.memory", "DEPLOY_MODE": "spark.submit.deployMode"}
+
 #: Settings that a driver's JVM needs before it starts. A shell, which it is to pyspark, would draw a progress bar.
 LAUNCH_SETTINGS = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.ui.showConsoleProgress")
 
@@ -45,6 +56,8 @@ _COMMON: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
+    # Whether a task has started is asked when a pass does not end; by itself, Spark may know it only seconds later.
+    "spark.ui.liveUpdate.period": "0s",
     "spark.driver.memory": JVM_MEMORY,
     "spark.executor.memory": JVM_MEMORY,
     # A second copy of a running task would write with the same producer.
@@ -106,6 +119,54 @@ def spark_settings(
         settings["spark.cores.max"] = str(tasks_max)
         settings["spark.executor.cores"] = "1"
     return settings
+
+
+def launch_settings(ours: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """What of ``ours`` (:func:`spark_settings`) ``spark-submit`` is given for the driver's JVM.
+
+    The command line would override ``spark-defaults.conf`` of its ``environment``. So the keys that are there are left
+    out, and its Java options are added behind ours.
+
+    Raises:
+        ConfigError: ``spark-defaults.conf`` cannot be read.
+    """
+    theirs = operators_settings(environment)
+    launch = {key: ours[key] for key in LAUNCH_SETTINGS if key not in theirs}
+    key = "spark.driver.extraJavaOptions"
+    extra = theirs.get(key, "")
+    others = [
+        theirs.get("spark.driver.defaultJavaOptions", ""),
+        *(environment.get(one, "") for one in _OPTION_VARIABLES),
+    ]
+    # A JVM takes the later one of two options that contradict each other.
+    launch[key] = f"{beside(ours[key], extra, *others)} {extra}".strip()
+    return launch
+
+
+def operators_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """What holds for a ``spark-submit`` with this environment, unless its command line says otherwise: what is in
+    ``spark-defaults.conf``, and those variables that stand for a setting.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    home = spark_home(environment)
+    folder = environment.get("SPARK_CONF_DIR") or (home and str(Path(home, "conf")))
+    named = {key: environment[variable] for variable, key in _VARIABLES.items() if environment.get(variable)}
+    return named | (read_spark_defaults(Path(folder)) if folder else {})
+
+
+def beside(flags: str, *theirs: str) -> str:
+    """Our flags for a JVM that has other options as well: without our collector if these choose one."""
+    return flags.replace(_JVM_FLAGS, "").strip() if _COLLECTOR.search(" ".join(theirs)) else flags
+
+
+def spark_home(environment: Mapping[str, str]) -> str | None:
+    """The Spark that is started: that of the environment, or that of the installed PySpark."""
+    if environment.get("SPARK_HOME"):
+        return environment["SPARK_HOME"]
+    pyspark = importlib.util.find_spec("pyspark")
+    return None if pyspark is None or pyspark.origin is None else str(Path(pyspark.origin).parent)
 
 
 def class_archive(environment: Mapping[str, str] | None = None) -> Path | None:

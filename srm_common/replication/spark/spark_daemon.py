@@ -18,9 +18,11 @@ from pyspark.daemon import manager  # noqa: E402
 
 import srm_common.replication.slots.slot  # noqa: E402, F401
 from srm_common.records.loading import CHANGES_RECORDS, load  # noqa: E402
+from srm_common.replication.spark.build import this_build  # noqa: E402
 from srm_common.replication.spark.spark_pass import CLOSES_HOLES  # noqa: E402
 from srm_common.wire.reencoding import merging  # noqa: E402
 
+this_build()
 if CHANGES_RECORDS in os.environ:
     load()
 if CLOSES_HOLES in os.environ:

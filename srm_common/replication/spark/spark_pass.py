@@ -8,6 +8,7 @@ Only passes of flows with statements that need Spark SQL are another kind of job
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -17,12 +18,20 @@ from typing import TYPE_CHECKING
 
 import srm_common
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.errors import ConfigError, LostProcess, SparkFailed
+from srm_common.errors import LostProcess, SparkFailed
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot_watch import quiet_seconds
+from srm_common.replication.spark.build import accepted
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
+from srm_common.replication.spark.job_error import job_error
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
-from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, account_environment, java_command, patient_master
+from srm_common.replication.spark.spark_conf import (
+    account_environment,
+    beside,
+    java_command,
+    launch_settings,
+    patient_master,
+)
 from srm_common.replication.spark.sql_pass import SqlPasses
 from srm_common.settings_files.sources.secret_variables import none_inherited
 from srm_common.wire.reencoding.merging import MANY_RECORDS
@@ -33,10 +42,10 @@ if TYPE_CHECKING:
 #: What spark-submit calls an application that was given no name.
 _DEFAULT_NAMES = (None, "pyspark-shell", "replicate.py", "verify.py")
 
+_EXECUTOR_OPTIONS, _DEFAULT_OPTIONS = "spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions"
+
 #: In the environment of Python workers that are forked with the loops by which batches are renumbered.
 CLOSES_HOLES = "SRM_CLOSES_HOLES"
-#: In the message of a job that fails because there is no application any more.
-_APPLICATION_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext")
 JVM_GONE = "the Spark application's JVM is gone; start the run again"
 #: A pass is cancelled when it exceeds its planned time by this many times the longest that a slot may hear nothing.
 _QUIET_TIMES = 5
@@ -46,12 +55,11 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     """The Spark application of this process, started when there is none.
 
     ``settings`` gives, for a master, what to fill in where the operator said nothing. ``master`` None: the one that
-    ``spark-submit`` was given. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
-    ours whatever ``spark-defaults.conf`` says, since only the JVM reads that file. Workers on this machine run this
-    process's Python, unless ``PYSPARK_PYTHON`` says otherwise. A JVM that is started here, and its children,
-    do not inherit the environment's secrets.
+    ``spark-submit`` was given. Workers on this machine run this process's Python, unless ``PYSPARK_PYTHON`` says
+    otherwise. A JVM that is started here, and its children, do not inherit the environment's secrets.
 
-    Raises :class:`SparkFailed` when it did not start.
+    Raises :class:`SparkFailed` when it did not start, and :class:`.ConfigError` when ``spark-defaults.conf`` cannot be
+    read.
     """
     prefer_installed_pyspark()
     from py4j.protocol import Py4JError
@@ -67,8 +75,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         if (master or "local").startswith("local"):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        ours = settings(master or "local")
-        launch = SparkConf(loadDefaults=False, _jvm=None).setAll([(key, ours[key]) for key in LAUNCH_SETTINGS])
+        needed = launch_settings(settings(master or "local"), os.environ)
+        launch = SparkConf(loadDefaults=False, _jvm=None).setAll(list(needed.items()))
         os.environ.update(account_environment())
         try:
             # Standard output is for results, and what a JVM prints is not one.
@@ -81,7 +89,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     chosen = patient_master(master or conf.get("spark.master") or "local[2]")
     conf.setMaster(chosen)
     for key, value in settings(chosen).items():
-        conf.setIfMissing(key, value)
+        others = conf.get(_DEFAULT_OPTIONS, "") if key == _EXECUTOR_OPTIONS else ""
+        conf.setIfMissing(key, beside(value, others or ""))
     if conf.get("spark.app.name") in _DEFAULT_NAMES:
         conf.setAppName(settings(chosen).get("spark.app.name", "srm"))
     if chosen.startswith("local"):
@@ -131,8 +140,8 @@ class SparkPassRunner:
     run without news starts nothing.
 
     Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`SparkFailed` when Spark
-    did not start or the whole application is gone, and :class:`ConfigError` when workers cannot import this package or
-    a statement is refused.
+    did not start or the whole application is gone, and :class:`.ConfigError` when workers cannot run this package or
+    have another version of it, or a statement is refused.
     """
 
     def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_in_worker) -> None:
@@ -159,11 +168,15 @@ class SparkPassRunner:
             context.environment[CHANGES_RECORDS] = "1"
         # Each slot watches itself. This is for one that cannot, such as a suspended process.
         limit = len(tasks) * (job.pass_seconds + _QUIET_TIMES * quiet_seconds(job))
-        overdue = threading.Event()
+        overdue, waiting = threading.Event(), threading.Event()
 
         def cancel() -> None:
             overdue.set()
-            context.cancelAllJobs()
+            # If the JVM is gone, the pass ends by that.
+            with contextlib.suppress(Py4JError, OSError):
+                if _no_task_started(context, len(tasks)):
+                    waiting.set()
+                context.cancelAllJobs()
 
         watchdog = threading.Timer(limit, cancel)
         watchdog.daemon = True
@@ -174,12 +187,19 @@ class SparkPassRunner:
                 results = self._sql.collect(job, tasks, self._copy)
             else:
                 rows = context.parallelize(list(tasks), len(tasks)).mapPartitions(SlotWork(job, self._copy))
-                results = rows.collect()
+                results = accepted(rows.collect())
         except (Py4JNetworkError, ConnectionError) as error:
             _raise_interrupt(error)
             raise SparkFailed(JVM_GONE) from error
         except (Py4JError, PySparkException) as error:
             _raise_interrupt(error)
+            if waiting.is_set():
+                raise LostProcess(
+                    f"Spark has started none of the {len(tasks)} slots of a pass within {limit:.0f} s: "
+                    f"{context.master} has no free cores or no memory for an executor, or its executors cannot reach "
+                    "the driver; the master's page (port 8080) shows which: free or add cores, lower "
+                    "spark.executor.memory, or set spark.driver.host"
+                ) from error
             if overdue.is_set():
                 raise LostProcess(
                     f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start and was cancelled; the "
@@ -189,6 +209,17 @@ class SparkPassRunner:
         finally:
             watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
+
+
+def _no_task_started(context: SparkContext, tasks: int) -> bool:
+    """Whether a job of so many tasks waits for an executor to start the first of them."""
+    tracker = context.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    return any(
+        one.numTasks == tasks and not (one.numActiveTasks or one.numCompletedTasks or one.numFailedTasks)
+        for one in stages
+        if one is not None
+    )
 
 
 def _compacted_offsets(tasks: Sequence[SlotTask]) -> int:
@@ -204,22 +235,3 @@ def _raise_interrupt(error: BaseException) -> None:
         if isinstance(found, KeyboardInterrupt):
             raise found
         found = found.__context__
-
-
-def job_error(text: str, work: str, unit: str, master: str) -> ConfigError | SparkFailed | LostProcess:
-    """What a failed job means; ``text`` is the JVM's message with its traces. ``work`` and ``unit`` are for the
-    sentence: what workers do, and what Spark has given up."""
-    if any(words in text for words in _APPLICATION_ENDED):
-        if master.startswith("local"):
-            return SparkFailed("Spark has ended the application; what it logged says why. Start the run again")
-        return SparkFailed(
-            f"Spark has ended the application, or its master {master} does not respond; what Spark logged says which"
-        )
-    missing = next((line for line in text.splitlines() if "ModuleNotFoundError: " in line), None)
-    if missing is not None:
-        return ConfigError(
-            f"Spark workers cannot run the {work} ({missing.strip()}); install the package with its "
-            f"dependencies on them, or ship it with --archives, see docs/spark.md"
-        )
-    first = next((line.strip() for line in text.splitlines() if "Exception" in line or "aborted" in line), text)
-    return LostProcess(f"Spark gave up the {unit}: {first[:300]}")

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 
 from srm_common.domain.verification.tasks import TaskResult, VerificationJob, VerificationTask
 from srm_common.errors import LostProcess, SparkFailed
-from srm_common.replication.spark.spark_pass import JVM_GONE, job_error
+from srm_common.replication.spark.build import SameBuild, accepted, as_value
+from srm_common.replication.spark.job_error import job_error
+from srm_common.replication.spark.spark_pass import JVM_GONE
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -27,8 +29,10 @@ _LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class VerificationWork:
+class VerificationWork(SameBuild):
     """What a Spark task does with its partition of the RDD; travels to workers by reference to this module."""
+
+    refusing = as_value
 
     job: VerificationJob
     verify: VerifyTask
@@ -59,7 +63,7 @@ class SparkVerification:
 
     Raises:
         SparkFailed: the application did not start, or is gone.
-        ConfigError: workers cannot import this package.
+        ConfigError: workers cannot run this package, or have another version of it.
         KeyboardInterrupt: ``stopping`` was set.
         Exception: whatever else kept a job from being started.
     """
@@ -121,7 +125,7 @@ class SparkVerification:
             except Empty:
                 return
             try:
-                (result,) = context.parallelize([task], 1).mapPartitions(work).collect()
+                (result,) = accepted(context.parallelize([task], 1).mapPartitions(work).collect())
             except (Py4JNetworkError, ConnectionError):
                 ended.put(SparkFailed(JVM_GONE))
                 return

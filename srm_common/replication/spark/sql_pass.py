@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.errors import ConfigError, TransformFailed
+from srm_common.replication.spark.build import accepted
 from srm_common.replication.spark.slot_work import CopySlot, Relay, SqlSlotWork
 from srm_common.replication.spark.sql_channel import FILLING, SqlPipe
 from srm_common.replication.spark.sql_plan import (
@@ -92,7 +93,8 @@ class SqlPasses:
         """The results of the slots. The flow's statements are checked before its first pass.
 
         Raises:
-            ConfigError: the first statement that is refused; nothing was copied.
+            ConfigError: the first statement that is refused; nothing was copied. Or workers have another version of
+                this package.
         """
         pipe = SqlPipe(
             secret=os.urandom(32),
@@ -108,7 +110,7 @@ class SqlPasses:
         sent = with_parsed(sent, {name for column in pipe.columns for name in column.parsed})
         work = SqlSlotWork(job, tuple(tasks), copy, pipe)
         results = sent.select(self._evaluated(job, pipe, sent)).mapInArrow(work, "result binary")
-        return [pickle.loads(bytes(row[0])) for row in results.collect()]
+        return accepted(pickle.loads(bytes(row[0])) for row in results.collect())
 
     def _check(self, statements: tuple[Statement, ...]) -> tuple[StatementColumns, ...]:
         if statements not in self._checked:
@@ -136,9 +138,10 @@ def _start_workers(context: SparkContext) -> None:
     """In a thread of its own, while the session starts and statements are resolved: Spark's first task in Python starts
     the daemon that forks workers, which takes more than a second to import what they need."""
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     # If something is wrong with workers, or with the JVM, the pass that needs them reports it.
-    with contextlib.suppress(Py4JError, OSError):
+    with contextlib.suppress(Py4JError, PySparkException, OSError):
         context.parallelize([0], 1).mapPartitions(list).collect()
 
 

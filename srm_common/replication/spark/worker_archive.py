@@ -10,6 +10,7 @@ from pathlib import Path
 
 import srm_common
 from srm_common.errors import ConfigError
+from srm_common.replication.spark.build import LEFT_OUT
 
 #: Distributions that slots import, with all that these import; cryptography and cffi only where a key is given.
 NEEDED = ("kafka-python", "crc32c", "cramjam", "cryptography", "cffi")
@@ -19,8 +20,6 @@ NEEDED_TO_VERIFY = ("confluent-kafka",)
 KERBEROS = ("gssapi", "decorator")
 #: What flows with transforms need, and what makes them quick where it is installed here.
 NEEDED_TO_TRANSFORM, QUICK = ("numpy", "pyarrow", "fastavro"), ("numba", "llvmlite")
-#: Packages that no slot imports, and that are large: web pages.
-_LEFT_OUT = ("rest",)
 
 
 def pack_worker_archive(path: Path, *, transforms: bool = False) -> int:
@@ -51,7 +50,7 @@ def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
     package = Path(srm_common.__file__).parent
     for origin in package.rglob("*"):
         within = origin.relative_to(package).parts
-        if origin.is_file() and "__pycache__" not in within and within[0] not in _LEFT_OUT:
+        if origin.is_file() and "__pycache__" not in within and within[0] not in LEFT_OUT:
             yield origin, str(origin.relative_to(package.parent))
     for needed in (*NEEDED, *NEEDED_TO_VERIFY, *(NEEDED_TO_TRANSFORM if transforms else ())):
         try:

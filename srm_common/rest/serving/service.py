@@ -173,9 +173,10 @@ def service_context(path: Path, access: Access, environment: Mapping[str, str]) 
     """
     configuration = WatchedConfiguration(lambda: path)
     airflow = AirflowRest.from_environment(environment, timeout_seconds=_AIRFLOW_SECONDS)
+    store = open_store(configuration(), environment)
     return AppContext(
         access=access,
-        store=open_store(configuration(), environment),
+        current_store=lambda: store,
         scheduler=None if airflow is None else RemoteScheduler(airflow),
         configuration=configuration,
     )

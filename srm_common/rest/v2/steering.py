@@ -14,6 +14,7 @@ from srm_common.rest.ports import Scheduler
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import PlanAnswer, PlannedAction
 from srm_common.rest.v2.steering_schemas import Done, Note
+from srm_common.usecases.topics.apply import UNPLANNED
 from srm_common.usecases.topics.plan_topics import plan_topics
 
 router = APIRouter(prefix="/api/v2", tags=["steering"], route_class=AfterLogin)
@@ -29,7 +30,15 @@ def plan_answer(plan: Plan) -> PlanAnswer:
     now = now_ms()
     refused = [f"{decision.topic} is not copied: {decision.reason}" for decision in plan.lost]
     return PlanAnswer(
-        actions=[PlannedAction(topic=action.topic, kind=action.kind, sentence=str(action)) for action in plan.actions],
+        actions=[
+            PlannedAction(
+                topic=action.topic,
+                kind=action.kind,
+                sentence=str(action),
+                error=action.reason if isinstance(action, UNPLANNED) else None,
+            )
+            for action in plan.actions
+        ],
         notes=[*refused, *plan.notices],
         computed_ms=now,
         now_ms=now,

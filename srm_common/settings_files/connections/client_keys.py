@@ -21,7 +21,7 @@ from srm_common.domain.cluster import (
 )
 from srm_common.domain.settings.key import LARGEST_INT
 from srm_common.domain.settings.layers import Entry
-from srm_common.errors import ConfigError
+from srm_common.settings_files.connections.addresses import PROTOCOLS, addresses
 from srm_common.settings_files.connections.own_certificate import ConfiguredCertificate
 from srm_common.settings_files.connections.registry_keys import REGISTRY_KEYS, registry_settings
 from srm_common.settings_files.connections.tls_keys import Connection, tls_settings
@@ -120,7 +120,6 @@ _READ = frozenset({
     "sasl.oauthbearer.scope", "sasl.kerberos.service.name", "https.ca.location",
 })  # fmt: skip
 CONNECTION_KEYS = frozenset({*_PASSED_ON, _DNS_LOOKUP}) | NO_EFFECT | _READ | REGISTRY_KEYS | REFUSED.keys()
-_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _LOGIN_MODULES = {
     "PLAIN": "PlainLoginModule",
@@ -163,25 +162,12 @@ def cluster_settings(
     client = Connection(alias, written, {key: resolve(entry) for key, entry in written.items()})
     confluent: dict[str, str] = dict(LIBRDKAFKA_DEFAULTS)
     kafka_python: dict[str, Any] = {}
-    servers = [server.strip() for server in (client.get("bootstrap.servers") or "").split(",") if server.strip()]
-    if not servers:
-        own = written.get("bootstrap.servers")
-        near = own or next(iter(written.values()), None)
-        raise ConfigError(
-            f"cluster {alias} has no address; set {alias}.bootstrap.servers",
-            file=near.file if near else None,
-            line=own.line or None if own else None,
-        )
-    for server in servers:
-        host, _, port = server.rpartition(":")
-        two_colons = ":" in host and not host.endswith("]")  # [::1]:9092 is right
-        if not host or two_colons or not port.isdecimal() or len(port) > 9 or not 0 < int(port) < 65536:
-            raise client.fault("bootstrap.servers", f"'{server}' is not host:port")
+    protocol = (client.get("security.protocol") or "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise client.fault("security.protocol", f"must be one of {', '.join(PROTOCOLS)}, but is '{protocol}'")
+    servers = addresses(client, protocol)
     confluent["bootstrap.servers"] = ",".join(servers)
     kafka_python["bootstrap_servers"] = servers
-    protocol = (client.get("security.protocol") or "PLAINTEXT").upper()
-    if protocol not in _PROTOCOLS:
-        raise client.fault("security.protocol", f"must be one of {', '.join(_PROTOCOLS)}, but is '{protocol}'")
     confluent["security.protocol"] = protocol
     kafka_python["security_protocol"] = protocol
     stores: tuple[JavaStore | None, JavaStore | None] = (None, None)

@@ -4,8 +4,8 @@ them.
 Every process hands its environment down to its children: Spark's driver to its JVM, the JVM to its Python workers. So
 the variables that a flow needs reach the driver in a file of mode 0600 in the run's folder; only its path is in the
 environment, and Spark is started without the variables themselves. The driver removes the file as soon as it has read
-it; if the run is killed before, the next one removes the folder. A driver on another machine (cluster mode) has an
-environment of its own, and no file.
+it; if the run is killed before, the next one removes the folder. A driver that is submitted by hand has an environment
+of its own, and no file.
 
 A password may change during a run. So the driver can ask for the variables again, by an empty file in the same folder;
 the task that started Spark, which Airflow answers, replies with another file of that kind.

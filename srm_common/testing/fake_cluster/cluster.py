@@ -23,10 +23,10 @@ from typing import Any, Self
 from srm_common.errors import LocalKafkaError
 from srm_common.kafka.client.librdkafka import AdminClient
 from srm_common.testing.fake_cluster.acls import Acls
-from srm_common.testing.fake_cluster.clock import Clock
 from srm_common.testing.fake_cluster.configs import Policy
 from srm_common.testing.fake_cluster.faults import After, Fault, When
 from srm_common.testing.fake_cluster.groups import Committed, Groups
+from srm_common.testing.fake_cluster.isolation import Isolation
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.member_requests import MemberRequests
 from srm_common.testing.fake_cluster.members import placed_member
@@ -34,7 +34,7 @@ from srm_common.testing.fake_cluster.messages import CHANGES, Call, Protocol, Re
 from srm_common.testing.fake_cluster.record_requests import RecordRequests
 from srm_common.testing.fake_cluster.records import Record, batch_of
 from srm_common.testing.fake_cluster.server import Server
-from srm_common.testing.fake_cluster.service import Handler, Service, raise_failures
+from srm_common.testing.fake_cluster.service import Clock, Handler, Service, raise_failures
 from srm_common.testing.fake_cluster.topic_requests import TopicRequests
 from srm_common.testing.fake_cluster.topics import Node, Topics
 from srm_common.testing.fake_cluster.transactions import Transactions
@@ -106,6 +106,7 @@ class FakeCluster:
             records,
         ):
             handlers |= room.handlers()
+        self.isolation = Isolation(self._topics, self._transactions, handlers, self._lock, now_ms, wake)
         self._server.protocol = Protocol(set(handlers), newest or {})
         self._admin: AdminClient | None = None
 

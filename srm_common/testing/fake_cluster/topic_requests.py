@@ -99,11 +99,8 @@ class TopicRequests:
         }
 
     def _brokers(self, key: str) -> list[Answer]:
-        return [
-            {key: number, "host": node.host, "port": node.port, "rack": node.rack}
-            for number, node in self._topics.nodes.items()
-            if node.listening()
-        ]
+        nodes = ((number, self._topics.nodes[number]) for number in self._topics.alive)
+        return [{key: number, "host": node.host, "port": node.port, "rack": node.rack} for number, node in nodes]
 
     def _describe_cluster(self, call: Call) -> Answer:
         code = call.refused()

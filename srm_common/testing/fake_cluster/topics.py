@@ -69,7 +69,9 @@ class Topics:
         self, nodes: Iterable[Node], cluster_id: str, static: Mapping[str, str], changed: Callable[[], None]
     ) -> None:
         self.nodes = {node.number: node for node in nodes}
-        self.cluster_id = cluster_id
+        self.cluster_id, self.static = cluster_id, static
+        #: Nodes that clients reach, but neither the controller nor the other nodes.
+        self.isolated: set[int] = set()
         self.topics: dict[str, Topic] = {}
         self.configs = Configs(static, self._settings, self.nodes)
         #: Topics that were created because a client requested their metadata.
@@ -83,7 +85,8 @@ class Topics:
 
     @property
     def alive(self) -> list[int]:
-        return [number for number, node in self.nodes.items() if node.listening()]
+        """Nodes as the controller sees them."""
+        return [number for number, node in self.nodes.items() if node.listening() and number not in self.isolated]
 
     def _settings(self, name: str) -> dict[str, str] | None:
         topic = self.topics.get(name)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES, UNLIMITED_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import policy_name
 from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
 from srm_common.domain.topics.selection import CopiedTopic, CopiedTopics, TopicDecision, select_topics
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, new_bindings
-from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE
+from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE, TopicSetting
 from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
 from srm_common.kafka.admin.cluster_admin import ClusterTopics
 from srm_common.kafka.state.topic_registry import TopicRegistry
@@ -154,6 +154,9 @@ def _others(cluster: ClusterSettings | None) -> TopicRecords | str:
 
 
 _SETTLING_SECONDS = 1.0
+_LIMIT, _POLICY = "max.message.bytes", "cleanup.policy"
+#: What a run has to know of its copies: it asks again every half minute, so it asks for nothing else.
+_USED = (TIMESTAMP_TYPE, _LIMIT, _POLICY)
 
 
 def replicated_topics(
@@ -194,8 +197,8 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
             topic_decision.remote_topic for topic_decision in recorded if topic_decision.remote_topic is not None
         }
         downstream = pool.submit(target.describe_topics, sorted(remotes & there.partitions.keys()))
-        settings = pool.submit(target.topic_settings, [pair[1] for pair in pairs])
-        ours, theirs, limits = upstream.result(), downstream.result(), settings.result()
+        settings = pool.submit(target.describe_settings, [pair[1] for pair in pairs], _USED)
+        ours, theirs, described = upstream.result(), downstream.result(), settings.result()
     ids = TopicIds(target={name: facts.topic_id for name, facts in theirs.items()})
     missing = [
         settled.decision
@@ -218,15 +221,16 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
     mappings = []
     for topic, remote in pairs:
         # A topic that was deleted between the requests is gone from the answer, and looked at again next time.
-        if topic not in ours or remote not in theirs or remote not in limits:
+        unreadable = remote in described.faults
+        if topic not in ours or remote not in theirs or not (unreadable or remote in described.found):
             continue
         if is_another_topic(records[topic].downstream_topic_id, theirs[remote].topic_id):
             continue  # another topic than the record's
-        kind = limits[remote].get(TIMESTAMP_TYPE)
+        own = described.found.get(remote, {})
+        kind = own.get(TIMESTAMP_TYPE)
         if kind is not None and kind.value == "LogAppendTime":
             continue  # refused by the plan, which says why
-        limit = limits[remote].get("max.message.bytes")
-        policy = limits[remote].get("cleanup.policy")
+        policy = own.get(_POLICY)
         mappings.append(
             CopiedTopic(
                 topic,
@@ -234,9 +238,13 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
                 min(ours[topic].partitions, theirs[remote].partitions),
                 ours[topic].topic_id,
                 theirs[remote].topic_id,
-                int(limit.value) if limit is not None and limit.value is not None else MAX_MESSAGE_BYTES,
+                UNLIMITED_MESSAGE_BYTES if unreadable else _limit(own.get(_LIMIT)),
                 flow.policy.is_heartbeats_topic(topic),
                 policy is not None and "compact" in (policy.value or ""),
             )
         )
     return mappings
+
+
+def _limit(setting: TopicSetting | None) -> int:
+    return MAX_MESSAGE_BYTES if setting is None or setting.value is None else int(setting.value)

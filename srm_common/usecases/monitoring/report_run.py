@@ -149,6 +149,15 @@ def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
     return sum(not flow.policy.is_heartbeats_topic(topic) for topic in topics)
 
 
+def copied_records(flow: FlowSettings, record: RunRecord) -> tuple[int, int]:
+    """Records of topics that are not heartbeats: those that the last attempt of the run copied, and all since the
+    flow's state has known the partitions."""
+    partitions = [
+        partition for partition in record.partitions if not flow.policy.is_heartbeats_topic(partition.upstream_topic)
+    ]
+    return sum(one.records for one in partitions), sum(one.records_total or 0 for one in partitions)
+
+
 def unreachable_report(flow: str, run_id: str, reason: str, clock: Callable[[], float] = time.time) -> RunReport:
     """The report of a run of which nothing else is known, because the target does not respond or its state cannot be
     read. ``clock`` gives epoch seconds."""

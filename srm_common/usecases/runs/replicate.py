@@ -109,7 +109,9 @@ class _Run:
         state = self._clusters.state_topics(patience_seconds=flow.patience_seconds)
         for note in state.notes:
             self._journal.note(note, logging.INFO)
-        known = self._store.read_all(StateKey.RUN, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN)
+        known = self._store.read_all(
+            StateKey.RUN, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN, StateKey.REFRESH
+        )
         self._journal.recall(known)
         topics = self._first_topics()
         if not topics:

@@ -17,6 +17,7 @@ from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, changed_transforms
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.refresh_memory import RefreshMemory
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
@@ -106,14 +107,18 @@ class RunJournal:
         self.copy_ends = CopyEnds({})
 
     def recall(self, known: Mapping[str, Any]) -> None:
-        """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
+        """What earlier runs left: ``run``, ``sizes``, ``plan``, ``refresh`` of the flow's state. Raises
+        :class:`CorruptRecord`."""
         self.last = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
         partitions = self.last.partitions if self.last else ()
         self.copies_before = {
             TopicPartition(partition.upstream_topic, partition.partition): partition for partition in partitions
         }
         self.copy_ends = CopyEnds(self.copies_before)
-        for note in plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0):
+        notes = plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0)
+        # A refresh that tried nothing again has nothing new to tell, but what it lacks is still so.
+        standing = () if notes else RefreshMemory.from_json(known.get(StateKey.REFRESH)).standing(self._flow).values()
+        for note in [*notes, *(f"refresh_topics: {one}" for failure in standing for one in failure.sentences)]:
             self.note(note, logging.INFO)
         self.sizes = dict(known.get(StateKey.SIZES, {}))
         if changed := changed_transforms(self._flow, self.last, self._function):

@@ -31,7 +31,7 @@ from srm_common.domain.topics.actions import Action, ActionResult
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.state_topics import flow_state_topic
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
-from srm_common.errors import AccessDenied, CorruptRecord, SrmError
+from srm_common.errors import AccessDenied, ClusterError, CorruptRecord, SrmError, UnsupportedBroker
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 _NO_DENY = "left as it is, because a DENY before it could not be created"
@@ -78,28 +78,35 @@ class AclPlan:
 @dataclass(frozen=True)
 class AclView:
     """Bindings on topics of source and target (None: no authorizer), and which of them the flow made. ``refused`` is
-    a sentence about a cluster that does not show its bindings."""
+    a sentence about a cluster that does not show its bindings, ``lacking`` about one that has no ACLs to show."""
 
     source: frozenset[AclBinding] | None = frozenset()
     target: frozenset[AclBinding] | None = frozenset()
     ours: frozenset[AclBinding] = frozenset()
     refused: str | None = None
+    lacking: str | None = None
 
 
 def read_acls(clusters: FlowClusters) -> AclView:
-    """All bindings of both clusters, by one request each.
+    """All bindings of both clusters, by one request each. That a cluster does not describe them keeps no topic from
+    being planned: the view says why.
 
     Raises:
-        UnreachableCluster, ClusterError, StateError: one of the clusters cannot be looked at.
+        UnreachableCluster, AccessDenied, ClusterError, StateError: the flow's record on the target cannot be read.
     """
     with ThreadPoolExecutor(max_workers=3, thread_name_prefix="srm-acls") as pool:
         source = pool.submit(clusters.source.acls.topic_bindings)
         target = pool.submit(clusters.target.acls.topic_bindings)
         record = pool.submit(read_acl_record, clusters)
         try:
-            return AclView(source.result(), target.result(), record.result())
+            there = source.result(), target.result()
+        except UnsupportedBroker as error:
+            return AclView(lacking=str(error))
         except AccessDenied as error:
             return AclView(refused=f"{error}, or set sync.topic.acls.enabled = false")
+        except ClusterError as error:
+            return AclView(refused=f"{error}; if it never does, set sync.topic.acls.enabled = false")
+        return AclView(*there, record.result())
 
 
 def copies_of(
@@ -124,6 +131,8 @@ def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings
     Args:
         broker_settings: of a broker of the target, as far as they can be seen.
     """
+    if view.lacking is not None:
+        return AclPlan(notices=(f"no ACLs are synced: {view.lacking}; set sync.topic.acls.enabled = false",))
     if view.refused is not None:
         return AclPlan((UnknownAcls(flow.name.target, view.refused),))
     here, there = view.source, view.target

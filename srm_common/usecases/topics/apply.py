@@ -24,7 +24,15 @@ from srm_common.domain.schemas.planning import (
     UncopiedSchema,
 )
 from srm_common.domain.topic_id import NO_TOPIC_ID
-from srm_common.domain.topics.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions, StartOver
+from srm_common.domain.topics.actions import (
+    Action,
+    ActionResult,
+    AlterConfigs,
+    CreateTopic,
+    GrowPartitions,
+    StartOver,
+    UnknownSettings,
+)
 from srm_common.domain.topics.copy_graph import Answer, Conflict, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, TopicState, new_bindings
@@ -50,7 +58,7 @@ _HINTS = {
     KafkaError._TIMED_OUT: _UNKNOWN,
     KafkaError.REQUEST_TIMED_OUT: _UNKNOWN,
     KafkaError.THROTTLING_QUOTA_EXCEEDED: (
-        "the principal has exceeded its controller_mutation_rate quota on the target; the next run retries, or raise "
+        "the principal has exceeded its controller_mutation_rate quota on the target; it is tried again, or raise "
         "it with kafka-configs.sh --alter --entity-type users --add-config controller_mutation_rate=..."
     ),
     KafkaError.POLICY_VIOLATION: (
@@ -302,6 +310,8 @@ def _with_leaders(
 
 Handler = Callable[[Applying, Sequence[Any]], Iterable[ActionResult]]
 
+#: Kinds that always fail, with their reason: what could not be planned.
+UNPLANNED: tuple[type[Action], ...] = (UnknownSettings, UnknownAcls, UncopiedSchema)
 #: What carries out each kind of action. Kinds are done in this order: a copy has a record before it exists, and exists
 #: before anything else is said about it. A handler gets all actions of its kind at once and sees the results of
 #: earlier kinds.
@@ -311,6 +321,7 @@ HANDLERS: dict[type[Action], Handler] = {
     CreateTopic: create_topics,
     GrowPartitions: grow_partitions,
     AlterConfigs: alter_configs,
+    UnknownSettings: lambda _, actions: fail_unknown(actions),
     CreateAcls: lambda applying, actions: create_acls(applying.clusters, actions),
     DeleteAcls: lambda applying, actions: delete_acls(applying.clusters, actions, applying.results),
     UnknownAcls: lambda _, actions: fail_unknown(actions),

@@ -15,21 +15,25 @@ from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.runs.run_record import RunRecord, changed_transforms
-from srm_common.domain.topics.actions import CreateTopic, StartOver
+from srm_common.domain.topics.actions import CreateTopic, Job, StartOver
 from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
 from srm_common.domain.topics.recording import plan_records
-from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, RefreshMemory
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.state_topics import state_topics
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecord
 from srm_common.domain.topics.topic_settings import target_abilities
 from srm_common.errors import AccessDenied, ConfigError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics, TopicsSettings
 from srm_common.settings_files.user_classes import check_function, code_digest
 from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.topics.acls import copies_of, plan_acls, read_acls
 from srm_common.usecases.topics.schemas import schema_changes
+
+#: So many topics are asked which settings the target knows, where there is no copy yet.
+_EXAMPLES = 20
 
 
 def plan_topics(
@@ -79,23 +83,22 @@ def _planned(
         decisions = [one.decision for one in settled]
         accepted = [decision for decision in decisions if decision.accepted]
         copies = [decision.remote_topic for decision in accepted if decision.remote_topic in there.partitions]
-        source_settings = pool.submit(source.topic_settings, [decision.topic for decision in accepted])
-        # Any topic shows which settings the target knows.
-        example = copies or list(there.partitions)[:1]
-        target_settings = pool.submit(target.topic_settings, [name for name in example if name is not None])
+        source_settings = pool.submit(source.describe_settings, [decision.topic for decision in accepted])
+        target_settings = pool.submit(_settings_there, clusters, there, [name for name in copies if name is not None])
         broker = pool.submit(_broker_settings, target, there)
-        known = next((frozenset(settings) for settings in target_settings.result().values()), None)
+        upstream, (downstream, known) = source_settings.result(), target_settings.result()
         state = {} if remembered is None else remembered.result()
         plan = make_plan(
             flow,
             decisions,
-            SourceView(here.partitions, source_settings.result()),
+            SourceView(here.partitions, upstream.found, _sentences(upstream)),
             TargetView(
                 there.partitions,
-                target_settings.result(),
+                downstream.found,
                 Brokers.of(there.brokers, there.holders),
                 target_abilities(broker.result(), known),
                 there.replicas,
+                _sentences(downstream),
             ),
             due=due,
             alterations=RefreshMemory.from_json(state.get(StateKey.REFRESH)).alterations if remembered else alterations,
@@ -135,7 +138,12 @@ def _missing_function(flow: FlowSettings) -> str | None:
 def _recorded(flow: FlowSettings, plan: Plan, settled: Iterable[Settled], knowledge: Knowledge, ids: TopicIds) -> Plan:
     """The plan with the records of its topics in front: a copy has a record before it exists."""
     states = {one.decision.topic: one for one in settled}
-    outcomes = ((decision, states[decision.topic].state, states[decision.topic].reason) for decision in plan.decisions)
+    outcomes = (
+        # A topic that the plan refused for its settings keeps the state that it had.
+        (decision, one.state if decision.accepted == one.decision.accepted else None, one.reason)
+        for decision in plan.decisions
+        for one in (states[decision.topic],)
+    )
     records = plan_records(flow, knowledge, outcomes, ids.source, ids.target)
     return replace(plan, actions=(*records, *plan.actions))
 
@@ -152,11 +160,13 @@ def _restored(
 
 
 def _started_over(flow: FlowSettings, plan: Plan, settled: Sequence[Settled]) -> Plan:
-    """The plan with what has to be done and said first about lost copies."""
+    """The plan with what has to be done and said first about lost copies. A topic that the plan refused for its
+    settings gets no copy, and does not start over before it does."""
+    accepted = {decision.topic for decision in plan.accepted}
     over = [
         StartOver(flow.name.target, one.decision.remote_topic, one.decision.topic, "its copy is lost")
         for one in settled
-        if one.start_over and one.decision.remote_topic is not None
+        if one.start_over and one.decision.remote_topic is not None and one.decision.topic in accepted
     ]
     notices = [one.notice for one in settled if one.notice is not None]
     return replace(plan, actions=(*over, *plan.actions), notices=(*notices, *plan.notices))
@@ -176,6 +186,25 @@ def decide_topics(flow: FlowSettings | FlowClusters) -> list[TopicDecision]:
             settled.decision
             for settled in settle(clusters.flow, topics.decisions, topics.copied(clusters.flow).records, ids)
         ]
+
+
+def _settings_there(
+    clusters: FlowClusters, there: ClusterTopics, copies: Sequence[str]
+) -> tuple[TopicsSettings, frozenset[str] | None]:
+    """The settings of the copies, and which settings the target knows: any topic shows that. None where none may be
+    described."""
+    admin = clusters.target.admin
+    described = found = admin.describe_settings(copies)
+    if not found.found:
+        # A topic may be visible and its settings not; those of the flow's own topics may be read.
+        own = {topic.name for topic in state_topics(clusters.flow) if topic.location == "target"}
+        others = sorted(there.partitions.keys() - set(copies), key=lambda name: (name not in own, name))
+        found = admin.describe_settings(others[:_EXAMPLES])
+    return described, next((frozenset(settings) for settings in found.found.values()), None)
+
+
+def _sentences(settings: TopicsSettings) -> dict[str, str]:
+    return {topic: str(fault) for topic, fault in settings.faults.items()}
 
 
 def _broker_settings(target: ClusterAdmin, topics: ClusterTopics) -> dict[str, str | None]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -17,6 +18,12 @@ from tests.airflow.scheduler.scheduled_flow import DAG_ID, GOOD, PASSWORD, TASKS
 from tests.airflow.scheduler.statsd import Statsd
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
+
+
+def events(airflow: LocalAirflow, run_id: str) -> list[dict[str, Any]]:
+    """Those of the flow's asset that the run has created."""
+    found = airflow.get("/api/v2/assets/events", source_dag_id=DAG_ID, source_run_id=run_id)["asset_events"]
+    return list(found)
 
 
 def test_an_enabled_flow_copies_by_itself_and_reports(
@@ -54,6 +61,8 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
     (figures,) = [row for row in state_of["topics"] if row["topic"] == topic]
     assert (figures["records"], figures["lag"], figures["remote_topic"]) == (1000, 0, f"a.{topic}")
 
+    assert len(events(airflow, run_id)) == 1, "other DAGs are told"
+
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
     assert (flow["flow"], flow["dag_id"], flow["paused"]) == ("a->b", DAG_ID, False)
     assert flow["health"]["state"] in GOOD, flow["health"]
@@ -86,6 +95,8 @@ def test_no_secret_and_no_noise_in_the_log_of_the_copy(airflow: LocalAirflow) ->
     assert "--flow a->b" in log
     chatter = [line for line in log.splitlines() if " INFO " in line and " INFO a->b: " not in line]
     assert chatter == [], "Spark's own"
+    assert airflow.task_states(DAG_ID, run_id)["report_lag"] == "success"
+    assert events(airflow, run_id) == [], "nothing is new"
 
 
 def heartbeat(airflow: LocalAirflow) -> str:

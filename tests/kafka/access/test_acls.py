@@ -20,8 +20,8 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.domain.topics.actions import ActionResult, failed
-from srm_common.domain.topics.refresh_memory import EVERYTHING, Job
+from srm_common.domain.topics.actions import ActionResult, Job, failed
+from srm_common.domain.topics.refresh_memory import EVERYTHING
 from srm_common.errors import AccessDenied
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.testing import BrokerJvm, LocalKafka

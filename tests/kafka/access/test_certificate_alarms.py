@@ -121,7 +121,10 @@ def watched(certified: Certified, target_kafka: LocalKafka, tmp_path: Path, name
     file.write_text("".join(f"{key} = {value}\n" for key, value in written.items()))
     store = MetricsStore(f"sqlite:///{tmp_path / 'metrics.db'}")
     context = AppContext(
-        HeaderAccess(), store, MemoryScheduler(flow.name), WatchedConfiguration(lambda: file, load=load_configuration)
+        HeaderAccess(),
+        lambda: store,
+        MemoryScheduler(flow.name),
+        WatchedConfiguration(lambda: file, load=load_configuration),
     )
     yield Watched(flow, store, TestClient(create_app(context), headers={HEADER: "viewer"}))
     context.lag.close(0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.simulation.mutants.mutant import Mutant
 
 _OWNERSHIP = "srm_common.replication.driver.ownership"
-_SOURCE_VIEW = "srm_common.replication.driver.source_view"
 _PASSES = "srm_common.replication.driver.passes"
 _OFFSETS = "srm_common.kafka.state.source_offsets"
 
@@ -42,8 +41,8 @@ RUNS = (
     # ---- passes
     Mutant(
         "only metadata tell which epoch a leader has",
-        _SOURCE_VIEW,
-        "self._leading.update((place, end.leader_epoch) for place, end in ends.items())",
+        "srm_common.kafka.client.links.link",
+        "self.manager.cluster.saw(one, part.leader_epoch, node)",
         "pass",
         "tests/unit/replication/driver/test_source_view.py::test_a_new_leader_on_the_same_node_is_known_by_the_end_that_it_lists",
     ),
@@ -67,6 +66,28 @@ RUNS = (
         "            return self._mark_uncertain(str(error), ready, moved=False)\n        happened",
         "            return PassOutcome.COPIED\n        happened",
         f"{_PASS_TESTS}::test_each_record_arrives_once_and_in_order_whatever_happens_to_slots",
+    ),
+    Mutant(
+        "committed offsets are read from any broker that says that it leads",
+        "srm_common.kafka.client.links.link",
+        "        await self.manager.cluster.agree()\n",
+        "        pass\n",
+        "tests/unit/usecases/runs/test_isolated_brokers.py::"
+        "test_committed_offsets_of_a_deposed_leader_are_not_copied_from_again",
+    ),
+    Mutant(
+        "the metadata of a broker that is cut off replace newer ones",
+        "srm_common.kafka.client.connections.link_metadata",
+        "                if not 0 <= described.leader_epoch < newest:\n",
+        "                if True:\n",
+        "tests/unit/kafka/client/connections/test_link_metadata.py::test_an_earlier_leader_is_not_believed",
+    ),
+    Mutant(
+        "a deposed leader of the source passes for a loss",
+        "srm_common.replication.driver.starting_points",
+        "if one is not None and one == self.memory.topic_id(topic)}",
+        "if one is not None and False}",
+        "tests/unit/usecases/runs/test_isolated_brokers.py::test_a_deposed_leader_of_the_source_is_no_loss",
     ),
     Mutant(
         "offsets are read while transactions are open",

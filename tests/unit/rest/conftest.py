@@ -91,7 +91,7 @@ def opened(history: Path, folder: Path) -> Iterator[Stage]:
     store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
     scheduler = MemoryScheduler(*NAMES)
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-    context = AppContext(HeaderAccess(), store, scheduler, configuration)
+    context = AppContext(HeaderAccess(), lambda: store, scheduler, configuration)
     yield Stage(context, scheduler, file, database)
     context.lag.close(0)  # its clusters are not there: nobody is to wait until it has noticed
     store.close()

@@ -23,11 +23,12 @@ def test_a_cluster_that_cannot_be_queried_is_named(source_kafka: FakeCluster, tm
         f"west.ssl.truststore.location = {tmp_path}/missing.jks\neast->west.enabled = true\n"
     )
     configuration = load_configuration(file)
-    context = AppContext(HeaderAccess(), MetricsStore(f"sqlite:///{tmp_path}/own.db"), None, lambda: configuration)
+    store = MetricsStore(f"sqlite:///{tmp_path}/own.db")
+    context = AppContext(HeaderAccess(), lambda: store, None, lambda: configuration)
     client = TestClient(app_of(context), headers={HEADER: "viewer"})
     answer = client.get("/api/v2/cluster-info/unheard-of")
     context.lag.close(0)
-    context.store.close()
+    store.close()
     assert answer.status_code == 404
     (fault,) = answer.json()["errors"]
     assert fault["code"] == "unknown_cluster"

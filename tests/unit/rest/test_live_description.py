@@ -50,7 +50,7 @@ def context(flow: FlowSettings, tmp_path_factory: pytest.TempPathFactory) -> Ite
     file = folder / "srm.properties"
     file.write_text("".join(f"{key} = {value}\n" for key, value in properties_of(flow).items()))
     store = MetricsStore(f"sqlite:///{folder}/metrics.db")
-    yield AppContext(HeaderAccess(), store, None, WatchedConfiguration(lambda: file))
+    yield AppContext(HeaderAccess(), lambda: store, None, WatchedConfiguration(lambda: file))
     store.close()
 
 

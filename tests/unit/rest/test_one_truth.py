@@ -60,7 +60,7 @@ def test_all_tell_the_same(story: Sequence[RunReport]) -> None:
         now_ms = max(report.reported_ms for report in story) + 1_000
         told = judge(observe(FLOW, memory.history, configuration.flow("a->b"), None, now_ms))
         watched = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-        context = AppContext(HeaderAccess(), store, None, watched, lag=Unasked())
+        context = AppContext(HeaderAccess(), lambda: store, None, watched, lag=Unasked())
         _compare(context, configuration, memory, told, now_ms)
         store.close()
 

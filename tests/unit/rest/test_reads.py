@@ -313,7 +313,7 @@ def test_without_airflow_everything_else_is_told(stage: Stage) -> None:
 def with_store(stage: Stage, url: str) -> Stage:
     context = stage.context
     store = MetricsStore(url, timeout_seconds=0.2)
-    broken = AppContext(context.access, store, context.scheduler, context.configuration)
+    broken = AppContext(context.access, lambda: store, context.scheduler, context.configuration)
     return Stage(broken, stage.scheduler, stage.file, stage.database)
 
 

@@ -34,7 +34,7 @@ def description(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Open
     move = scheduler.trigger("srm.failover", {"flow": str(flow)}, "", Person("op"))
     context = AppContext(
         HeaderAccess(),
-        store,
+        lambda: store,
         scheduler,
         WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None)),
     )

@@ -43,7 +43,10 @@ class Desk:
     def ask(self, method: str, path: str, body: Any = None, *, code: int = 200, airflow: bool = True) -> Any:
         """``path`` is below that of the flow; the caller is an op."""
         context = AppContext(
-            HeaderAccess(), self.store, self.scheduler if airflow else None, WatchedConfiguration(lambda: self.file)
+            HeaderAccess(),
+            lambda: self.store,
+            self.scheduler if airflow else None,
+            WatchedConfiguration(lambda: self.file),
         )
         name = self.flow.name
         client = TestClient(app_of(context), headers={HEADER: "op"})
@@ -150,7 +153,12 @@ def test_the_plan_and_where_groups_stand(
     created = [one for one in planned["actions"] if one["kind"] == "create_topic"]
     assert [one["topic"] for one in created] == [remote]
     assert remote in created[0]["sentence"]
+    assert created[0]["error"] is None
     assert remote not in target_kafka.admin().list_topics(timeout=60).topics, "nothing is changed"
+    with source_kafka.refuse("DescribeConfigs", 29, when=name):
+        (refused,) = desk.ask("POST", "/plan", {})["actions"]
+    assert (refused["topic"], refused["kind"]) == (remote, "sync_settings")
+    assert "needs the permission DescribeConfigs" in refused["error"]
 
     prepare(flow)
     write(source_kafka, name, [b"%d" % number for number in range(20)])

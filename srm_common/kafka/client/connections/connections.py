@@ -14,7 +14,7 @@ from srm_common.kafka.client.connections.connection import FIRST_REQUEST, FrameC
 from srm_common.kafka.client.connections.connection_faults import fault_text, handshake_fault, is_refusal
 from srm_common.kafka.client.connections.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
 from srm_common.kafka.client.connections.event_loop import EventLoop
-from srm_common.kafka.client.connections.link_metadata import LinkMetadata
+from srm_common.kafka.client.connections.link_metadata import LinkMetadata, NewestEpochs
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.connections.transport import FrameTlsTransport, FrameTransport
 from srm_common.kafka.client.library import Errors, KafkaConnectionManager
@@ -41,19 +41,20 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     ``last_fault`` says why the latest connection could not be made. A refused login fails the next use of the node at
     once, where the library would try until the time is over. ``patience_ms`` is how long a request may go unanswered
     unless its sender says otherwise; None means the limit in the settings. ``login`` is given where the login may
-    change; otherwise it is part of the configs.
+    change; otherwise it is part of the configs. ``epochs`` may be shared with other connections to the cluster.
     """
 
     patience_ms: float | None = None
     closed = False
     _idle_check: Any = None
 
-    def __init__(self, net: EventLoop, login: CurrentLogin | None = None, **configs: Any) -> None:
+    def __init__(
+        self, net: EventLoop, login: CurrentLogin | None = None, epochs: NewestEpochs | None = None, **configs: Any
+    ) -> None:
         super().__init__(net, **configs)
         self._login = login
-        self.cluster = LinkMetadata(
-            **{key: self.config[key] for key in ("bootstrap_servers", "metadata_max_age_ms", "client_dns_lookup")}
-        )
+        keys = ("bootstrap_servers", "metadata_max_age_ms", "client_dns_lookup")
+        self.cluster = LinkMetadata(epochs, **{key: self.config[key] for key in keys})
         self.cluster.attach(self)
         self.last_fault: str | None = None
         self._began = time.monotonic()

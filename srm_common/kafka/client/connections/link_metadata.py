@@ -6,30 +6,46 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.connections.dialing import SILENT
+from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.library import ClusterMetadata, Errors, Future
 
 #: After this long without an answer, and with no broker left to ask, the bootstrap servers are asked again (KIP-899).
 _LOST_SECONDS = 10.0
+#: How long brokers may take when all are asked, and how soon they may be asked again.
+_AGREEING_SECONDS = 2.0
+
+NewestEpochs = dict[tuple[UUID, int], int]
+"""Topic id and partition -> the newest leader epoch that was seen. They hold for as long as the topic exists, whoever
+said so (KIP-320)."""
 
 
 class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
     """Asks whichever broker answers first, where the library waits for a random one.
 
-    Its requests never create topics.
+    Its requests never create topics. A leader is not replaced by one of an earlier epoch (KIP-320;
+    ``Metadata.updateLatestMetadata``): a broker that is cut off from its controller goes on as if it led what others
+    lead by now, and answers with the log as it was.
     """
 
     #: Those whose leaders are kept; the library takes out names that no topic can have.
     _topics: set[str]
     _refresh_future: Any
 
-    def __init__(self, **configs: Any) -> None:
+    def __init__(self, newest_epochs: NewestEpochs | None = None, **configs: Any) -> None:
         super().__init__(**configs)
         self.config["allow_auto_create_topics"] = False
+        self._newest_epochs: NewestEpochs = {} if newest_epochs is None else newest_epochs
+        #: Partitions whose present leader no broker has named yet, and what is known of it, as the end of a sentence.
+        self.behind: dict[TopicPartition, str] = {}
+        self._agree_at = 0.0
 
     def forget(self) -> None:
         """Know the brokers only, as after the first request of a new connection."""
-        for known in (self._topics, self._partitions, self._topic_ids, self._topic_names_by_id):
+        for known in (self._topics, self._partitions, self._topic_ids, self._topic_names_by_id, self.behind):
             known.clear()
         self.unauthorized_topics.clear()
 
@@ -38,6 +54,83 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
         new = set(topics) - self._topics
         self._topics |= new
         return bool(new)
+
+    def saw(self, place: TopicPartition, epoch: int, node: int | None = None) -> None:
+        """A leader of this epoch was seen, which was ``node``: who led before does not any more. Of topics without ids
+        nothing is kept, as one of the same name that is created later begins with epoch 0."""
+        known = self._partitions.get(place.topic, {}).get(place.partition)
+        older = known is not None and 0 <= known.leader_epoch < epoch
+        if older and known.leader_id == node:
+            known.leader_epoch = epoch
+        topic_id = self._topic_ids.get(place.topic)
+        if topic_id is not None and topic_id.int and epoch > self._newest_epochs.get((topic_id, place.partition), -1):
+            self._newest_epochs[topic_id, place.partition] = epoch
+            if older and known.leader_id not in (node, -1):
+                self._leave_out(place, known, epoch)
+
+    def update_metadata(self, metadata: Any) -> None:
+        """As the library does, but for leaders of earlier epochs."""
+        before = self._partitions
+        super().update_metadata(metadata)
+        self.behind.clear()
+        self._learn(metadata)
+        for topic, topic_id in self._topic_ids.items():
+            for partition, described in self._partitions.get(topic, {}).items():
+                newest = self._newest_epochs.get((topic_id, partition), -1)
+                if not 0 <= described.leader_epoch < newest:
+                    continue
+                known = before.get(topic, {}).get(partition)
+                if known is not None and known.leader_epoch == newest:
+                    self._partitions[topic][partition] = known
+                elif described.leader_id >= 0:
+                    self._leave_out(TopicPartition(topic, partition), described, newest)
+
+    def _learn(self, metadata: Any) -> None:
+        for topic in metadata.topics:
+            if topic.topic_id is not None and topic.topic_id.int:
+                for part in topic.partitions:
+                    key = (topic.topic_id, part.partition_index)
+                    if part.leader_epoch > self._newest_epochs.get(key, -1):
+                        self._newest_epochs[key] = part.leader_epoch
+
+    def _leave_out(self, place: TopicPartition, described: Any, newest: int) -> None:
+        self.behind[place] = (
+            f"has no leader that can be relied on: brokers name {described.leader_id} with leader epoch "
+            f"{described.leader_epoch}, but epoch {newest} was seen before; a broker that is cut off from its "
+            f"controller answers so, and so does a cluster that was restored from a backup"
+        )
+        described.leader_id = -1
+
+    async def agree(self) -> None:
+        """Ask all brokers instead of any, and use the newest of what they say. Those that were silent before, or do not
+        respond soon, are left out."""
+        until = self._agree_at = time.monotonic() + _AGREEING_SECONDS
+        loop, signal = self._manager.loop, Signal(self._manager.loop)
+
+        async def ask(node: Any) -> Any:
+            connection = self._manager.get_connection(node)
+            return await connection.send_request(self.metadata_request(), _AGREEING_SECONDS * 1000)
+
+        nodes = [node.node_id for node in self.brokers() if (node.host, node.port) not in SILENT]
+        asked = [loop.call_soon_with_future(ask, node) for node in nodes]
+        for one in asked:
+            one.add_both(lambda _: signal.set())
+        while not all(one.is_done for one in asked) and (left := until - time.monotonic()) > 0:
+            await signal.wait(left)
+        # A broker with ZooKeeper that has just started names none.
+        answers = [one.value for one in asked if one.succeeded() and one.value.brokers]
+        for answer in answers:
+            self._learn(answer)
+        if answers:
+            self.update_metadata(min(answers, key=self._older_in))
+
+    def _older_in(self, metadata: Any) -> int:
+        """How many leaders it names that are known to have been replaced."""
+        return sum(
+            part.leader_epoch < self._newest_epochs.get((topic.topic_id, part.partition_index), -1)
+            for topic in metadata.topics
+            for part in topic.partitions
+        )
 
     async def refresh_anew(self) -> None:
         """Refresh by a new request. The library joins one that is under way, which may lack topics that were added
@@ -89,6 +182,8 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
                 await self._manager.search_servers()
             else:
                 self.update_metadata(answer)
+                if self.behind and time.monotonic() >= self._agree_at:
+                    await self.agree()
         except Exception as error:
             self.failed_update(error)
             raise

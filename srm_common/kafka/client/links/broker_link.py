@@ -86,12 +86,12 @@ class BrokerLink(Closing):
 
     def _new_manager(self) -> FrameConnectionManager:
         settings = self.settings
-        options = connection_arguments(settings)
-        options.setdefault("bootstrap_servers", settings.bootstrap_servers.split(","))
+        options = {"bootstrap_servers": settings.bootstrap_servers.split(","), **connection_arguments(settings)}
         options.setdefault("reconnect_backoff_ms", _RECONNECT_BACKOFF_MS)
         options.setdefault("reconnect_backoff_max_ms", max(_RECONNECT_BACKOFF_MAX_MS, options["reconnect_backoff_ms"]))
         options.update(
             client_id=self._name,
+            epochs=None if self._pool is None else self._pool.newest_epochs(settings),
             request_timeout_ms=self._patience_ms,
             # Five are for Produce; the others keep a coordinator on the same node from waiting for them.
             max_in_flight_requests_per_connection=8,
@@ -223,7 +223,7 @@ class BrokerLink(Closing):
             return NoSuchPartition(f"{place}: the topic does not exist, or was deleted")
         if partition not in known:
             return NoSuchPartition(f"{place} does not exist; the topic has {len(known)} partitions")
-        return PartitionError(f"{place} has no leader")
+        return PartitionError(f"{place} {cluster.behind.get(TopicPartition(topic, partition), 'has no leader')}")
 
     async def send(self, node: Any, request: Any, timeout_ms: float | None = None) -> Any:
         """Send one request to a node and wait for its answer; waits out throttling.

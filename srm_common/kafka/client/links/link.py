@@ -71,6 +71,16 @@ class ClusterLink(BrokerLink):
         known = {} if connection is None else connection.broker_version_data.api_versions
         return api in known and int(known[api][1]) >= version
 
+    def saw(self, place: TopicPartition, epoch: int) -> None:
+        """A partition has had a leader of this epoch (-1: unknown). Brokers that name an older one are not believed
+        from now on: :meth:`leader` knows none until another broker names one."""
+        self.manager.cluster.saw(place, epoch)
+
+    async def agree(self) -> None:
+        """Ask all brokers for the leaders, not just any: where what a deposed leader still has must not be taken for
+        what the cluster has. Those that do not respond soon are left out."""
+        await self.manager.cluster.agree()
+
     async def finalized_feature(self, feature: str, timeout_seconds: float = 30.0) -> int:
         """The finalized level of a cluster feature (KIP-584), 0 when it has none.
 
@@ -134,17 +144,17 @@ class ClusterLink(BrokerLink):
             for one in left:
                 node = self.leader(*one)
                 if node is None:
-                    faults[one] = f"partition {one[0]}-{one[1]} has no leader on {self.alias}"
+                    faults[one] = str(self.leaderless(*one))
                 else:
                     by_leader[node].append(one)
             futures = []
             for node, ones in by_leader.items():
                 try:
                     request = list_offsets_request({partition: places[partition] for partition in ones}, committed)
-                    futures.append((ones, await self.post(node, request, request_ms)))
+                    futures.append((node, ones, await self.post(node, request, request_ms)))
                 except RetriableFault as error:
                     faults.update({partition: str(error) for partition in ones})
-            for ones, future in futures:
+            for node, ones, future in futures:
                 try:
                     answer = await self.answer(future)
                 except RetriableFault as error:
@@ -154,6 +164,8 @@ class ClusterLink(BrokerLink):
                     for part in topic.partitions:
                         one = TopicPartition(topic.name, part.partition_index)
                         if part.error_code == codes.NONE:
+                            if places[one] == LATEST:
+                                self.manager.cluster.saw(one, part.leader_epoch, node)
                             offsets[one] = LogOffset(part.offset, part.timestamp, part.leader_epoch)
                             left.discard(one)
                             faults.pop(one, None)

@@ -2,7 +2,8 @@
 
 It reads every cluster (docs/adr/0002), and changes those with Kerberos, which librdkafka is distributed without
 (docs/adr/0020). The methods, their arguments and what they return are those of ``confluent_kafka.admin.AdminClient``,
-except for offsets; futures are done when they are returned. Tests compare both clients on a broker.
+except for offsets, and that single settings can be asked for; futures are done when they are returned. Tests compare
+both clients on a broker.
 """
 
 from __future__ import annotations
@@ -142,9 +143,9 @@ class LinkAdmin(LinkGroups):
     # ---- settings
 
     def describe_configs(
-        self, resources: Sequence[ConfigResource], *, request_timeout: float = -1
+        self, resources: Sequence[ConfigResource], *, request_timeout: float = -1, keys: Sequence[str] | None = None
     ) -> dict[ConfigResource, Future[dict[str, ConfigEntry]]]:
-        """By resource; a broker is asked about itself."""
+        """By resource; a broker is asked about itself. ``keys``: these settings alone."""
         kind = DescribeConfigsRequest
         by_key = {(_number(resource.restype), resource.name): resource for resource in resources}
         nodes: dict[int | None, list[ConfigResource]] = defaultdict(list)
@@ -162,7 +163,7 @@ class LinkAdmin(LinkGroups):
                             kind.DescribeConfigsResource(
                                 resource_type=_number(resource.restype),
                                 resource_name=resource.name,
-                                configuration_keys=None,
+                                configuration_keys=None if keys is None else list(keys),
                             )
                             for resource in ones
                         ],

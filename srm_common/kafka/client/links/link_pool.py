@@ -8,6 +8,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
+from srm_common.kafka.client.connections.link_metadata import NewestEpochs
 
 
 class LinkPool(Closing):
@@ -17,7 +18,8 @@ class LinkPool(Closing):
     A link that is made with a pool (:class:`~srm_common.kafka.client.links.broker_link.BrokerLink`) takes connections
     from it and gives them back when it is closed. One link at a time has them: threads that ask at the same moment get
     connections of their own, and none waits for another. Only connections without a fault or an unanswered request come
-    back; whoever takes them asks for the brokers and the leaders again, so nothing that a cluster said is remembered.
+    back; whoever takes them asks for the brokers and the leaders again. Of what a cluster said, only the newest epochs
+    of leaders are remembered, so that no earlier leader is believed.
 
     Threads may share it. After :meth:`close` it can be used again; what was in use by then is closed by its user.
 
@@ -32,6 +34,8 @@ class LinkPool(Closing):
         self._loop: EventLoop | None = None
         self._lock = threading.Lock()
         self._idle: list[tuple[ClusterSettings, EventLoop, FrameConnectionManager]] = []
+        #: By alias: a cluster that was cloned has the topic ids of the other one.
+        self._newest_epochs: dict[str, NewestEpochs] = {}
         #: How often the pool was closed.
         self._closed = 0
 
@@ -42,6 +46,11 @@ class LinkPool(Closing):
         if self._loop is None:
             self._loop = EventLoop()
         return self._loop
+
+    def newest_epochs(self, settings: ClusterSettings) -> NewestEpochs:
+        """Of a cluster's leaders, as far as links have seen them."""
+        with self._lock:
+            return self._newest_epochs.setdefault(settings.alias, {})
 
     def take(self, settings: ClusterSettings) -> tuple[EventLoop, FrameConnectionManager] | None:
         """Idle connections that were made with these settings, None where there are none."""

@@ -13,8 +13,8 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.settings import FilterClass
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
-from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
-from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, Job, SettingChange
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_settings import (
@@ -380,3 +380,13 @@ def test_a_hundred_thousand_partitions() -> None:
     source = {f"topic-{number}": (10, settings()) for number in range(count)}
     target = {f"A.topic-{number}": (10 if number % 100 else 9, there) for number in range(count)}
     assert len(planned(source, target).actions) == count // 100
+
+
+@pytest.mark.parametrize(("job", "failing"), [(Job.TOPICS, "A.new"), (Job.CONFIGS, "A.old"), (Job.ACLS, None)])
+def test_settings_that_cannot_be_read_fail_what_is_due(job: Job, failing: str | None) -> None:
+    decisions = select_topics(replace(FLOW, topics=("new", "old")), ["new", "old"])
+    source = SourceView({"new": 1, "old": 1}, {}, {"new": "no right", "old": "no right"})
+    plan = make_plan(FLOW, decisions, source, TargetView({"A.old": 1}, {}, Brokers(1), ABILITIES), due=frozenset({job}))
+    assert [action.topic for action in plan.actions] == ([] if failing is None else [failing])
+    assert [(one.topic, one.accepted) for one in plan.decisions] == [("new", False), ("old", True)]
+    assert plan.decisions[0].reason == "its settings cannot be read, so A.new is not created: no right"

@@ -96,6 +96,9 @@ class SimulatedSource:
 
         return self._listed(partitions, first)
 
+    def saw(self, epochs: Mapping[TopicPartition, int]) -> None:
+        """Its leaders are always the newest ones."""
+
     def leader_epoch(self, place: TopicPartition) -> int:
         return self.logs[place].epochs[-1][0] if place in self.logs else -1
 

@@ -51,7 +51,7 @@ def gateway_beside(theirs: MetricsStore, folder: Path, access: Access) -> Iterat
     )
     configuration = load_configuration(file)
     own = MetricsStore(f"sqlite:///{folder}/own.db")
-    app = app_of(AppContext(access, own, None, lambda: configuration))
+    app = app_of(AppContext(access, lambda: own, None, lambda: configuration))
     with served(theirs, folder) as address:
         other = Advertisement.of(OTHER, address.removesuffix("/metrics"), [OTHER], 1000)
 

@@ -37,7 +37,7 @@ def client(store: MetricsStore, folder: Path, settings: str = "", access: Header
     file = folder / "srm.properties"
     file.write_text(CLUSTERS + settings)
     configuration = load_configuration(file)
-    return TestClient(app_of(AppContext(access or HeaderAccess(), store, None, lambda: configuration)))
+    return TestClient(app_of(AppContext(access or HeaderAccess(), lambda: store, None, lambda: configuration)))
 
 
 def test_nobody_scrapes_without_a_login_or_the_token(store: MetricsStore, tmp_path: Path) -> None:

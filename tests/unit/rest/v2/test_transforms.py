@@ -67,7 +67,7 @@ def ask(flow: FlowSettings, configuration_file: Callable[..., Path], tmp_path: P
         file = configuration_file(
             properties_of(flow) | {f"{flow.name}.{key}": text for key, text in (keys or {}).items()}
         )
-        context = AppContext(HeaderAccess(), store, None, WatchedConfiguration(lambda: file))
+        context = AppContext(HeaderAccess(), lambda: store, None, WatchedConfiguration(lambda: file))
         client = TestClient(app_of(context), headers={HEADER: who})
         prefix = f"/api/v2/flows/{flow.name.source}/{flow.name.target}/transforms"
         answer = client.request(method, prefix + path, json=body)

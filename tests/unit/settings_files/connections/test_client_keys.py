@@ -41,6 +41,33 @@ def test_plain_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "protocol", "servers"),
+    [
+        ("PLAINTEXT://h1:9092,h2:9093", "", "h1:9092,h2:9093"),
+        (" ssl://h1:9092 , SSL://[::1]:9093", "SSL", "h1:9092,[::1]:9093"),
+        ("Ssl://h1:9092", "ssl", "h1:9092"),
+        ("EXTERNAL://h1:9092, kafka-1.local://h2:9092, ://h3:1", "SSL", "h1:9092,h2:9092,h3:1"),
+    ],
+)
+def test_a_protocol_before_an_address_is_left_out(written: str, protocol: str, servers: str) -> None:
+    cluster = translate(bootstrap_servers=written, **({"security_protocol": protocol} if protocol else {}))
+    assert cluster.bootstrap_servers == cluster.confluent["bootstrap.servers"] == servers
+    assert ",".join(cluster.kafka_python["bootstrap_servers"]) == servers
+
+
+@pytest.mark.parametrize(("protocol", "default"), [("", ", its default"), ("plaintext", "")])
+def test_a_protocol_before_an_address_that_is_not_that_of_the_connection(protocol: str, default: str) -> None:
+    """Java would go by security.protocol; librdkafka would leave the broker out."""
+    settings = {"security_protocol": protocol} if protocol else {}
+    with pytest.raises(ConfigError) as caught:
+        translate(bootstrap_servers="h1:9092, sasl_ssl://h2:9092", **settings)
+    assert str(caught.value) == (
+        f"f:1: A.bootstrap.servers: 'sasl_ssl://h2:9092' contradicts security.protocol, which is PLAINTEXT{default}; "
+        "set security.protocol = SASL_SSL, or remove the prefix"
+    )
+
+
+@pytest.mark.parametrize(
     ("key", "value", "librdkafka", "kafka_python"),
     [
         ("socket_connection_setup_timeout_ms", "500", "1000", 500),
@@ -234,6 +261,9 @@ def test_whom_to_trust_at_the_token_endpoint(
         ({"bootstrap_servers": " "}, "cluster A has no address"),
         ({"bootstrap_servers": "h"}, "'h' is not host:port"),
         ({"bootstrap_servers": "h:0"}, "'h:0' is not host:port"),
+        ({"bootstrap_servers": "SASL_SSL://h"}, "'SASL_SSL://h' is not host:port"),
+        ({"bootstrap_servers": "a://b://h:1"}, "'a://b://h:1' is not host:port"),
+        ({"bootstrap_servers": "SSL://"}, "'SSL://' is not host:port"),
         ({"bootstrap_servers": f"h:{'9' * 5000}"}, "is not host:port"),
         ({"request_timeout_ms": "2147483648"}, "request.timeout.ms: must be at most 2147483647 milliseconds"),
         ({"metadata_max_age_ms": "9" * 5000}, "metadata.max.age.ms: must be at most 9223372036854775807 milliseconds"),

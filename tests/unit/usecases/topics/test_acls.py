@@ -1,7 +1,8 @@
-"""From what both clusters say to actions and notices; the looking itself is tested on brokers."""
+"""From what both clusters say to actions and notices, and clusters that do not say it."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicati
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.settings_files.connections.own_certificate import ConfiguredCertificate
+from srm_common.testing import FakeCluster
 from srm_common.usecases.topics.acls import (
     OPEN_UNTIL_FIRST,
     AclPlan,
@@ -24,6 +26,7 @@ from srm_common.usecases.topics.acls import (
     replicator_principals,
 )
 from tests.unit.domain.access.test_acl_bindings import binding
+from tests.unit.usecases.fakes import Sides
 
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}
 FLOW = FlowSettings(
@@ -50,6 +53,52 @@ def test_a_cluster_that_does_not_show_its_bindings_is_an_action_that_fails() -> 
     ours = frozenset({binding("ALLOW READ eve a.orders")})
     (action,) = plan_acls(FLOW, AclView(ours=ours, target=ours, refused="cluster 'a' refused"), COPIES, {}).actions
     assert (action.kind, action.reason) == ("sync_acls", "cluster 'a' refused")
+
+
+_UNSUPPORTED_VERSION, _UNKNOWN_SERVER_ERROR, _CLUSTER_AUTHORIZATION_FAILED = 35, -1, 31
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_server_without_acls_is_a_note_and_topics_go_on(side: str, answers: bool) -> None:
+    """Some list the request among theirs and do not know it all the same."""
+    newest = {which: {"DescribeAcls": -1} if which == side and not answers else {} for which in ("source", "target")}
+    with (
+        FakeCluster(authorizer=True, newest=newest["source"]) as source,
+        FakeCluster(authorizer=True, newest=newest["target"]) as target,
+        closing(Sides(source, target)) as sides,
+    ):
+        if answers:
+            getattr(sides, side).refuse("DescribeAcls", _UNSUPPORTED_VERSION)
+        source.create_topic("orders")
+        sides.set(sync_topic_acls=True)
+        refreshed = sides.refresh()
+        assert [str(result) for result in refreshed.results if result.error is not None] == []
+        assert refreshed.plan is not None
+        (notice,) = refreshed.plan.notices
+        alias = "a" if side == "source" else "b"
+        assert notice.startswith(f"no ACLs are synced: cluster '{alias}'")
+        assert "has no API for ACLs (DescribeAcls); set sync.topic.acls.enabled = false" in notice
+        assert "a.orders" in target.topics()
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("code", [_UNKNOWN_SERVER_ERROR, _CLUSTER_AUTHORIZATION_FAILED])
+def test_acls_that_are_not_described_fail_alone(side: str, code: int) -> None:
+    with (
+        FakeCluster(authorizer=True) as source,
+        FakeCluster(authorizer=True) as target,
+        closing(Sides(source, target)) as sides,
+    ):
+        getattr(sides, side).refuse("DescribeAcls", code)
+        source.create_topic("orders")
+        sides.set(sync_topic_acls=True)
+        (failed,) = [result for result in sides.refresh().results if result.error is not None]
+        assert failed.action.kind == "sync_acls"
+        assert "set sync.topic.acls.enabled = false" in str(failed.error)
+        assert ("could not describe its ACLs: UNKNOWN (-1)" in str(failed.error)) == (code == _UNKNOWN_SERVER_ERROR)
+        source.write("orders", [(b"k", b"v")])
+        assert sides.run().records == 1
 
 
 def test_without_an_authorizer_nothing_of_ours_is_deleted() -> None:

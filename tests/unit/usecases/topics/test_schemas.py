@@ -14,7 +14,7 @@ from srm_common.domain.flow import FlowName, GraphFlow
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
 from srm_common.domain.schemas.planning import RegisterSchema
-from srm_common.domain.topics.refresh_memory import Job
+from srm_common.domain.topics.actions import Job
 from srm_common.testing import FakeCluster, LocalRegistry
 from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import plan_topics

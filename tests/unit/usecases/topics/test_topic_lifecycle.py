@@ -12,9 +12,8 @@ from srm_common.cli.main import run
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, StartOver, failed
+from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, Job, StartOver, failed
 from srm_common.domain.topics.recording import RecordTopic
-from srm_common.domain.topics.refresh_memory import Job
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import ConfigError
 from srm_common.kafka.state.flow_state import FlowState
@@ -86,8 +85,10 @@ def test_a_deleted_copy_comes_back_only_when_somebody_says_so(scenario: Scenario
     assert (record.records, record.state) == (0, RunState.FAILED)
     assert f"{scenario.remote} was deleted on b" in str(record.error)
     assert scenario.remote not in scenario.target.topics()
-    # Not settled: the interval does not hide it.
-    assert refresh_topics(scenario.flow).due
+    # Not settled: that nothing is due does not hide it.
+    waiting = refresh_topics(scenario.flow)
+    assert waiting.due == frozenset()
+    assert f"{scenario.remote} was deleted on b" in str(waiting.fault)
 
     plan = scenario.refresh(restore={scenario.topic: OnDataLoss.RESET})
     assert {type(action) for action in plan.actions} == {StartOver, RecordTopic, CreateTopic}
@@ -96,7 +97,8 @@ def test_a_deleted_copy_comes_back_only_when_somebody_says_so(scenario: Scenario
     write(scenario.source, scenario.topic, [b"4"])
     assert scenario.copy().records == 4
     assert scenario.seen() == [b"1", b"2", b"3", b"4"]
-    assert refresh_topics(scenario.flow).due == frozenset()
+    waiting = refresh_topics(scenario.flow)
+    assert (waiting.due, waiting.fault) == (frozenset(), None)
 
 
 def test_a_copy_made_again_by_somebody_is_left_alone_until_somebody_says_so(scenario: Scenario) -> None:

@@ -84,6 +84,7 @@ def test_request_types_have_kafkas_numbers() -> None:
         "OFFSET_FOR_LEADER_EPOCH": library.OffsetForLeaderEpochRequest,
         "ADD_PARTITIONS_TO_TXN": library.AddPartitionsToTxnRequest,
         "END_TXN": library.EndTxnRequest,
+        "DESCRIBE_ACLS": library.DescribeAclsRequest,
         "DESCRIBE_QUORUM": library.DescribeQuorumRequest,
         "DESCRIBE_PRODUCERS": library.DescribeProducersRequest,
         "LIST_TRANSACTIONS": library.ListTransactionsRequest,
