@@ -81,8 +81,9 @@ def test_the_wheel_has_all_that_runs_outside_python(python: Path, tmp_path: Path
 
 
 def test_the_dag_file_of_the_guide_is_that_of_the_repository() -> None:
-    (dag_file,) = code_blocks("python")
+    dag_file, with_arguments = code_blocks("python")
     assert (ROOT / "dags" / "replicate_flows.py").read_text().endswith("\n\n" + dag_file)
+    compile(with_arguments, "docs/install.md", "exec")
 
 
 def test_a_flow_runs_in_an_airflow_that_has_nothing_else(
