@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -106,19 +107,25 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
         respond soon, are left out."""
         until = self._agree_at = time.monotonic() + _AGREEING_SECONDS
         loop, signal = self._manager.loop, Signal(self._manager.loop)
+        asked = {node.node_id for node in self.brokers() if (node.host, node.port) not in SILENT}
+        answers = []
 
-        async def ask(node: Any) -> Any:
-            connection = self._manager.get_connection(node)
-            return await connection.send_request(self.metadata_request(), _AGREEING_SECONDS * 1000)
+        async def ask(node: Any) -> None:
+            with suppress(Errors.KafkaError):
+                connection = self._manager.get_connection(node)
+                answer = await connection.send_request(self.metadata_request(), _AGREEING_SECONDS * 1000)
+                if answer.brokers:  # one with ZooKeeper that has just started names none
+                    answers.append(answer)
+            asked.discard(node)
+            signal.set()
 
-        nodes = [node.node_id for node in self.brokers() if (node.host, node.port) not in SILENT]
-        asked = [loop.call_soon_with_future(ask, node) for node in nodes]
-        for one in asked:
-            one.add_both(lambda _: signal.set())
-        while not all(one.is_done for one in asked) and (left := until - time.monotonic()) > 0:
-            await signal.wait(left)
-        # A broker with ZooKeeper that has just started names none.
-        answers = [one.value for one in asked if one.succeeded() and one.value.brokers]
+        tasks = [loop.call_soon(partial(ask, node)) for node in asked]
+        try:
+            while asked and (left := until - time.monotonic()) > 0:
+                await signal.wait(left)
+        finally:
+            for task in tasks:
+                loop.cancel(task)
         for answer in answers:
             self._learn(answer)
         if answers:

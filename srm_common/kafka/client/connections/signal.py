@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from srm_common.kafka.client.connections.event_loop import EventLoop
+
+T = TypeVar("T")
 
 
 class Signal:
@@ -40,3 +44,29 @@ class Signal:
             self._waiting.clear()
             if timer is not None:
                 self._loop.cancel(timer)
+
+
+async def side_by_side(loop: EventLoop, works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+    """What they return, in their order. They end with the caller: when one raises, or the caller is cancelled, the
+    others are cancelled."""
+    results: dict[int, T] = {}
+    failed: list[Exception] = []
+    signal = Signal(loop)
+
+    async def run(number: int, work: Callable[[], Awaitable[T]]) -> None:
+        try:
+            results[number] = await work()
+        except Exception as error:  # raised in the caller
+            failed.append(error)
+        signal.set()
+
+    tasks = [loop.call_soon(partial(run, number, work)) for number, work in enumerate(works)]
+    try:
+        while len(results) < len(works) and not failed:
+            await signal.wait()
+    finally:
+        for task in tasks:
+            loop.cancel(task)
+    if failed:
+        raise failed[0]
+    return [results[number] for number in range(len(works))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
@@ -27,7 +28,7 @@ from srm_common.kafka.client.connections.connection import VersionNotTaken
 from srm_common.kafka.client.connections.connection_faults import fault_text
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
-from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.connections.signal import Signal, side_by_side
 from srm_common.kafka.client.library import Errors, FindCoordinatorRequest, quiet_library
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.logins.security import connection_arguments
@@ -336,8 +337,7 @@ class BrokerLink(Closing):
             except faults as error:
                 return error
 
-        futures = [self.loop.call_soon_with_future(one, *each) for each in requests]
-        return [await future for future in futures]
+        return await side_by_side(self.loop, [partial(one, *each) for each in requests])
 
     async def track(self, topics: Iterable[str]) -> None:
         """Keep the leaders of these topics, too."""
