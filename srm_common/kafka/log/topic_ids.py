@@ -44,7 +44,7 @@ class ReadTopics:
             return False
         if topic in self._ids:
             return self._ids[topic] != now
-        if is_another_generation(generation, generation_of(_text(now))):
+        if is_another_generation(generation, generation_of(id_text(now))):
             return True
         self._ids[topic] = now
         return False
@@ -78,7 +78,7 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
         else:
             for topic in answer.topics:
                 if topic.error_code == codes.NONE:
-                    found[topic.name] = _text(topic.topic_id)
+                    found[topic.name] = id_text(topic.topic_id)
                 elif topic.error_code in _GONE:
                     found[topic.name] = None
                 else:
@@ -96,8 +96,8 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
     return found
 
 
-def _text(topic_id: UUID | None) -> str:
-    """In Kafka's spelling."""
+def id_text(topic_id: UUID | None) -> str:
+    """In Kafka's spelling; NO_TOPIC_ID for none."""
     if topic_id is None or not topic_id.int:
         return NO_TOPIC_ID
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()

@@ -32,6 +32,8 @@ T = TypeVar("T")
 _REQUEST_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 _SETTLING_SECONDS = 1.0
+#: A run reads the same few topics several times at its beginning.
+_AGREED_SECONDS = 10.0
 #: How long a cluster may be silent, or a leader election take, where the caller does not say.
 _PATIENCE_SECONDS = 10.0
 
@@ -118,7 +120,7 @@ class StateReader(Closing):
             else:
                 link.run(lambda: link.open([topic], self._patience))
             if self._sure:
-                link.run(link.agree)
+                link.run(lambda: link.agree(unless_within_seconds=_AGREED_SECONDS))
             found = self._numbers(link, topic)
             if not found and self._sure:
                 # A broker that has just started may not know the topic yet.

@@ -23,8 +23,6 @@ EpochEnds = tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, st
 class EpochSource(Protocol):
     """The requests to the source cluster."""
 
-    def saw(self, epochs: Mapping[TopicPartition, int]) -> None: ...
-
     def leader_epoch(self, place: TopicPartition) -> int: ...
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds: ...
@@ -34,6 +32,10 @@ class EpochSource(Protocol):
 
 class Source(EpochSource, Protocol):
     """Queries to the source cluster; :class:`srm_common.replication.driver.source_view.SourceView` sends them."""
+
+    def saw(self, epochs: Mapping[TopicPartition, int], topic_ids: Mapping[str, str | None]) -> None: ...
+
+    def leader_epoch_of(self, place: TopicPartition, topic_id: str | None) -> int: ...
 
     def ends(self, partitions: Iterable[TopicPartition]) -> Listed: ...
 

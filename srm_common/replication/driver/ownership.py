@@ -109,12 +109,18 @@ class Ownership:
         """One per slot that was ever used, also by runs with more slots; fresh since the last fence."""
         return tuple(identity for _, identity in sorted(self._identities.items()))
 
-    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """End offsets of logs on the target; a partition without a response is left out."""
+    def log_ends(self, partitions: Iterable[TopicPartition], *, surely: bool = False) -> dict[TopicPartition, int]:
+        """End offsets of logs on the target; a partition without a response is left out.
+
+        Args:
+            surely: several brokers are asked for the leaders: the log of one that was deposed ends earlier.
+        """
         wanted = list(partitions)
 
         async def ask() -> dict[TopicPartition, int]:
             await self._link.track({topic for topic, _ in wanted})
+            if surely:
+                await self._link.agree()
             found, _ = await self._link.offsets(wanted, LATEST, committed=False, timeout_seconds=_LOG_END_SECONDS)
             return found
 

@@ -270,6 +270,7 @@ class Passes:
     def _range(self, track: PartitionTrack) -> CopyRange:
         if track.position is None or track.end is None:
             raise ValueError(f"{track.upstream_topic}-{track.partition} was not placed")
+        topic_id = self.points.memory.topic_id(track.upstream_topic)
         return CopyRange(
             upstream_topic=track.upstream_topic,
             downstream_topic=track.downstream_topic,
@@ -277,13 +278,13 @@ class Passes:
             start=track.position,
             end=track.end,
             max_message_bytes=track.max_message_bytes,
-            generation=generation_of(self.points.memory.topic_id(track.upstream_topic)),
+            generation=generation_of(topic_id),
             leader_epoch=track.leader_epoch,
             unmapped=track.unmapped,
             heartbeats=track.heartbeats,
             copied_to=self.points.copied_to(track),
             compacted=track.compacted,
-            leading_epoch=self.points.source.leader_epoch(track.place),
+            leading_epoch=self.points.source.leader_epoch_of(track.place, topic_id),
         )
 
     def _store(self) -> None:

@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterable, Mapping
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.links.link import LATEST, ClusterLink, LogOffset, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log import log_facts
-from srm_common.kafka.log.topic_ids import topic_ids
+from srm_common.kafka.log.topic_ids import id_text, topic_ids
 from srm_common.replication.driver.log_identity import EpochEnds
 
 #: How long one listing waits for partitions without a leader before it answers without them.
@@ -82,14 +83,25 @@ class SourceView(Closing):
         self._link.run(lambda: self._link.open(timeout_seconds=self._patience))
         return self._link
 
-    def saw(self, epochs: Mapping[TopicPartition, int]) -> None:
-        """Leaders of these epochs were seen; answers of earlier ones are not believed."""
+    def saw(self, epochs: Mapping[TopicPartition, int], topic_ids: Mapping[str, str | None]) -> None:
+        """Leaders of these epochs were seen, in the topics with these ids; answers of earlier ones are not believed."""
         for place, epoch in epochs.items():
-            self._link.saw(place, epoch)
+            if self._is_of(place.topic, topic_ids.get(place.topic)):
+                self._link.saw(place, epoch)
 
     def leader_epoch(self, place: TopicPartition) -> int:
         """The epoch of a partition's leader, by the metadata or by the listing of its end; -1 when it is not known."""
         return log_facts.leader_epoch(self._link, place)
+
+    def leader_epoch_of(self, place: TopicPartition, topic_id: str | None) -> int:
+        """The same, of the topic with this id; -1 also where what is known is of another one: the metadata may be from
+        before it was created."""
+        return self.leader_epoch(place) if self._is_of(place.topic, topic_id) else -1
+
+    def _is_of(self, topic: str, topic_id: str | None) -> bool:
+        """Whether the metadata have the topic with this id."""
+        known = id_text(self._link.manager.cluster.topic_id(topic))
+        return known == topic_id != NO_TOPIC_ID
 
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """Where leader epochs end in the logs of their partitions."""

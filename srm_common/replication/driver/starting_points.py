@@ -130,8 +130,8 @@ class StartingPoints:
         ids = {topic: None if self.memory.is_former(topic, one) else one for topic, one in listed.items()}
         positions = {track.place: found for track in tracks if (found := self._position(track)) is not None}
         # Else a deposed leader, whose log ends before what its successor took, would pass for a loss.
-        copied = {topic for topic, one in ids.items() if one is not None and one == self.memory.topic_id(topic)}
-        self.source.saw({place: found.epoch for place, found in positions.items() if place.topic in copied})
+        copied = {topic: self.memory.topic_id(topic) for topic in ids}
+        self.source.saw({place: found.epoch for place, found in positions.items()}, copied)
         starts, faults = self.source.starts(places)
         suspicious = [
             track.place for track in tracks if (known := self._known(track)) is not None and known > listed_end(track)

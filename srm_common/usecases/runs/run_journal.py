@@ -63,9 +63,14 @@ class CopyEnds:
     def compare(self, owner: Ownership, copies: Sequence[Copy]) -> None:
         """At the start of a run; no slot is active."""
         self._copies = copies
-        for place, end in self._read(owner).items():
-            before = self._before.get(place)
-            if before is not None and end < (before.copy_end or 0):
+        ends = self._read(owner, copies)
+        if shorter := [copy for copy in copies if self._is_cut(copy.upstream, ends)]:
+            for copy in shorter:
+                del ends[copy.upstream]
+            ends |= self._read(owner, shorter, surely=True)
+        for place, end in ends.items():
+            if self._is_cut(place, ends):
+                before = self._before[place]
                 self.cut[place] = CutCopy(
                     before.downstream_topic, before.partition, before.position or 0, before.copy_end or 0, end
                 )
@@ -75,14 +80,19 @@ class CopyEnds:
     def read_again(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
         """At the end of a run. What was cut off meanwhile, or is ``undecided`` still, is left for the next run to
         notice."""
-        for place, end in self._read(owner).items():
+        for place, end in self._read(owner, self._copies).items():
             decided = place in self.cut and place not in undecided
             if decided or (place not in self.cut and end >= self.known.get(place, 0)):
                 self.known[place] = end
 
-    def _read(self, owner: Ownership) -> dict[TopicPartition, int]:
-        ends = owner.log_ends([copy.downstream for copy in self._copies])
-        return {copy.upstream: ends[copy.downstream] for copy in self._copies if copy.downstream in ends}
+    def _is_cut(self, place: TopicPartition, ends: Mapping[TopicPartition, int]) -> bool:
+        before = self._before.get(place)
+        return before is not None and place in ends and ends[place] < (before.copy_end or 0)
+
+    @staticmethod
+    def _read(owner: Ownership, copies: Sequence[Copy], *, surely: bool = False) -> dict[TopicPartition, int]:
+        ends = owner.log_ends([copy.downstream for copy in copies], surely=surely)
+        return {copy.upstream: ends[copy.downstream] for copy in copies if copy.downstream in ends}
 
 
 class RunJournal:

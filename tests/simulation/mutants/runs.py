@@ -70,8 +70,8 @@ RUNS = (
     Mutant(
         "committed offsets are read from any broker that says that it leads",
         "srm_common.kafka.client.links.link",
-        "        await self.manager.cluster.agree()\n",
-        "        pass\n",
+        "            await cluster.agree()\n",
+        "            pass\n",
         "tests/unit/usecases/runs/test_isolated_brokers.py::"
         "test_committed_offsets_of_a_deposed_leader_are_not_copied_from_again",
     ),
@@ -85,8 +85,8 @@ RUNS = (
     Mutant(
         "a deposed leader of the source passes for a loss",
         "srm_common.replication.driver.starting_points",
-        "if one is not None and one == self.memory.topic_id(topic)}",
-        "if one is not None and False}",
+        "        copied = {topic: self.memory.topic_id(topic) for topic in ids}\n",
+        "        copied = {}\n",
         "tests/unit/usecases/runs/test_isolated_brokers.py::test_a_deposed_leader_of_the_source_is_no_loss",
     ),
     Mutant(

@@ -14,7 +14,8 @@ from srm_common.kafka.client.connections.connection import FIRST_REQUEST, FrameC
 from srm_common.kafka.client.connections.connection_faults import fault_text, handshake_fault, is_refusal
 from srm_common.kafka.client.connections.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
 from srm_common.kafka.client.connections.event_loop import EventLoop
-from srm_common.kafka.client.connections.link_metadata import LinkMetadata, NewestEpochs
+from srm_common.kafka.client.connections.link_metadata import LinkMetadata
+from srm_common.kafka.client.connections.newest_epochs import NewestEpochs
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.connections.transport import FrameTlsTransport, FrameTransport
 from srm_common.kafka.client.library import Errors, KafkaConnectionManager
@@ -40,8 +41,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
 
     ``last_fault`` says why the latest connection could not be made. A refused login fails the next use of the node at
     once, where the library would try until the time is over. ``patience_ms`` is how long a request may go unanswered
-    unless its sender says otherwise; None means the limit in the settings. ``login`` is given where the login may
-    change; otherwise it is part of the configs. ``epochs`` may be shared with other connections to the cluster.
+    unless its sender says otherwise; None: as set. ``login`` is given where it may change, ``epochs`` to share them.
     """
 
     patience_ms: float | None = None
@@ -58,7 +58,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         self.cluster.attach(self)
         self.last_fault: str | None = None
         self._began = time.monotonic()
-        self._refused_logins: dict[Any, BaseException] = {}
+        self.refused_logins: dict[Any, BaseException] = {}
 
     @property
     def loop(self) -> EventLoop:
@@ -86,7 +86,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     def _connecting_failed(self, node_id: Any, error: BaseException) -> None:
         self.last_fault = fault_text(error)
         if is_refusal(error):
-            self._refused_logins[node_id] = error
+            self.refused_logins[node_id] = error
 
     def close_busy(self) -> bool:
         """Close the connections that are not idle; whether others are left to be handed on."""
@@ -104,7 +104,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         self.config.update(client_id=client_id, request_timeout_ms=request_timeout_ms)
         self.patience_ms = None
         self.last_fault = None
-        self._refused_logins.clear()
+        self.refused_logins.clear()
         for node in self.cluster.brokers():
             self.reset_backoff(node.node_id)
         self.cluster.forget()
@@ -166,8 +166,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             raise Errors.NodeNotReadyError("No node_id provided")
         if self.closed:
             raise Errors.NodeNotReadyError(f"the connection to node {node_id} is closed")
-        if node_id in self._refused_logins:
-            raise self._refused_logins.pop(node_id)
+        if node_id in self.refused_logins:
+            raise self.refused_logins.pop(node_id)
         if self.connection_delay(node_id) > 0:
             raise Errors.NodeNotReadyError(node_id)
         if node_id in self._conns:

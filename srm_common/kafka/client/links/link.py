@@ -76,10 +76,16 @@ class ClusterLink(BrokerLink):
         from now on: :meth:`leader` knows none until another broker names one."""
         self.manager.cluster.saw(place, epoch)
 
-    async def agree(self) -> None:
-        """Ask all brokers for the leaders, not just any: where what a deposed leader still has must not be taken for
-        what the cluster has. Those that do not respond soon are left out."""
-        await self.manager.cluster.agree()
+    async def agree(self, *, unless_within_seconds: float = 0.0) -> None:
+        """Ask several brokers for the leaders, not just any: where what a deposed leader still has must not be taken
+        for what the cluster has. Those that do not respond soon are left out.
+
+        Args:
+            unless_within_seconds: not if links of the same pool have done so as recently as this.
+        """
+        cluster = self.manager.cluster
+        if not (unless_within_seconds and cluster.agreed_since(time.monotonic() - unless_within_seconds)):
+            await cluster.agree()
 
     async def finalized_feature(self, feature: str, timeout_seconds: float = 30.0) -> int:
         """The finalized level of a cluster feature (KIP-584), 0 when it has none.

@@ -8,7 +8,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
-from srm_common.kafka.client.connections.link_metadata import NewestEpochs
+from srm_common.kafka.client.connections.newest_epochs import NewestEpochs
 
 
 class LinkPool(Closing):
@@ -50,7 +50,7 @@ class LinkPool(Closing):
     def newest_epochs(self, settings: ClusterSettings) -> NewestEpochs:
         """Of a cluster's leaders, as far as links have seen them."""
         with self._lock:
-            return self._newest_epochs.setdefault(settings.alias, {})
+            return self._newest_epochs.setdefault(settings.alias, NewestEpochs())
 
     def take(self, settings: ClusterSettings) -> tuple[EventLoop, FrameConnectionManager] | None:
         """Idle connections that were made with these settings, None where there are none."""

@@ -96,8 +96,11 @@ class SimulatedSource:
 
         return self._listed(partitions, first)
 
-    def saw(self, epochs: Mapping[TopicPartition, int]) -> None:
+    def saw(self, epochs: Mapping[TopicPartition, int], topic_ids: Mapping[str, str | None]) -> None:
         """Its leaders are always the newest ones."""
+
+    def leader_epoch_of(self, place: TopicPartition, topic_id: str | None) -> int:
+        return self.leader_epoch(place)
 
     def leader_epoch(self, place: TopicPartition) -> int:
         return self.logs[place].epochs[-1][0] if place in self.logs else -1

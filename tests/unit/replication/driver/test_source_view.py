@@ -24,3 +24,25 @@ def test_a_new_leader_on_the_same_node_is_known_by_the_end_that_it_lists() -> No
             kafka.write(T.topic, [(None, b"new")])
             assert view.leader_epoch(T) == 0
             assert (view.ends([T]), view.leader_epoch(T)) == (({T: 3}, {}), 1)
+
+
+def test_the_epoch_of_a_topic_is_not_that_of_its_successor() -> None:
+    """Metadata may be from before it was created, and name the epoch of the former topic."""
+    with FakeCluster(nodes=1) as kafka:
+        kafka.create_topic(T.topic)
+        for _ in range(7):
+            kafka.move_leader(T.topic)
+        cluster = ClusterSettings.plaintext("a", kafka.bootstrap_servers)
+        with SourceView(small_flow(cluster, cluster, T.topic)) as view:
+            view.ends([T])
+            former = view.topic_ids([T.topic])[T.topic]
+            assert (view.leader_epoch_of(T, former), view.leader_epoch_of(T, None)) == (7, -1)
+            kafka.delete_topic(T.topic)
+            kafka.create_topic(T.topic)
+            now = view.topic_ids([T.topic])[T.topic]
+            assert view.leader_epoch(T) == 7, "as long as no request was refused"
+            assert view.leader_epoch_of(T, now) == -1
+            view.saw({T: 7}, {T.topic: now})
+            for _ in range(2):  # with the first answer the library forgets the former epochs
+                view.partitions([T.topic])
+            assert (view.leader_epoch_of(T, now), view.ends([T])) == (0, ({T: 0}, {}))

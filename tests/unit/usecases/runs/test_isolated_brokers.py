@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.connections import link_metadata, newest_epochs
+from srm_common.replication.driver.hanging_transactions import Copy
+from srm_common.replication.driver.ownership import Ownership
 from srm_common.testing import FakeCluster
+from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.topics import TRANSACTIONS_TOPIC
+from srm_common.usecases.runs.run_journal import CopyEnds
 from tests import chosen_broker
 from tests.slot_worker import here
 from tests.unit.usecases import fakes
@@ -113,3 +120,45 @@ def test_committed_offsets_of_a_deposed_leader_are_not_copied_from_again(
     answered_by("target", isolated)
     assert run(isolating, "third").records == 0
     assert isolating.values("a.orders") == [b"%d" % number for number in range(15)]
+
+
+def test_a_copy_that_seems_to_be_cut_is_looked_at_surely(isolating: Sides, answered_by: Answers) -> None:
+    """The log of a deposed leader ends earlier, and a copy that is shorter would be copied again."""
+    target = isolating.target
+    for number in range(len(target._topics.topics[TRANSACTIONS_TOPIC].partitions)):
+        target.move_leader(TRANSACTIONS_TOPIC, number, 3)
+    target.move_leader("a.orders", 0, 1)
+    before = target.log("a.orders").end
+    target.isolation.begin(1)
+    target.write("a.orders", [(None, b"later")])
+    end = target.log("a.orders").end
+    copy = Copy(TopicPartition("orders", 0), TopicPartition("a.orders", 0))
+    recorded = PartitionRecord("orders", "a.orders", 0, position=10, copy_end=end)
+    answered_by("target", 1)
+    with Ownership.take(isolating.flow, 1, 1) as owner:
+        assert owner.log_ends([copy.downstream]) == {copy.downstream: before}, "the fault that this is about"
+        ends = CopyEnds({copy.upstream: recorded})
+        ends.compare(owner, [copy])
+        assert (ends.cut, ends.known) == ({}, {copy.upstream: end})
+    with Ownership.take(isolating.flow, 1, 1) as owner:
+        ends = CopyEnds({copy.upstream: replace(recorded, copy_end=end + 1)})
+        ends.compare(owner, [copy])
+        assert ends.cut[copy.upstream].now == end
+
+
+def test_what_a_restored_source_has_lost_is_decided_by_on_data_loss(
+    isolating: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the same topic ids, and the epochs of its backup."""
+    for module in (newest_epochs, link_metadata):
+        monkeypatch.setattr(module, "SETTLED_SECONDS", 0.2)
+    source = isolating.source
+    source.move_leader("orders")
+    source.write("orders", [(b"k", b"10")])
+    assert run(isolating, "second").records == 1
+
+    source._topics.partition("orders", 0).log = PartitionLog()
+    source.write("orders", [(b"k", b"restored")])
+    record = run(isolating, "third")
+    assert (record.records, [partition.lost_records for partition in record.partitions]) == (1, [10])
+    assert isolating.values("a.orders") == [*(b"%d" % number for number in range(11)), b"restored"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 
 import pytest
+from kafka.errors import SaslAuthenticationFailedError
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import PartitionError
+from srm_common.kafka.client.connections import link_metadata, newest_epochs
+from srm_common.kafka.client.connections.dialing import SILENT
 from srm_common.kafka.client.links.link import LATEST, ClusterLink
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.testing import FakeCluster
@@ -117,3 +121,65 @@ def test_of_topics_without_ids_the_newest_answer_counts(kafka: FakeCluster, monk
         link.saw(T, 7)
         link.run(link.refresh)
         assert link.leader(*T) == 2
+
+
+@pytest.fixture
+def settled(monkeypatch: pytest.MonkeyPatch) -> float:
+    """Seconds after which what no broker names is given up."""
+    for module in (newest_epochs, link_metadata):
+        monkeypatch.setattr(module, "SETTLED_SECONDS", 0.2)
+    return 0.2
+
+
+def test_an_epoch_that_no_broker_names_is_given_up(
+    kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch, settled: float
+) -> None:
+    """As after the metadata were restored from a backup, with the same topic ids."""
+    kafka.isolation.end(1)
+    with opened(kafka, monkeypatch, only=2) as link:
+        link.saw(T, 9)
+        assert link.leader(*T) is None
+        began = time.monotonic()
+        assert end(link) == 2
+        assert time.monotonic() - began >= settled
+        link.saw(T, 9)
+        assert link.leader(*T) == 2
+        kafka.move_leader(T.topic, node=3)
+        link.run(link.refresh)
+        assert link.leader(*T) == 3, "it is of an epoch before the one that was given up, and the newest"
+
+
+def test_an_epoch_is_not_given_up_while_a_broker_is_silent(
+    kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch, settled: float
+) -> None:
+    """Of those that are in the metadata; it may be the one that knows."""
+    kafka.isolation.end(1)
+    with opened(kafka, monkeypatch, only=2) as link:
+        link.saw(T, 9)
+        SILENT.note(kafka._server.places[3])
+        try:
+            found, _ = link.run(lambda: link.offsets([T], LATEST, timeout_seconds=1.0))
+        finally:
+            SILENT.clear()
+        assert found == {}
+
+
+def test_a_refused_login_is_left_to_who_uses_the_broker(kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(kafka, monkeypatch, only=2) as link:
+        refusal = SaslAuthenticationFailedError("no")
+        link.manager.refused_logins[3] = refusal
+        link.run(link.agree)
+        assert link.manager.refused_logins == {3: refusal}
+
+
+def test_silent_brokers_are_remembered(kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_metadata, "_AGREEING_SECONDS", 0.2)
+    with opened(kafka, monkeypatch, only=2) as link:
+        for broker in link.manager.cluster.brokers():
+            SILENT.forget((broker.host, broker.port))
+        with kafka.silence("Metadata"):
+            link.run(link.agree)
+        try:
+            assert all((broker.host, broker.port) in SILENT for broker in link.manager.cluster.brokers())
+        finally:
+            SILENT.clear()
