@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -355,27 +355,3 @@ def test_a_pass_that_spark_has_no_cores_for_says_so(flow: FlowSettings, spark: S
     holding.join()
     # For the next test.
     eventually(lambda: running(0), 300, "the cores are still held")
-
-
-def test_an_interrupt_that_pyspark_loses_ends_the_run() -> None:
-    from py4j.protocol import Py4JError
-
-    class Losing:
-        """What a call does when the JVM ends with it: its clean-up fails, too."""
-
-        environment: ClassVar[dict[str, str]] = {}
-
-        def parallelize(self, *_: object) -> None:
-            try:
-                raise KeyboardInterrupt("told to stop")
-            finally:
-                raise Py4JError("the JVM is being shut down")
-
-        def cancelAllJobs(self) -> None:
-            pass
-
-    cluster = ClusterSettings.plaintext("b", "127.0.0.1:1")
-    job = CopyJob("a->b", "a", cluster, cluster, "offsets", 25, "segments", 25)
-    context: Any = Losing()
-    with pytest.raises(KeyboardInterrupt, match="told to stop"):
-        SparkPassRunner(lambda: context)(job, [SlotTask(0, None, ())])

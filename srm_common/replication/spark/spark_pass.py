@@ -172,10 +172,12 @@ class SparkPassRunner:
 
         def cancel() -> None:
             overdue.set()
-            # If the JVM is gone, the pass ends by that.
-            with contextlib.suppress(Py4JError, OSError):
+            # If the JVM is gone, the pass ends by that. What Spark says of the pass is only for the message.
+            no_answer = Py4JError, PySparkException, OSError
+            with contextlib.suppress(*no_answer):
                 if _no_task_started(context, len(tasks)):
                     waiting.set()
+            with contextlib.suppress(*no_answer):
                 context.cancelAllJobs()
 
         watchdog = threading.Timer(limit, cancel)
