@@ -100,6 +100,14 @@ class Failure:
         """What failed before as well is waited for longer. Anything else is news, and so is that some of it is done."""
         return self if earlier is None or earlier.what != self.what else replace(self, times=earlier.times + 1)
 
+    def beside(self, standing: Failure | None) -> Failure:
+        """What was found while the job was not done again, together with what has failed of it before."""
+        if standing is None:
+            return self
+        sentences = tuple(dict.fromkeys((*standing.sentences, *self.sentences)))
+        count = max(standing.count, self.count, len(sentences))
+        return replace(standing, count=count, sentences=sentences[:_SENTENCES])
+
     def pause_seconds(self, interval: float) -> float:
         """From the last attempt to the next one; ``interval`` is the job's, 0 where it has none."""
         longest = interval or _LONGEST_RETRY_SECONDS
@@ -180,10 +188,9 @@ class RefreshMemory:
                 found.setdefault(action.job, {})[f"{action.kind} {action.cluster} {action.topic}"] = str(result)
         failures = {job: failure for job, failure in self.standing(flow).items() if job not in done}
         for job, sentences in found.items():
-            failure = Failure.of(sentences, now_ms).after(self.failures.get(job))
-            # What was not its job's turn, and is known, does not put that off.
-            if job in done or failure.times == 1:
-                failures[job] = failure
+            failure = Failure.of(sentences, now_ms)
+            # Where it was not the job's turn, what failed of it before still stands, and is not put off.
+            failures[job] = failure.after(self.failures.get(job)) if job in done else failure.beside(failures.get(job))
         return replace(
             self,
             last_ms={**self.last_ms, **dict.fromkeys(done, now_ms)},

@@ -147,6 +147,20 @@ def test_a_topic_that_an_operator_has_to_decide_about_stands_like_a_failure() ->
     assert again.due(FLOW, at(65)) == {Job.TOPICS}
 
 
+def test_what_is_found_beside_a_failure_neither_hides_it_nor_puts_it_off() -> None:
+    memory = DONE.after(FLOW, EVERYTHING, [refused("A.new")], at(5), lost={"orders": "orders: its copy is gone"})
+    failed = memory.standing(FLOW)[Job.TOPICS]
+    lost = {"orders": "orders: its copy is gone", "other": "other: its copy is gone"}
+    beside = memory.after(FLOW, {Job.CONFIGS}, [], at(30), lost=lost).standing(FLOW)[Job.TOPICS]
+    assert (beside.times, beside.tried_ms) == (failed.times, failed.tried_ms)
+    assert (beside.sentences, beside.count) == ((*failed.sentences, "other: its copy is gone"), 3)
+    many = {str(number): f"{number}: its copy is gone" for number in range(100)}
+    twice = memory
+    for second in (30, 40):
+        twice = twice.after(FLOW, {Job.CONFIGS}, [], at(second), lost=many)
+    assert twice.standing(FLOW)[Job.TOPICS].count <= 102
+
+
 def test_what_fails_of_a_job_that_is_switched_off_does_not_stand() -> None:
     off = replace(FLOW, sync_topic_configs=False, refresh_topics=False)
     memory = RefreshMemory().after(FLOW, EVERYTHING, [change(error="no"), refused()], START)
