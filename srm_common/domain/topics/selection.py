@@ -160,9 +160,9 @@ _COPIED_IN_RUNS = (TopicState.REPLICATING, TopicState.RECREATED)
 
 @dataclass(frozen=True, slots=True)
 class CopiedTopic:
-    """One topic to copy. ``partitions`` is how many there are on both sides; ``max_message_bytes`` is the copy's
-    (no limit where its settings may not be read), and so is ``compacted``. ``heartbeats``: it has heartbeats, which no
-    transform is for.
+    """One topic to copy. ``partitions`` is how many there are on both sides; ``max_message_bytes`` is the copy's, and
+    so is ``compacted``. Where its settings could not be read now, ``settings_known`` is False, and it counts as one
+    without limits. ``heartbeats``: it has heartbeats, which no transform is for.
 
     The ids tell a topic from a later one of the same name; empty if they were not requested.
     """
@@ -175,6 +175,7 @@ class CopiedTopic:
     max_message_bytes: int = MAX_MESSAGE_BYTES
     heartbeats: bool = False
     compacted: bool = False
+    settings_known: bool = True
 
 
 @dataclass(frozen=True)

@@ -78,12 +78,14 @@ class TrackedPartitions:
             for partition in range(topic.partitions):
                 place = TopicPartition(topic.upstream, partition)
                 there.add(place)
-                if place not in self.tracks:
+                new = place not in self.tracks
+                if new:
                     self.tracks[place] = PartitionTrack(
                         topic.upstream, topic.downstream, partition, heartbeats=topic.heartbeats
                     )
-                self.tracks[place].max_message_bytes = topic.max_message_bytes
-                self.tracks[place].compacted = topic.compacted
+                if new or topic.settings_known:
+                    self.tracks[place].max_message_bytes = topic.max_message_bytes
+                    self.tracks[place].compacted = topic.compacted
                 self.tracks[place].topic_id = url_safe(topic.upstream_topic_id)
         for place, track in self.tracks.items():
             if place in there:

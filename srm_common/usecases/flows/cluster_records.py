@@ -241,6 +241,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
                 UNLIMITED_MESSAGE_BYTES if unreadable else _limit(own.get(_LIMIT)),
                 flow.policy.is_heartbeats_topic(topic),
                 policy is not None and "compact" in (policy.value or ""),
+                settings_known=not unreadable,
             )
         )
     return mappings

@@ -4,15 +4,18 @@ order."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from srm_common.domain.cluster import UNLIMITED_MESSAGE_BYTES
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import CopyJob, ProducerIdentity, SlotResult, SlotTask
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import StateUnavailable
 from tests.unit.replication.driver.simulated_flow import copied, everything, world
@@ -293,3 +296,22 @@ def test_where_topics_start_is_written_by_new_identities_until_the_target_takes_
         there.run()
         assert copied(there) == everything(there)
     assert len(set(used)) == len(used) > 5
+
+
+def test_settings_that_cannot_be_read_for_a_while_stay_as_they_were() -> None:
+    """Where they never could be, the copy counts as one without limits."""
+    there = world(5)
+    passes = there.passes(max_seconds=1e9)
+    looks = [
+        CopiedTopic("t", "a.t", 1, max_message_bytes=5000, compacted=True),
+        CopiedTopic("t", "a.t", 2, max_message_bytes=UNLIMITED_MESSAGE_BYTES, settings_known=False),
+        CopiedTopic("t", "a.t", 2, max_message_bytes=7000),
+    ]
+    seen = []
+    for number, look in enumerate(looks):
+        passes.partitions.topics = partial(list, [look])
+        there.now = 1000.0 * number
+        passes.partitions.find()
+        seen.append([(track.max_message_bytes, track.compacted) for track in passes.tracks.values()])
+    unlimited = (UNLIMITED_MESSAGE_BYTES, False)
+    assert seen == [[(5000, True)], [(5000, True), unlimited], [(7000, False)] * 2]
