@@ -3,8 +3,9 @@ settings that a topic can do without."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
 
 from srm_common.domain.amount import counted
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic
@@ -13,6 +14,8 @@ from srm_common.domain.topics.topic_settings import OPTIONAL, price
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.faults import REFUSED_SETTINGS
 from srm_common.kafka.client.librdkafka import KafkaError
+
+A = TypeVar("A", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +34,32 @@ def create(admin: ClusterAdmin, actions: Sequence[CreateTopic]) -> list[Changed]
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: the cluster cannot be asked at all.
     """
-    creations = [_Creation(action) for action in actions]
-    waiting = creations
-    while waiting:
-        faults = admin.create_topics([creation.asked() for creation in waiting])
-        waiting = [creation for creation, fault in zip(waiting, faults, strict=True) if creation.goes_on(fault)]
-    return [creation.result() for creation in creations]
+    return _asked_until_done([_Creation(action) for action in actions], admin.create_topics)
 
 
 def alter(admin: ClusterAdmin, actions: Sequence[AlterConfigs]) -> list[Changed]:
     """As :func:`create`."""
-    alterations = [_Alteration(action) for action in actions]
-    waiting = alterations
+    return _asked_until_done([_Alteration(action) for action in actions], admin.alter_configs)
+
+
+def _asked_until_done(
+    changes: Sequence[_Change[A]], ask: Callable[[Sequence[A]], Sequence[KafkaError | None]]
+) -> list[Changed]:
+    waiting = changes
     while waiting:
-        faults = admin.alter_configs([alteration.asked() for alteration in waiting])
-        waiting = [alteration for alteration, fault in zip(waiting, faults, strict=True) if alteration.goes_on(fault)]
-    return [alteration.result() for alteration in alterations]
+        faults = ask([change.asked() for change in waiting])
+        waiting = [change for change, fault in zip(waiting, faults, strict=True) if change.goes_on(fault)]
+    return [change.result() for change in changes]
+
+
+class _Change(Protocol[A]):
+    def asked(self) -> A:
+        """What to ask for now."""
+
+    def goes_on(self, fault: KafkaError | None) -> bool:
+        """Whether to ask for something else after this answer."""
+
+    def result(self) -> Changed: ...
 
 
 @dataclass
@@ -96,7 +109,6 @@ class _Creation:
         return replace(action, replication_factor=self._factors[0], configs=tuple(configs))
 
     def goes_on(self, fault: KafkaError | None) -> bool:
-        """Whether to ask for something else after this answer."""
         self._fault = fault
         if fault is None:
             return False
@@ -130,7 +142,6 @@ class _Alteration:
         return replace(self._action, changes=tuple(one for one in self._action.changes if one.key not in left_out))
 
     def goes_on(self, fault: KafkaError | None) -> bool:
-        """Whether to ask for something else after this answer."""
         self._fault = fault
         if fault is None or not self._wishes.concede(fault):
             return False

@@ -29,33 +29,26 @@ public final class TopicLimits {
         }
     }
 
-    public static final class OfNewTopics implements CreateTopicPolicy {
-        @Override
+    /** What both have in common: nothing to set up or to end. */
+    private abstract static class Limits {
         public void configure(Map<String, ?> settings) {
         }
 
-        @Override
-        public void validate(RequestMetadata request) {
-            check(request.configs());
-        }
-
-        @Override
         public void close() {
         }
     }
 
-    public static final class OfChanges implements AlterConfigPolicy {
-        @Override
-        public void configure(Map<String, ?> settings) {
-        }
-
+    public static final class OfNewTopics extends Limits implements CreateTopicPolicy {
         @Override
         public void validate(RequestMetadata request) {
             check(request.configs());
         }
+    }
 
+    public static final class OfChanges extends Limits implements AlterConfigPolicy {
         @Override
-        public void close() {
+        public void validate(RequestMetadata request) {
+            check(request.configs());
         }
     }
 }
