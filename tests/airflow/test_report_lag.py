@@ -64,18 +64,18 @@ def test_the_flow_is_failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("executor", "store", "told"),
-    [("LocalExecutor", "", False), ("CeleryExecutor", "", True), ("CeleryExecutor", "sqlite:////tmp/named.db", False)],
+    ("executor", "named", "told"),
+    [("LocalExecutor", False, False), ("CeleryExecutor", False, True), ("CeleryExecutor", True, False)],
 )
 def test_a_store_that_the_page_may_not_read_is_told_in_the_log(
     executor: str,
-    store: str,
+    named: bool,
     told: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
-    monkeypatch.setenv("SRM_DATABASE", store)
+    monkeypatch.setenv("SRM_DATABASE", f"sqlite:///{tmp_path}/named.db" if named else "")
     file = tmp_path / "srm.properties"
     file.write_text("clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n")
     asset = Asset(name="srm.a.b", uri="srm://a/b")

@@ -42,7 +42,7 @@ from srm_common.domain.topics.topic_settings import (
 )
 
 _DEAD_LETTER_BYTES = 16 << 20
-#: Code of the decision on a topic that is not copied, because nobody knows what settings its copy needs.
+#: Code of the decision on a topic that gets no copy, because its settings cannot be read.
 SETTINGS_UNREADABLE = "settings_unreadable"
 #: An expression that is a topic's name.
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
