@@ -29,7 +29,6 @@ from srm_common.wire.varints import Buffer
 WRITE_SECONDS = 30.0
 #: The size of a batch before compression, which makes it much smaller than a broker's default limit.
 _BATCH_BYTES = 512 << 10
-_REACH_SECONDS = 15.0
 _PAUSE_SECONDS = 0.1
 #: For transactions that are never begun.
 _TRANSACTION_TIMEOUT_MS = 60_000
@@ -57,7 +56,7 @@ class StateWriter:
     """Writes to one cluster and keeps each partition's records in order; threads may share it.
 
     Args:
-        timeout_seconds: how long the cluster may take to confirm a write.
+        timeout_seconds: how long the cluster may take to confirm a write, and to be reachable for it.
         repeats_matter: whether it matters that a record is in the log twice in a row. Where it does not, the producer
             is not idempotent, which saves its first write the request for a producer id.
         pool: of the cluster's connections, which a write takes and gives back.
@@ -110,7 +109,7 @@ class StateWriter:
     async def _write(
         self, link: ClusterLink, doing: str, homes: dict[TopicPartition, list[NewRecord]], deadline: float
     ) -> None:
-        await link.open({topic for topic, _ in homes}, min(self._timeout, _REACH_SECONDS))
+        await link.open({topic for topic, _ in homes}, self._timeout)
         if self._repeats_matter and self._identity is None:
             self._identity = _Identity(
                 *await init_producer(
