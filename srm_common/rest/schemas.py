@@ -89,7 +89,7 @@ class HealthModel(BaseModel):
 
 class AlarmModel(BaseModel):
     """``kind``: lag_objective, stalled, heartbeat_absent, lost_data, untranslated_groups, foreign_writer,
-    skipped_records, certificate_expiry, copies_differ; ``severity``: warning, critical."""
+    skipped_records, certificate_expiry, open_transaction, copies_differ; ``severity``: warning, critical."""
 
     kind: str
     severity: str

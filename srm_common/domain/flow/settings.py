@@ -267,6 +267,7 @@ class FlowSettings:
     #: None: by the schedule.
     stalled_after_seconds: float | None = None
     certificate_expiry_warning_days: float = 30.0
+    open_transaction_alarm_seconds: float = 1200.0
     metrics_topic: bool = False
     metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
@@ -385,12 +386,8 @@ class FlowSettings:
     def compression(self) -> Compression | None:
         """How copies are to be compressed; None: as their producers did it."""
         kind = self.compression_type
-        levels = {
-            "gzip": self.compression_gzip_level,
-            "lz4": self.compression_lz4_level,
-            "zstd": self.compression_zstd_level,
-        }
-        return None if kind == "producer" else Compression(kind, levels.get(kind, 0))
+        level = getattr(self, f"compression_{kind}_level", 0)
+        return None if kind == "producer" else Compression(kind, level)
 
     @property
     def heartbeats_location(self) -> Literal["both", "source", "target"]:

@@ -21,6 +21,7 @@ from srm_common.domain.health.health import (
 from srm_common.domain.monitoring.certificates import DAY_MS, due
 from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, TOPICS_NAMED, FlowHistory, fold
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.runs.open_transaction import overdue, sentence
 
 #: A certificate that ends so soon, or has ended, does not wait for the next working day.
 _CRITICAL_DAYS = 3
@@ -132,6 +133,12 @@ _ALARMS: dict[AlarmKind, _Remedy] = {
         None,
         None,
     ),
+    AlarmKind.OPEN_TRANSACTION: (
+        "Restart the producer with the same transactional.id, or end its transaction with kafka-transactions.sh abort, "
+        "before retention deletes what lies behind it.",
+        None,
+        None,
+    ),
 }
 
 
@@ -141,8 +148,8 @@ _KINDS = tuple(AlarmKind)
 def raised(seen: Observation) -> list[Alarm]:
     """Critical ones first, then in the order of :class:`AlarmKind`; one of a kind at most.
 
-    Of a paused flow nothing is due: neither runs nor heartbeats nor a lag. A flow of which it is unknown whether it is
-    paused is taken to be active.
+    Of a paused flow nothing is due: neither runs nor heartbeats nor a lag, and it waits for no transaction. A flow of
+    which it is unknown whether it is paused is taken to be active.
     """
     alarms = [*_always(seen), *([] if seen.paused else _while_due(seen))]
     return sorted(alarms, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
@@ -184,6 +191,9 @@ def _while_due(seen: Observation) -> Iterator[Alarm]:
         yield stalled
     if seen.heartbeat_silence is not None:
         yield _alarm(seen, AlarmKind.HEARTBEAT_ABSENT, Severity.WARNING, seen.heartbeat_silence, None)
+    if late := overdue(seen.open_transactions, seen.now_ms, seen.open_transaction_alarm_seconds):
+        text = f"{seen.flow} waits for an open transaction at the source: {sentence(late, seen.now_ms)}"
+        yield _alarm(seen, AlarmKind.OPEN_TRANSACTION, Severity.CRITICAL, text, late[0].since_ms)
 
 
 def _stalled(seen: Observation) -> Alarm | None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.certificates import CertificateEnd
+from srm_common.domain.runs.open_transaction import OpenTransaction
 
 
 class HealthState(StrEnum):
@@ -66,6 +67,7 @@ class AlarmKind(StrEnum):
     FOREIGN_WRITER = "foreign_writer"
     SKIPPED_RECORDS = "skipped_records"
     CERTIFICATE_EXPIRY = "certificate_expiry"
+    OPEN_TRANSACTION = "open_transaction"
     COPIES_DIFFER = "copies_differ"
 
 
@@ -96,8 +98,8 @@ class Observation:
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers``, ``copies_differ`` as reported last.
     ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was
     last seen at ``lost_ms``. The ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`;
-    ``dead_letter_topic`` is the one in the file, empty without one. ``certificates`` are those of the history. ``lag``
-    and ``lag_before`` may be known in part.
+    ``dead_letter_topic`` is the one in the file, empty without one. ``certificates`` and ``open_transactions`` are
+    those of the history. ``lag`` and ``lag_before`` may be known in part.
     ``data_topics``: topics that are copied and are not heartbeats.
     ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that no run was
     due, since the flow was paused or new. ``quiet_since_ms``: since when none of its tasks is running, if that is
@@ -155,6 +157,8 @@ class Observation:
     dead_letter_topic: str = ""
     certificates: tuple[CertificateEnd, ...] = ()
     certificate_warning_days: float = 30
+    open_transactions: tuple[OpenTransaction, ...] = ()
+    open_transaction_alarm_seconds: float = 1200
 
 
 # Flow health, in one line of a list.

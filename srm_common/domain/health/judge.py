@@ -172,10 +172,19 @@ def _fine(seen: Observation) -> Health:
         return _made(seen, HealthState.HEARTBEAT_ONLY, cause, None)
     lag = seen.lag or NONE
     if not seen.last_run_records and lag.most == 0 and seen.running_since_ms is None:
-        return _made(seen, HealthState.IDLE, f"the last run found nothing new at the source{ended}", None)
-    unknown = f"; the lag is unknown in {lag.unknown} of {counted(lag.parts, 'partition')}"
-    cause = f"the last run copied {records(seen.last_run_records or 0)}{ended}{unknown if lag.unknown else ''}"
+        cause = f"the last run found nothing new at the source{ended}{_held(seen)}"
+        return _made(seen, HealthState.IDLE, cause, None)
+    unknown = f"; the lag is unknown in {lag.unknown} of {counted(lag.parts, 'partition')}" if lag.unknown else ""
+    cause = f"the last run copied {records(seen.last_run_records or 0)}{ended}{unknown}{_held(seen)}"
     return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
+
+
+def _held(seen: Observation) -> str:
+    held = seen.open_transactions
+    if not held:
+        return ""
+    where = str(held[0].place) if len(held) == 1 else counted(len(held), "partition")
+    return f"; records of {where} wait for the end of {'a transaction' if len(held) == 1 else 'transactions'}"
 
 
 def _trend(seen: Observation) -> str:
@@ -245,6 +254,7 @@ def observe(
         run_limit_seconds=settings.execution_timeout_seconds or None,
         dead_letter_topic=settings.dead_letter_topic,
         certificate_warning_days=settings.certificate_expiry_warning_days,
+        open_transaction_alarm_seconds=settings.open_transaction_alarm_seconds,
     )
 
 
@@ -275,6 +285,7 @@ def _with_history(seen: Observation, known: FlowHistory) -> Observation:
         untranslated_text=known.untranslated_text,
         foreign_writers=known.foreign_writers,
         certificates=known.certificates,
+        open_transactions=known.open_transactions,
         copies_differ=known.copies_differ,
         skipped_records=known.skipped_records,
         dead_letters=known.dead_letters,

@@ -14,6 +14,7 @@ from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.certificates import CertificateEnd, later_seen
 from srm_common.domain.monitoring.run_counts import RunCounts, counts_of, uncounted, with_report
 from srm_common.domain.monitoring.run_report import RunReport, untranslated
+from srm_common.domain.runs.open_transaction import OpenTransaction
 from srm_common.domain.verification.summary import VerificationSummary
 from srm_common.domain.verification.verification import Verdict
 
@@ -67,7 +68,8 @@ class FlowHistory:
     letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``. They are of
     the upstream topics ``skipped_topics``, of which the history keeps :data:`TOPICS_NAMED` and one more.
 
-    ``certificates`` has of each cluster which certificate ends first, as seen last.
+    ``certificates`` has of each cluster which certificate ends first, as seen last. ``open_transactions`` are those at
+    the source that held partitions back when the last run ended.
 
     ``counted`` has what was counted of each of the newest runs that lost or left out records, by which a run that is
     reported again counts once; what a run tells that is older than all of them is not counted.
@@ -116,6 +118,7 @@ class FlowHistory:
     schedule_interval_seconds: float | None = None
     lag_objective_records: int | None = None
     certificates: tuple[CertificateEnd, ...] = ()
+    open_transactions: tuple[OpenTransaction, ...] = ()
     counted: tuple[RunCounts, ...] = ()
     before: FlowHistory | None = None
 
@@ -129,10 +132,9 @@ class FlowHistory:
                 found[name] = value.to_json() if isinstance(value, FlowHistory | Amount) else value
         if self.skipped_topics:
             found["skipped_topics"] = list(self.skipped_topics)
-        if self.certificates:
-            found["certificates"] = [list(astuple(certificate)) for certificate in self.certificates]
-        if self.counted:
-            found["counted"] = [list(astuple(counts)) for counts in self.counted]
+        for name in ("certificates", "open_transactions", "counted"):
+            if name in found:
+                found[name] = [list(astuple(one)) for one in found[name]]
         return found
 
     @classmethod
@@ -152,6 +154,8 @@ class FlowHistory:
             values["skipped_topics"] = tuple(map(str, values["skipped_topics"]))
         if "certificates" in values:
             values["certificates"] = tuple(map(CertificateEnd.of_row, values["certificates"]))
+        if "open_transactions" in values:
+            values["open_transactions"] = tuple(map(OpenTransaction.of_row, values["open_transactions"]))
         if "counted" in values:
             values["counted"] = tuple(RunCounts(*row[: len(fields(RunCounts))]) for row in values["counted"])
         if "before" in values:
@@ -187,6 +191,7 @@ _KINDS: dict[str, Any] = {
     "lag_before": Amount,
     "skipped_topics": tuple,
     "certificates": tuple,
+    "open_transactions": tuple,
     "counted": tuple,
     "before": FlowHistory,
 }
@@ -236,6 +241,7 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
         heartbeat_silence=None if report.heartbeats is None else report.heartbeats.silence,
         foreign_writers=report.foreign_writers,
         certificates=later_seen(history.certificates, report.certificates),
+        open_transactions=history.open_transactions if run is None else run.open_transactions,
         schedule_interval_seconds=report.schedule_interval_seconds,
         lag_objective_records=report.lag_objective_records,
         before=replace(history, before=None),

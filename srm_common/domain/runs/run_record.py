@@ -4,7 +4,7 @@ and later runs."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from srm_common.domain.amount import Amount, duration
 from srm_common.domain.document import known_fields, reading
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
+from srm_common.domain.runs.open_transaction import OpenTransaction
 
 # Which installation runs a flow: two that run the same one take it from each other, which fencing makes harmless and
 # no reader needs.
@@ -179,6 +180,7 @@ class RunRecord:
 
     ``error`` is what stopped the run as a whole; partitions have errors of their own. ``transactions`` and ``retries``
     count each once; a partition counts those of the slot that carried it, which it shares with others.
+    ``open_transactions`` at the source held partitions back when the run ended, the oldest first.
     ``transforms`` is the digest of what was done to records, empty where they went unopened, None in records of
     earlier versions; ``function`` that of the code of the flow's Python function, None where there is none, or it could
     not be found.
@@ -198,6 +200,7 @@ class RunRecord:
     retries: int = 0
     transforms: str | None = None
     function: str | None = None
+    open_transactions: tuple[OpenTransaction, ...] = ()
 
     @property
     def failed_partitions(self) -> tuple[PartitionRecord, ...]:
@@ -232,6 +235,7 @@ class RunRecord:
             out[field.name] = getattr(self, field.name)
         out["state"] = str(self.state)
         out["notes"] = list(self.notes)
+        out["open_transactions"] = [list(astuple(one)) for one in self.open_transactions]
         out["partitions"] = [row.cells(columns) for row in self.partitions]
         return out
 
@@ -246,6 +250,7 @@ class RunRecord:
             values = known_fields(cls, document)
             values["state"] = RunState(document["state"])
             values["notes"] = tuple(document.get("notes", ()))
+            values["open_transactions"] = tuple(map(OpenTransaction.of_row, document.get("open_transactions", ())))
             columns = document["columns"]
             values["partitions"] = tuple(
                 PartitionRecord.of_cells(zip(columns, row, strict=True)) for row in document["partitions"]

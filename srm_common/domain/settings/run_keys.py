@@ -242,6 +242,12 @@ def alarm_keys() -> Iterator[Key]:
         "A month is enough to order a certificate by hand. Shorten it where certificates are renewed automatically and "
         "live for less.",
     )
+    yield key("open.transaction.alarm.seconds", Kind.NUMBER, "1200", unit="seconds", minimum=0).means(
+        "How long a transaction at the source may hold a partition back until the alarm `open_transaction` is raised. "
+        "Records behind it are not copied before it ends.",
+        "Brokers end transactions after `transaction.max.timeout.ms`, 15 minutes by default, so an older one hangs. "
+        "Raise it where that is raised, as for Flink.",
+    )
     yield key("alarm.notifiers", Kind.NAMES, "", flow_field="").means(
         "Names of the notifiers that send alarms, configured by the keys below; see "
         "[operations.md](operations.md#notifications). Each alarm is sent when it is raised and when it is resolved. "

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
+from srm_common.domain.runs.open_transaction import find_hanging
 from srm_common.errors import ClusterError, CorruptBatch, PartitionError, StateUnavailable
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.faults import cluster_error
@@ -296,8 +297,8 @@ def held_by_transaction(
     """State that an open transaction hides from ``stable`` on."""
     return StateUnavailable(
         f"{topic}-{partition} on cluster '{cluster.alias}' cannot be read beyond offset {stable} of {end}, because an "
-        f"open transaction holds it; run again when that has ended or timed out (kafka-transactions.sh "
-        f"--bootstrap-server {cluster.bootstrap_servers} find-hanging --topic {topic} --partition {partition} names it)"
+        f"open transaction holds it; run again when that has ended or timed out "
+        f"({find_hanging(cluster.bootstrap_servers, topic, partition)} names it)"
     )
 
 

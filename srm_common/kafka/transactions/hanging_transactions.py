@@ -3,16 +3,19 @@
 After a broker was killed, the markers of an aborted transaction may never reach its partitions, although the
 coordinator reports the transaction complete. The next transaction of the same producer would then commit the aborted
 records together with its own. DescribeProducers (KIP-664) shows such a transaction; only an operator can end it.
+At a source, those of any producer keep records from being copied.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.library import DescribeProducersRequest
+from srm_common.errors import ClusterError
+from srm_common.kafka.client.library import DescribeProducersRequest, ListTransactionsRequest
 from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
@@ -72,17 +75,56 @@ async def _lagging(
     return {partition for partition in listed if stable[partition] < ends[partition]}, partitions - listed
 
 
+async def holders(
+    link: ClusterLink, held: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[int, str | None]]:
+    """Whose transactions begin at the last stable offsets of partitions: producer id, and transactional id where the
+    coordinators tell. What cannot be asked (Kafka before 2.8 and 3.0, no right, no response) is left out."""
+    if not link.offers(ApiKey.DESCRIBE_PRODUCERS):
+        return {}
+    active, _ = await _active(link, set(held))
+    found = {
+        place: producer.producer_id
+        for place, producers in active.items()
+        for producer in producers
+        if producer.current_txn_start_offset == held[place]
+    }
+    names: dict[int, str] = {}
+    if found and link.offers(ApiKey.LIST_TRANSACTIONS):
+        wanted = sorted(set(found.values()))
+        answers = await link.ask_each(
+            lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=wanted)
+        )
+        for answer in answers.values():
+            if not isinstance(answer, ClusterError | RetriableFault):
+                names |= {state.producer_id: state.transactional_id for state in answer.transaction_states}
+    return {place: (producer, names.get(producer)) for place, producer in found.items()}
+
+
 async def _open(
     link: ClusterLink, partitions: set[TopicPartition], producer_id: int
 ) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
     """Where a transaction of the producer is open, and the partitions without a response."""
+    active, silent = await _active(link, partitions)
+    return {
+        place: producer.current_txn_start_offset
+        for place, producers in active.items()
+        for producer in producers
+        if producer.producer_id == producer_id and producer.current_txn_start_offset >= 0
+    }, silent
+
+
+async def _active(
+    link: ClusterLink, partitions: set[TopicPartition]
+) -> tuple[dict[TopicPartition, list[Any]], set[TopicPartition]]:
+    """The active producers of partitions, and the partitions without a response."""
     by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for topic, partition in partitions:
         leader = link.leader(topic, partition)
         if leader is not None:
             by_leader[leader][topic].append(partition)
-    found: dict[TopicPartition, int] = {}
-    silent = {topic_partition for topic_partition in partitions if link.leader(*topic_partition) is None}
+    found: dict[TopicPartition, list[Any]] = {}
+    silent = {place for place in partitions if link.leader(*place) is None}
     kind = DescribeProducersRequest.TopicRequest
     answers = await link.send_each(
         (
@@ -99,9 +141,9 @@ async def _open(
             continue
         for topic in answer.topics:
             for part in topic.partitions:
+                place = TopicPartition(topic.name, part.partition_index)
                 if codes.retriable(part.error_code):
-                    silent.add(TopicPartition(topic.name, part.partition_index))
-                for producer in part.active_producers if part.error_code == codes.NONE else ():
-                    if producer.producer_id == producer_id and producer.current_txn_start_offset >= 0:
-                        found[TopicPartition(topic.name, part.partition_index)] = producer.current_txn_start_offset
+                    silent.add(place)
+                elif part.error_code == codes.NONE:
+                    found[place] = part.active_producers
     return found, silent

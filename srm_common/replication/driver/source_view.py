@@ -14,6 +14,7 @@ from srm_common.kafka.client.links.link import LATEST, ClusterLink, LogOffset, R
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log import log_facts
 from srm_common.kafka.log.topic_ids import id_text, topic_ids
+from srm_common.kafka.transactions.hanging_transactions import holders
 from srm_common.replication.driver.log_identity import EpochEnds
 
 #: How long one listing waits for partitions without a leader before it answers without them.
@@ -60,6 +61,20 @@ class SourceView(Closing):
 
         ends, faults = link.run(ask)
         return {place: end.offset for place, end in ends.items()}, faults
+
+    def held(self, ends: Mapping[TopicPartition, int]) -> Listed:
+        """Where the logs end of partitions whose last stable offset still is the one in ``ends``, although records
+        follow it: transactions are open there."""
+        if not (ends and self._read_committed):
+            return {}, {}
+        # In this order: a transaction that ends in between holds nothing.
+        highs, faults = self.high_watermarks(ends)
+        stable, more = self.ends([place for place, high in highs.items() if high > ends[place]])
+        return {place: highs[place] for place, end in stable.items() if end == ends[place]}, {**faults, **more}
+
+    def holders(self, held: Mapping[TopicPartition, int]) -> dict[TopicPartition, tuple[int, str | None]]:
+        """As :func:`srm_common.kafka.transactions.hanging_transactions.holders`."""
+        return self._link.run(lambda: holders(self._link, held)) if held else {}
 
     def starts(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Where the logs begin."""

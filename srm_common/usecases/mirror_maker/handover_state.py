@@ -11,6 +11,7 @@ from srm_common.domain.flow.control_record import HANDOVER
 from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.moving.handover import HandoverPosition, counted_verdicts
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.runs.open_transaction import find_hanging
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.errors import ConfigError
@@ -160,5 +161,5 @@ def blocked_copies(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> lis
 def _held(flow: FlowSettings, place: TopicPartition, stable: Mapping[TopicPartition, int]) -> str:
     return (
         f"{place[0]}-{place[1]} on {flow.target.alias} cannot be read beyond offset {stable.get(place)}, because "
-        f"another producer's transaction is open there (kafka-transactions.sh find-hanging names it)"
+        f"another producer's transaction is open there ({find_hanging(flow.target.bootstrap_servers, *place)} names it)"
     )

@@ -142,8 +142,7 @@ class MoveSteps:
     def _drain_if_possible(self) -> StepResult:
         """The source lives, perhaps not for long."""
         if self.last_pass is None:
-            left = uncopied(self.clusters)
-            return _skipped(StepName.DRAIN, str(left) or "everything is copied")
+            return _skipped(StepName.DRAIN, str(uncopied(self.clusters)) or "everything is copied")
         try:
             raise_if_failed(self.last_pass(self.flow))
         except SrmError as error:
@@ -172,9 +171,9 @@ class MoveSteps:
                 f'(srm-control run --flow "{self.flow.name}"), then repeat this step'
             )
         time.sleep(_PAUSE_SECONDS)
-        if uncopied(self.clusters).ends != left.ends:
+        if not left.held and uncopied(self.clusters) != left:
             return "records still arrive; stop the producers, then repeat this step"
-        return ""
+        return left.held
 
     def _positions_not_copied(self) -> str:
         positions = move_positions(self.clusters, self.request.groups, source_answers=True)

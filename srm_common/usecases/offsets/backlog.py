@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from srm_common.domain.amount import counted
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
 from srm_common.errors import SrmError
@@ -16,16 +18,18 @@ from srm_common.usecases.offsets.source_offsets import committed_now
 @dataclass(frozen=True)
 class Uncopied:
     """``ends`` of the source's partitions, ``copied_to`` where the flow continues in them, ``partitions`` those that
-    have more, each with the number of offsets."""
+    have more, each with the number of offsets. ``held`` is a sentence about a partition whose records nobody can read
+    yet, since a transaction is open there."""
 
     ends: Mapping[TopicPartition, int]
     copied_to: Mapping[TopicPartition, int]
     partitions: Mapping[TopicPartition, int]
+    held: str = ""
 
     def __str__(self) -> str:
         """Empty when everything is copied."""
         if not self.partitions:
-            return ""
+            return self.held
         (topic, number), most = max(self.partitions.items(), key=lambda one: one[1])
         total = sum(self.partitions.values())
         where = f"{topic}-{number}" if len(self.partitions) == 1 else f"{len(self.partitions)} partitions"
@@ -45,11 +49,27 @@ def uncopied(clusters: FlowClusters) -> Uncopied:
     committed = committed_now(clusters)
     known = source.topics().partitions
     places = [TopicPartition(topic, number) for topic in sorted(copied) for number in range(known.get(topic, 0))]
-    ends = _all(source.offsets(places, LATEST, committed=flow.read_committed))
+    # In this order: a transaction that is committed in between holds nothing.
+    logs = _all(source.offsets(places, LATEST, committed=False))
+    ends = _all(source.offsets(places, LATEST, committed=True)) if flow.read_committed else logs
     starts = _all(source.offsets(places, EARLIEST))
     copied_to = {place: max(committed.get(place, 0), starts[place]) for place in places}
     left = {place: ends[place] - copied_to[place] for place in places if ends[place] > copied_to[place]}
-    return Uncopied(ends, copied_to, left)
+    return Uncopied(
+        ends, copied_to, left, _held(flow, {place: end for place, end in ends.items() if end < logs[place]})
+    )
+
+
+def _held(flow: FlowSettings, ends: Mapping[TopicPartition, int]) -> str:
+    if not ends:
+        return ""
+    (topic, number), end = min(ends.items())
+    more = "" if len(ends) == 1 else f", and {counted(len(ends) - 1, 'other partition')} likewise"
+    return (
+        f"{topic}-{number} cannot be copied beyond offset {end} yet{more}, because a transaction is open there; if it "
+        f"does not end by itself: kafka-transactions.sh --bootstrap-server {flow.source.bootstrap_servers} abort "
+        f"--topic {topic} --partition {number} --start-offset {end}"
+    )
 
 
 def _all(answers: Mapping[TopicPartition, int | SrmError]) -> dict[TopicPartition, int]:

@@ -158,6 +158,7 @@ class _Run:
             self._prepare_override(points, topics, known.get(StateKey.START))
             passes.run()
             points.fail_unplaced(passes.tracks.values())
+            self._journal.find_open_transactions(passes.tracks.values(), source)
             # Heartbeats alone move no group, and come with each run.
             if any(
                 track.records and not flow.policy.is_heartbeats_topic(track.upstream_topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from srm_common.domain.amount import counted
@@ -13,17 +13,19 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import plan_notes
 from srm_common.domain.runs.data_loss import CutCopy
+from srm_common.domain.runs.open_transaction import OpenTransaction, overdue, sentence, still_open
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, changed_transforms
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.refresh_memory import RefreshMemory
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.errors import RunFailed, SrmError
+from srm_common.errors import ClusterError, RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.hanging_transactions import Copy
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.passes import Passes
+from srm_common.replication.driver.source_view import SourceView
 from srm_common.settings_files.user_classes import code_digest
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
@@ -115,6 +117,7 @@ class RunJournal:
         self.last: RunRecord | None = None
         self.sizes: dict[str, float] = {}
         self.copy_ends = CopyEnds({})
+        self._open_transactions: tuple[OpenTransaction, ...] = ()
 
     def recall(self, known: Mapping[str, Any]) -> None:
         """What earlier runs left: ``run``, ``sizes``, ``plan``, ``refresh`` of the flow's state. Raises
@@ -125,6 +128,7 @@ class RunJournal:
             TopicPartition(partition.upstream_topic, partition.partition): partition for partition in partitions
         }
         self.copy_ends = CopyEnds(self.copies_before)
+        self._open_transactions = self.last.open_transactions if self.last else ()
         notes = plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0)
         # A refresh that tried nothing again has nothing new to tell, but what it lacks is still so.
         standing = () if notes else RefreshMemory.from_json(known.get(StateKey.REFRESH)).standing(self._flow).values()
@@ -144,6 +148,30 @@ class RunJournal:
         if decision.topic not in self._lost and self._run.wants(decision.topic):
             self._lost[decision.topic] = decision.reason
             self.note(f"{decision.topic} is not copied: {decision.reason}", logging.ERROR)
+
+    def find_open_transactions(self, tracks: Iterable[PartitionTrack], source: SourceView) -> None:
+        """At the end of a run. A partition whose last stable offset is where the last run left it may be held there."""
+        ends = {
+            track.place: track.end
+            for track in tracks
+            if track.end is not None
+            and track.position == track.end
+            and (before := self.copies_before.get(track.place)) is not None
+            and before.end == track.end
+        }
+        try:
+            highs, silent = source.held(ends)
+            whose = source.holders({place: ends[place] for place in highs})
+        except ClusterError as error:
+            # What can be copied is copied; the next run looks again.
+            self.note(f"cannot look for open transactions: {error}", logging.INFO)
+            return
+        held = {place: (ends[place], high) for place, high in highs.items()}
+        now_ms = self._now_ms()
+        elsewhere = [one for one in self._open_transactions if one.place in silent or not self._run.wants(one.topic)]
+        self._open_transactions = still_open(self._open_transactions, held, whose, now_ms, elsewhere)
+        if late := overdue(self._open_transactions, now_ms, self._flow.open_transaction_alarm_seconds):
+            self.note(sentence(late, now_ms))
 
     @property
     def is_due(self) -> bool:
@@ -221,6 +249,7 @@ class RunJournal:
             retries=passes.retries if passes else 0,
             transforms=self._flow.transforms_digest,
             function=self._function,
+            open_transactions=self._open_transactions,
             partitions=tuple(sorted([*copies, *kept], key=lambda one: (one.upstream_topic, one.partition))),
         )
 

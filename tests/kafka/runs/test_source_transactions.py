@@ -7,8 +7,12 @@ import random
 import pytest
 
 from srm_common.testing import LocalKafka
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.offsets.backlog import uncopied
 from tests.kafka.engine import Engine
+from tests.kafka.flows import flow_between
 from tests.kafka.records import plain, produce, put, read_all, writer
+from tests.kafka.topic_pairs import Pair, run
 
 pytestmark = pytest.mark.kafka
 
@@ -91,3 +95,30 @@ def test_read_uncommitted_copies_aborted_records_too(
     assert not engine.copy(name, read_committed=False).errors
     assert engine.check(name, isolation="read_uncommitted") == 67
     producer.abort_transaction(120)
+
+
+def test_whose_transaction_holds_records_back(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
+    flow = flow_between(source_kafka, target_kafka, name)
+    pair = Pair(flow, source_kafka, target_kafka, name, 2)
+    for partition in range(2):
+        produce(source_kafka, name, partition, plain(3))
+    assert run(flow).records == 6
+    producer = writer(source_kafka, transactional_id=f"till-{name}")
+    producer.init_transactions(120)
+    producer.begin_transaction()
+    put(producer, name, 1, plain(2))
+    producer.flush(60)
+    for partition in range(2):
+        produce(source_kafka, name, partition, plain(4))
+    record = run(flow, run_id="second")
+    assert record.records == 4
+    (found,) = record.open_transactions
+    assert (found.place, found.offset, found.end) == ((name, 1), 3, 9)
+    assert found.transactional_id == f"till-{name}"
+    with FlowClusters(flow) as clusters:
+        held = uncopied(clusters).held
+    assert held.startswith(f"{name}-1 cannot be copied beyond offset 3 yet, because a transaction is open there")
+    producer.commit_transaction(120)
+    record = run(flow, run_id="third")
+    assert (record.records, record.open_transactions) == (6, ())
+    pair.assert_equal()

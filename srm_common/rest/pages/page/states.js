@@ -29,6 +29,7 @@ export const ALARMS = {
   foreign_writer: "Foreign writer",
   skipped_records: "Skipped records",
   certificate_expiry: "Certificate expiry",
+  open_transaction: "Open transaction",
   copies_differ: "Copies differ",
 };
 

@@ -15,6 +15,7 @@ from srm_common.domain.health.health import AlarmKind, HealthState, Observation
 from srm_common.domain.health.judge import judge
 from srm_common.domain.monitoring.certificates import DAY_MS, CertificateEnd
 from srm_common.domain.monitoring.flow_history import SHOWN_MS
+from srm_common.domain.runs.open_transaction import OpenTransaction
 from tests.unit.domain.health.observations import FAILED, HOUR, MINUTE, NOW, WELL, exactly
 
 PART = Amount(51, 51, parts=3, unknown=1)
@@ -276,6 +277,8 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "flow": st.just("a->b"),
     "certificates": st.sampled_from([(), (CertificateEnd("a"),), (CertificateEnd("a", NOW + DAY_MS, "x"),)]),
     "certificate_warning_days": st.floats(0, 400),
+    "open_transactions": st.sampled_from([(), (OpenTransaction("t", 0, 3, 9, NOW - HOUR),)]),
+    "open_transaction_alarm_seconds": st.floats(0, 7200),
     "now_ms": st.just(NOW),
     "paused": st.none() | st.booleans(),
     "last_run_ok": st.none() | st.booleans(),

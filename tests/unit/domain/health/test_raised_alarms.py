@@ -11,7 +11,11 @@ from srm_common.domain.health.health import AlarmKind, Severity
 from srm_common.domain.health.judge import judge
 from srm_common.domain.monitoring.certificates import DAY_MS, CertificateEnd
 from srm_common.domain.monitoring.flow_history import SHOWN_MS
+from srm_common.domain.runs.open_transaction import OpenTransaction
 from tests.unit.domain.health.observations import FAILED, HOUR, NOW, WELL, exactly
+
+HANGING = OpenTransaction("t", 0, 3, 9, NOW - 3 * HOUR, 7, "till")
+YOUNG = OpenTransaction("t", 2, 0, 1, NOW - 1_200_000)
 
 
 @pytest.mark.parametrize(
@@ -131,6 +135,20 @@ from tests.unit.domain.health.observations import FAILED, HOUR, NOW, WELL, exact
             "connections of a->b: y of cluster 'b' ended 24 h ago, on 2023-11-13 22:13 UTC; x of cluster 'a' ends in "
             "9 d, on 2023-11-23 22:13 UTC",
         ),
+        (
+            {"open_transactions": (HANGING, OpenTransaction("t", 1, 5, 6, NOW - 1_201_000), YOUNG)},
+            AlarmKind.OPEN_TRANSACTION,
+            Severity.CRITICAL,
+            "a->b waits for an open transaction at the source: t-0 cannot be read beyond offset 3 of 9: producer 7 "
+            "('till') has a transaction open, for 3 h; 1 other partition likewise",
+        ),
+        (
+            {"open_transactions": (YOUNG,), "open_transaction_alarm_seconds": 60.0},
+            AlarmKind.OPEN_TRANSACTION,
+            Severity.CRITICAL,
+            "a->b waits for an open transaction at the source: t-2 cannot be read beyond offset 0 of 1: a producer has "
+            "a transaction open, for 20 min",
+        ),
     ],
 )
 def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, text: str) -> None:
@@ -150,6 +168,8 @@ def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, te
         {"paused": True, "good_run_ended_ms": NOW - HOUR, "lag": exactly(9), "lag_objective_records": 1},
         {"paused": True, "heartbeat_silence": "no heartbeat"},
         {"skipped_records": 3, "skipped_ms": NOW - SHOWN_MS},
+        {"open_transactions": (YOUNG,)},
+        {"open_transactions": (HANGING,), "paused": True},
         {"certificates": (CertificateEnd("a", NOW + 30 * DAY_MS + 1, "x"), CertificateEnd("b"))},
         {"certificates": (CertificateEnd("a", NOW + 7 * DAY_MS + 1, "x"),), "certificate_warning_days": 7},
         {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": None, "schedule_interval_seconds": None},

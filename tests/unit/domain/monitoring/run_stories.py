@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
+from srm_common.domain.runs.open_transaction import OpenTransaction
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from tests.unit.domain.monitoring.reports import OBJECTIVE, START
 
@@ -68,6 +69,7 @@ def _report(draw: st.DrawFn, run: int, at_ms: int, flow: str) -> RunReport:
             RunState.FAILED if bad else RunState.DONE,
             stopped,
             partitions=partitions,
+            open_transactions=draw(st.sampled_from([(), (OpenTransaction("t", 0, 3, 9, START, 7, "till"),)])),
             notes=draw(st.sampled_from([(), ("t-0: on.data.loss=skip: continuing after the gap",)])),
         ),
         groups=draw(st.sampled_from([(), (GroupSample("g", 4, 1, "too old"),), (GroupSample("g", 4, 4),)])),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from confluent_kafka import Producer
 
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepState
 from srm_common.errors import ConfigError
@@ -66,6 +67,28 @@ def test_what_is_not_copied_is_not_left_behind_by_accident(copied: Sides) -> Non
     assert not report.finished
     assert "5 offsets of orders-0 are not copied yet; stop the producers" in report.steps[-1].sentences[0]
     assert copied.target.committed("billing") == {}
+
+
+def test_records_behind_an_open_transaction_are_not_left_behind(copied: Sides) -> None:
+    producer = Producer({"bootstrap.servers": copied.source.bootstrap_servers, "transactional.id": "till"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("orders", b"open")
+    producer.flush(60)
+    copied.source.write("orders", [(b"k", b"behind")])
+    report = moved(copied, request())
+    assert not report.finished
+    assert report.steps[-1].step is StepName.DRAIN
+    assert report.steps[-1].sentences == (
+        "orders-0 cannot be copied beyond offset 100 yet, because a transaction is open there; if it does not end by "
+        f"itself: kafka-transactions.sh --bootstrap-server {copied.source.bootstrap_servers} abort --topic orders "
+        "--partition 0 --start-offset 100",
+    )
+    assert copied.target.committed("billing") == {}
+    producer.abort_transaction(60)
+    assert "orders-0 are not copied yet" in moved(copied, request()).steps[-1].sentences[0]
+    assert copied.run("more").records == 1
+    assert moved(copied, request()).finished
 
 
 def test_a_group_that_is_read_at_the_target_is_not_moved(copied: Sides) -> None:
