@@ -23,6 +23,7 @@ from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import Fenced, FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
 from srm_common.kafka.state.driver_presence import DriverPresence, drivers
+from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
@@ -67,7 +68,7 @@ def replicate(
     """
     with clusters_of(flow) as clusters:
         patient = clusters.with_flow(clusters.flow, patience_seconds=clusters.flow.patience_seconds)
-        return _Run(patient, run, runner, progress).go()
+        return _Run(patient, run, runner, progress).go(clusters.state)
 
 
 class _Run:
@@ -86,7 +87,7 @@ class _Run:
         self._owner: Ownership | None = None
         self._copies: list[Copy] = []
 
-    def go(self) -> RunRecord:
+    def go(self, impatient: FlowState) -> RunRecord:
         try:
             self._copy()
         except OwnershipError as error:
@@ -95,10 +96,10 @@ class _Run:
                 raise
             raise FlowOwnedElsewhere(who) from error
         except SrmError as error:
-            self._journal.finish_in_spite_of(error, self._passes)
+            self._journal.finish_in_spite_of(error, self._passes, impatient)
             raise
         except KeyboardInterrupt as interrupt:
-            self._journal.finish_in_spite_of(interrupt, self._passes)
+            self._journal.finish_in_spite_of(interrupt, self._passes, impatient)
             raise
         return self._journal.finish(self._passes)
 

@@ -113,6 +113,7 @@ class RunJournal:
         self._written = time.monotonic()
         self._notes: list[str] = []
         self._lost: dict[str, str] = {}
+        self._recalled = False
         self.copies_before: dict[TopicPartition, PartitionRecord] = {}
         self.last: RunRecord | None = None
         self.sizes: dict[str, float] = {}
@@ -123,6 +124,7 @@ class RunJournal:
         """What earlier runs left: ``run``, ``sizes``, ``plan``, ``refresh`` of the flow's state. Raises
         :class:`CorruptRecord`."""
         self.last = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
+        self._recalled = True
         partitions = self.last.partitions if self.last else ()
         self.copies_before = {
             TopicPartition(partition.upstream_topic, partition.partition): partition for partition in partitions
@@ -202,9 +204,19 @@ class RunJournal:
             f"could not handle them (errors.tolerance = all); {where}"
         )
 
-    def finish_in_spite_of(self, error: SrmError | KeyboardInterrupt, passes: Passes | None) -> None:
-        """The record of a run that ends with ``error``; a target that cannot take it is the smaller trouble."""
+    def finish_in_spite_of(
+        self, error: SrmError | KeyboardInterrupt, passes: Passes | None, impatient: FlowState
+    ) -> None:
+        """The record of a run that ends with ``error``; a target that cannot take it is the smaller trouble.
+
+        Args:
+            impatient: the flow's state for what need not be waited for: a target that is gone was waited for before.
+        """
+        self._store = impatient
         try:
+            if not self._recalled:
+                # A record without partitions would make later runs blind to what the target or the source loses.
+                self.recall(self._store.read_all(StateKey.RUN, StateKey.SIZES))
             self._write(passes, RunState.FAILED, error)
         except SrmError as second:
             error.add_note(f"the run record could not be written either: {second}")
@@ -230,7 +242,7 @@ class RunJournal:
             for track in tracks
         ]
         kept = [
-            partition.carried()
+            partition if again and passes is None else partition.carried()
             for partition in (self.last.partitions if self.last else ())
             if (partition.upstream_topic, partition.partition) not in copied
             and (passes is None or not self._run.wants(partition.upstream_topic))
@@ -300,7 +312,8 @@ def _partition_record(
         partition=track.partition,
         records=track.records,
         bytes=copied.bytes,
-        position=track.position,
+        # What was not even listed stands where it stood.
+        position=before.position if before is not None and track.end is None else track.position,
         end=track.end,
         latency_ms_min=copied.latency_ms_min,
         latency_ms_max=copied.latency_ms_max,
