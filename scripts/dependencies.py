@@ -25,7 +25,7 @@ PROJECT = "srm-kafka"
 #: Of every environment, and made by it.
 _NOT_PINNED = {PROJECT, "pip", "setuptools", "wheel"}
 #: Extras whose packages users install; the others are for who works on this.
-_SHIPPED = ("", "serve", "spark", "transforms", "airflow", "gssapi", "postgres")
+_SHIPPED = ("", "serve", "spark", "transforms", "airflow", "gssapi", "aws", "postgres")
 #: As metadata say it, in words of their own: a part of what they say is enough. LGPL and MPL allow use as it is.
 LICENCES: tuple[str, ...] = (
     "apache",

@@ -19,6 +19,8 @@ LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": 
 _LOGIN_PREFIXES = ("sasl.", "https.")
 #: kafka-python's default is the same; Kafka's clients have it, too.
 REQUEST_TIMEOUT_MS = 30_000
+#: The function that gives tokens for Amazon MSK.
+MSK_IAM = "srm_common.kafka.client.logins.msk_iam:token"
 #: Kafka's default of ``max.message.bytes``, the largest record batch of a topic.
 MAX_MESSAGE_BYTES = 1_048_588
 #: In its place where a topic's own limit may not be read: no batch is divided; brokers refuse what is too large.
@@ -87,10 +89,9 @@ class ClusterSettings:
     ``bootstrap_servers`` is a comma separated list of ``host:port``. ``confluent`` holds librdkafka settings
     (``bootstrap.servers`` and security included, and :data:`NO_AUTO_CREATION`). ``kafka_python`` holds keyword
     arguments of ``kafka.net.manager.KafkaConnectionManager`` (``bootstrap_servers`` as a list); a value of
-    :class:`PemTexts`, :class:`OauthClient` or :class:`KerberosLogin` in it becomes a live object in
-    :func:`srm_common.kafka.client.logins.security.connection_arguments`; a :class:`DelegationToken` is for
-    :mod:`srm_common.kafka.client.logins.scram`. ``rack`` is where the readers of the cluster are
-    (KIP-392).
+    :class:`PemTexts`, :class:`OauthClient`, :class:`TokenFunction` or :class:`KerberosLogin` in it becomes a live
+    object in :func:`srm_common.kafka.client.logins.security.connection_arguments`; a :class:`DelegationToken` is for
+    :mod:`srm_common.kafka.client.logins.scram`. ``rack`` is where the readers of the cluster are (KIP-392).
 
     ``client_id`` is the name that the file gives to clients; without one they are named after their ``owner``, a flow,
     and what they do. ``request_timeout_ms`` is None where the file says nothing about this cluster.
@@ -135,6 +136,12 @@ class ClusterSettings:
         """The login by Kerberos (GSSAPI), None where another one is used."""
         found = self.kafka_python.get("sasl_oauth_token_provider")
         return found if isinstance(found, KerberosLogin) else None
+
+    @property
+    def token_function(self) -> TokenFunction | None:
+        """The function that gives the tokens of the login, None where no function does."""
+        found = self.kafka_python.get("sasl_oauth_token_provider")
+        return found if isinstance(found, TokenFunction) else None
 
     @property
     def login(self) -> LoginSettings:
@@ -267,3 +274,17 @@ class OauthClient:
     extensions: tuple[tuple[str, str], ...] = ()
     certificate_authority_file: str | None = None
     certificate_authority: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class TokenFunction:
+    """A Python function that returns tokens for OAUTHBEARER. It is imported where the client is: on the workers, too.
+
+    ``path`` is ``package.module:function``, ``key`` the one that asks for it, for messages. The function is called with
+    ``alias`` and ``options``, those of the login module.
+    """
+
+    path: str
+    alias: str
+    key: str
+    options: tuple[tuple[str, str], ...] = field(default=(), repr=False)

@@ -18,7 +18,8 @@ from srm_common.domain.settings.other_tools import (
     WORKER,
 )
 from srm_common.domain.settings.table import ALSO, CLIENT_SETTINGS, known_key
-from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS, NO_EFFECT, REFUSED
+from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS, NO_EFFECT
+from srm_common.settings_files.connections.login_keys import REFUSED
 
 _JAVA = "It configures TLS or authentication in Java."
 _CLIENTS = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}

@@ -176,7 +176,7 @@ _CLUSTER_KEYS = (
     ),
     (
         "`<alias>.sasl.mechanism`",
-        "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` or `GSSAPI`, see below.",
+        "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `GSSAPI` or `AWS_MSK_IAM`, see below.",
     ),
     (
         "`<alias>.sasl.jaas.config`",
@@ -186,6 +186,11 @@ _CLUSTER_KEYS = (
     (
         "`<alias>.sasl.oauthbearer.token.endpoint.url`",
         "The token endpoint; the client is given by `clientId`, `clientSecret` and `scope` in `sasl.jaas.config`.",
+    ),
+    (
+        "`<alias>.sasl.oauthbearer.token.provider`",
+        "`package.module:function`, a Python function that returns tokens, in place of the endpoint or of a login "
+        "handler; see [security.md](security.md#tokens-from-a-function).",
     ),
     (
         "`<alias>.https.ca.location`",
@@ -226,6 +231,10 @@ message has the replacement.
 `sasl.mechanism = GSSAPI` (Kerberos, Java's default) takes `sasl.kerberos.service.name` and the options of
 `Krb5LoginModule` in `sasl.jaas.config`: `useKeyTab` with `keyTab` and `principal`, or `useTicketCache` with
 `ticketCache`; see [security.md](security.md#kerberos).
+
+`sasl.mechanism = AWS_MSK_IAM`, or `OAUTHBEARER` with the login handler of Amazon's Java library, is a login at Amazon
+MSK by AWS IAM, with the options of `IAMLoginModule` in `sasl.jaas.config`; it needs `srm-kafka[aws]`. See
+[security.md](security.md#amazon-msk).
 
 `tokenauth="true"` in `sasl.jaas.config` of SCRAM is a login by a delegation token: `username` is its id, `password` its
 HMAC. Tokens are neither created nor renewed here; a new one is used from the next task on.

@@ -99,14 +99,14 @@ def filter_class(written: str, default: str) -> FilterClass | None:
     return FilterClass(written, kind)
 
 
-def load_function(written: str) -> Callable[..., object]:
-    """What ``package.module:function`` leads to.
+def load_function(written: str, otherwise: str = _A_FUNCTION) -> Callable[..., object]:
+    """What ``package.module:function`` leads to. ``otherwise``: what to write where it leads nowhere.
 
     Raises:
         ConfigError: it cannot be imported, or called; the message has no file, line or key.
     """
     try:
-        found = _load(written.replace(":", "."), _A_FUNCTION)
+        found = _load(written.replace(":", "."), otherwise)
     except ConfigError as error:
         raise ConfigError(error.reason.replace(written.replace(":", "."), written)) from error
     if not callable(found):

@@ -22,7 +22,7 @@ from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError, SrmError
 from srm_common.settings_files.connections.airflow_connections import AirflowConnection
-from srm_common.settings_files.connections.client_keys import parse_jaas
+from srm_common.settings_files.connections.login_keys import parse_jaas
 from srm_common.settings_files.conversion.connectors import connectors_of
 from srm_common.settings_files.conversion.strimzi import strimzi_draft_of
 from srm_common.settings_files.sources.properties import parse_properties

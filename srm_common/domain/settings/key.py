@@ -44,7 +44,7 @@ ALL_LEVELS = tuple(level for level in Level if level is not Level.SOURCE)
 FLOW_ONLY = (Level.FLOW,)
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+FUNCTION_PATH = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _FLOW_FIELDS = frozenset(field.name for field in fields(FlowSettings))
 
 
@@ -253,7 +253,7 @@ def _topic(key: Key, text: str) -> str:
 
 
 def _function(key: Key, text: str) -> str:
-    if text and not _FUNCTION.fullmatch(text):
+    if text and not FUNCTION_PATH.fullmatch(text):
         raise BadValue(f"must name a Python function as package.module:function, but is '{text}'")
     return text
 

@@ -40,6 +40,7 @@ from confluent_kafka.admin import (
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.kafka.client.logins.security import librdkafka_settings
+from srm_common.kafka.client.logins.token_function import function_tokens
 
 __all__ = [
     "BROKER_LEFT",
@@ -89,4 +90,7 @@ def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None
         "error_cb": error_cb,
         "log_level": 0,
     }
+    tokens = function_tokens(cluster.of_client(Client.ADMIN))
+    if tokens is not None:
+        config["oauth_cb"] = tokens.for_librdkafka
     return AdminClient(config, logger=silent_logger)

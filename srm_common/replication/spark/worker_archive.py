@@ -18,6 +18,17 @@ NEEDED = ("kafka-python", "crc32c", "cramjam", "cryptography", "cffi")
 NEEDED_TO_VERIFY = ("confluent-kafka",)
 #: For logins by Kerberos, where it is installed here; the workers need the system's library (libgssapi_krb5), too.
 KERBEROS = ("gssapi", "decorator")
+#: For logins at Amazon MSK by AWS IAM, where the first of them is installed here.
+MSK = (
+    "aws-msk-iam-sasl-signer-python",
+    "boto3",
+    "botocore",
+    "jmespath",
+    "s3transfer",
+    "python-dateutil",
+    "six",
+    "urllib3",
+)
 #: What flows with transforms need, and what makes them quick where it is installed here.
 NEEDED_TO_TRANSFORM, QUICK = ("numpy", "pyarrow", "fastavro"), ("numba", "llvmlite")
 
@@ -61,7 +72,8 @@ def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
             # As where the system's package manager installed it, or where it is a link to its sources.
             raise ConfigError(f"{needed} is installed here without a list of its files; install it with pip")
         yield from found
-    for wanted in (*KERBEROS, *(QUICK if transforms else ())):
+    msk = MSK if any(importlib.metadata.distributions(name=MSK[0])) else ()
+    for wanted in (*KERBEROS, *msk, *(QUICK if transforms else ())):
         with suppress(importlib.metadata.PackageNotFoundError):
             yield from _files_of(importlib.metadata.distribution(wanted))
 

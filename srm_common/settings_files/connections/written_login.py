@@ -11,7 +11,7 @@ from srm_common.domain.cluster import ClusterSettings, LoginSettings, OauthClien
 from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
 from srm_common.settings_files.connections.airflow_connections import KeptConnection
-from srm_common.settings_files.connections.client_keys import login_settings
+from srm_common.settings_files.connections.login_keys import login_settings
 from srm_common.settings_files.sources.properties import read_properties
 from srm_common.settings_files.sources.providers import Providers
 

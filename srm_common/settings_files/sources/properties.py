@@ -151,7 +151,8 @@ def _unescape(text: str, file: str | None, line: int) -> str:
 _NOT_IN_VARIABLES = re.compile(r"[^A-Z0-9]+")
 #: An option of a login module whose value is a secret: of Kafka, and of Strimzi's OAuth.
 _JAAS_SECRET = re.compile(
-    r"""([\w.]*(?:password|secret|token|assertion))(\s*=\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;"']+)""", re.IGNORECASE
+    r"""([\w.]*(?:password|secret|secretaccesskey|token|assertion))(\s*=\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;"']+)""",
+    re.IGNORECASE,
 )
 _WIDTH = 118
 

@@ -1,10 +1,12 @@
 """Logins by OAUTHBEARER with a real token endpoint, under load: tokens that end, logins that brokers want again over
-the same connections (KIP-368), and an endpoint that is silent, fails or answers nonsense."""
+the same connections (KIP-368), and an endpoint that is silent, fails or answers nonsense. And tokens that a
+function returns."""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -15,10 +17,15 @@ from typing import Any
 
 import pytest
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.client.librdkafka import NewTopic
 from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.links.shared_admin import SharedAdmin
 from srm_common.testing import BrokerJvm, LocalKafka
+from tests import token_functions
 from tests.faults.live_writer import LiveWriter
 from tests.kafka.access.secured import Secured, assert_equal, flow_of, tls_listener, topic_of
 from tests.kafka.topic_pairs import run
@@ -74,12 +81,26 @@ def sides(broker_jvm: BrokerJvm, endpoint: TokenEndpoint, certificate: Path) -> 
         yield Secured(source, login), Secured(target, login | tls)
 
 
-def test_a_connection_outlives_logins_and_tokens(sides: tuple[Secured, Secured], name: str) -> None:
-    """On both sides: the same connection, although the broker ends it without a new login every ten seconds."""
+def _by_function(side: Secured, function: str, options: str = "") -> Secured:
+    """The same side with a login by one of :mod:`tests.token_functions`."""
+    login = {
+        "sasl.oauthbearer.token.provider": f"tests.token_functions:{function}",
+        "sasl.jaas.config": f"{_MODULE} required {options};",
+    }
+    return Secured(side.kafka, {**side.properties, **login})
 
-    def answers(side: Secured) -> int:
-        side.kafka.create_topic(name)
-        with ClusterLink(side.cluster("a")) as link:
+
+def test_a_connection_outlives_logins_and_tokens(sides: tuple[Secured, Secured], name: str) -> None:
+    """On both sides, and with tokens that a function returns, by both libraries. It is the same connection, although
+    the broker ends it without a new login every ten seconds."""
+    short = _by_function(sides[0], "unsecured", f'seconds="{REAUTHENTICATION_MS // 1000}"').cluster(name)
+    admin = SharedAdmin(short)
+
+    def changes(topic: str) -> None:
+        admin.client.create_topics([NewTopic(topic, 1, 1)])[topic].result(300)
+
+    def answers(cluster: ClusterSettings) -> int:
+        with ClusterLink(cluster) as link:
 
             async def work() -> int:
                 await link.open([name])
@@ -96,8 +117,48 @@ def test_a_connection_outlives_logins_and_tokens(sides: tuple[Secured, Secured],
 
             return link.run(work)
 
+    for side in sides:
+        side.kafka.create_topic(name)
+    changes(f"{name}-first")
     with ThreadPoolExecutor() as pool:
-        assert min(pool.map(answers, sides)) > 10
+        assert min(pool.map(answers, (*(side.cluster("a") for side in sides), short))) > 10
+    changes(f"{name}-second")
+    assert token_functions.asked.count(name) > 2
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "kind", "reason"),
+    [
+        ("failing", "", UnreachableCluster, "failing gave no token: ConnectionError: the vault does not answer"),
+        ("hanging", "", UnreachableCluster, "hanging gave no token in"),
+        ("returning", 'token="x" at="1"', UnreachableCluster, "returning gave a token that expired at 1970-01-01T"),
+        ("returning", 'token="" at="1"', AccessDenied, "returning returned an empty token"),
+        ("returning", 'token="no.to.ken" at="9999999999"', AccessDenied, "refused the login: .*invalid_token"),
+    ],
+)
+def test_a_function_without_a_token_is_one_sentence(
+    sides: tuple[Secured, Secured], function: str, options: str, kind: type[Exception], reason: str, name: str
+) -> None:
+    cluster = _by_function(sides[0], function, options).cluster(name)
+    for seconds in (1, 10, 100):  # the reason has to come before the time is over
+        with ClusterLink(cluster) as link, pytest.raises(kind) as caught:
+            link.run(lambda: link.open(timeout_seconds=seconds))  # noqa: B023
+        assert "no.to.ken" not in str(caught.value)
+        if re.search(reason, str(caught.value)):
+            return
+    raise AssertionError(str(caught.value))
+
+
+def test_a_flow_by_tokens_of_a_function(sides: tuple[Secured, Secured], name: str) -> None:
+    """Its topics are made by librdkafka, its records are copied by kafka-python."""
+    source, target = (_by_function(side, "unsecured", 'seconds="60"') for side in sides)
+    flow = flow_of(source, target, name, tasks_max=1)
+    copy = topic_of(source, flow, name, 3)
+    with LiveWriter(source.kafka.internal_servers, name, 3, 4, rate=500):
+        pass
+    record = run(flow)
+    assert (record.state, record.error) == (RunState.DONE, None), record.notes
+    assert_equal(source, name, target, copy)
 
 
 def test_a_run_under_load_outlasts_logins_and_tokens(

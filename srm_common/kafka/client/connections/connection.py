@@ -11,8 +11,8 @@ from srm_common.kafka.client.connections.connection_faults import explained, fau
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.threads import in_thread
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
-from srm_common.kafka.client.logins.client_credentials import ClientCredentials, FetchedToken
 from srm_common.kafka.client.logins.current_login import CurrentLogin
+from srm_common.kafka.client.logins.kept_tokens import FetchedToken, KeptTokens
 from srm_common.kafka.client.logins.kerberos import KerberosTickets, Ticket
 from srm_common.kafka.client.logins.scram import Scram  # noqa: F401 - takes the place of the library's
 from srm_common.kafka.client.protocol.broker_versions import version_fault
@@ -76,7 +76,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         super().__init__(net, **options)
         self._login = login
         tokens = self.config["sasl_oauth_token_provider"]
-        self._tokens = tokens if isinstance(tokens, ClientCredentials) else None
+        self._tokens = tokens if isinstance(tokens, KeptTokens) else None
         self._tickets = tokens if isinstance(tokens, KerberosTickets) else None
         self._usual_seconds = float(self.config["request_timeout_ms"]) / 1000
 
@@ -297,7 +297,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         login, arguments = current.arguments()
         self.config.update(arguments)
         tokens = arguments.get("sasl_oauth_token_provider")
-        self._tokens = tokens if isinstance(tokens, ClientCredentials) else None
+        self._tokens = tokens if isinstance(tokens, KeptTokens) else None
         try:
             await self._log_in(limit)
         except Errors.SaslAuthenticationFailedError as error:
@@ -324,7 +324,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             # A little less, so that the reason comes before the end of the wait.
             return FetchedToken(tokens.token(0.9 * seconds), tokens.extensions())
 
-        return await self._beside(fetch, timeout_at, "the OAuth server returned no token")
+        return await self._beside(fetch, timeout_at, f"{tokens.source} returned no token")
 
     async def _ticket(self, timeout_at: float) -> Ticket:
         tickets = self._tickets

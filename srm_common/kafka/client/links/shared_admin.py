@@ -11,6 +11,7 @@ from srm_common.kafka.client.librdkafka import AdminClient, KafkaError, KafkaExc
 from srm_common.kafka.client.links.link_admin import LinkAdmin
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.logins.current_login import with_current_login
+from srm_common.kafka.client.logins.token_function import function_tokens
 
 #: Errors of requests while no connection is made, and what the callback reports when the login or TLS is the reason.
 _SILENCE = frozenset(
@@ -62,6 +63,9 @@ class SharedAdmin:
 
     @property
     def client(self) -> AdminClient:
+        tokens = function_tokens(self._cluster.of_client(Client.ADMIN))
+        if tokens is not None:
+            tokens.token()  # where there is none, this tells why: librdkafka waits for one, and then only says so
         with self._lock:
             settings = with_current_login(self._cluster)
             if self._client is None or settings != self._made_with:
@@ -70,6 +74,8 @@ class SharedAdmin:
                     self._client = cast(AdminClient, self.links)
                 else:
                     self._client = admin_client(self._cluster, error_cb=self._remember)
+            if tokens is not None:
+                self._client.poll(0)  # before confluent-kafka 2.13 it asks for tokens from here alone
             return self._client
 
     def _remember(self, error: KafkaError) -> None:

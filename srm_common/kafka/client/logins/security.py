@@ -16,6 +16,7 @@ from srm_common.errors import ConfigError
 from srm_common.kafka.client.logins.client_credentials import ClientCredentials
 from srm_common.kafka.client.logins.current_login import current_login, with_current_login
 from srm_common.kafka.client.logins.kerberos import KerberosTickets, require_gssapi
+from srm_common.kafka.client.logins.token_function import function_tokens
 
 if TYPE_CHECKING:
     from srm_common.wire.keystores.java_stores import JavaStoreTexts
@@ -27,7 +28,7 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     """Keyword arguments for :class:`~srm_common.kafka.client.connections.connections.FrameConnectionManager`.
 
     Raises:
-        ConfigError: a certificate or key cannot be read, or a library for the login is missing.
+        ConfigError: a certificate or key cannot be read, or a library or function for the login is missing.
     """
     arguments = dict(cluster.kafka_python)
     texts = arguments.get("ssl_context")
@@ -42,6 +43,8 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     elif isinstance(login, KerberosLogin):
         require_gssapi(cluster.alias)
         arguments["sasl_oauth_token_provider"] = KerberosTickets(login, cluster.alias)
+    elif (tokens := function_tokens(cluster)) is not None:
+        arguments["sasl_oauth_token_provider"] = tokens
     return arguments
 
 

@@ -22,7 +22,7 @@ from srm_common.kafka.client.library import (
     NetworkSelector,
     Task,
 )
-from srm_common.kafka.client.logins.client_credentials import ClientCredentials, FetchedToken
+from srm_common.kafka.client.logins.kept_tokens import FetchedToken, KeptTokens
 from srm_common.kafka.client.protocol.frames import FrameProtocol
 
 #: class -> its members that are used: attributes by name, methods as they are called.
@@ -258,6 +258,6 @@ DERIVED: dict[type, type] = {
     FrameConnection: KafkaConnection,
     FrameConnectionManager: KafkaConnectionManager,
     LinkMetadata: ClusterMetadata,
-    ClientCredentials: AbstractTokenProvider,
+    KeptTokens: AbstractTokenProvider,
     FetchedToken: AbstractTokenProvider,
 }

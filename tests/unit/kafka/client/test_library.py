@@ -41,7 +41,7 @@ from srm_common.kafka.client.library import (
     Task,
     TaskState,
 )
-from srm_common.kafka.client.logins.client_credentials import FetchedToken
+from srm_common.kafka.client.logins.kept_tokens import FetchedToken
 from tests.unit.kafka.client.library_members import DERIVED, MEMBERS, OF_PARTS, SETTINGS, VERSIONS
 
 ROOT = Path(__file__).parents[4]

@@ -9,7 +9,8 @@ from srm_common.domain.cluster import NO_AUTO_CREATION, ClusterSettings, Kerbero
 from srm_common.domain.flow.principals import login_principal
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
-from srm_common.settings_files.connections.client_keys import cluster_settings, parse_jaas
+from srm_common.settings_files.connections.client_keys import cluster_settings
+from srm_common.settings_files.connections.login_keys import parse_jaas
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='u' password='hush';"
 
@@ -295,7 +296,7 @@ def test_whom_to_trust_at_the_token_endpoint(
         ({**KERBEROS, "sasl_jaas_config": f'{KRB5} serviceName="k";'}, "neither a keytab nor a ticket cache"),
         ({**KERBEROS, "sasl_jaas_config": f"{KRB5} useTicketCache=true;"}, "needs sasl.kerberos.service.name"),
         ({**KERBEROS, "sasl_jaas_config": SCRAM}, "sasl.mechanism=GSSAPI takes Krb5LoginModule"),
-        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"}, "login by AWS_MSK_IAM is not available"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "DIGEST-MD5"}, "login by DIGEST-MD5 is not available"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "needs username and password"),
         (
             {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": SCRAM},
