@@ -5,10 +5,11 @@ What a registry supports is found by asking it: only Confluent's has contexts an
 
 from __future__ import annotations
 
+import time
 import urllib.parse
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from srm_common.domain.schemas.schemas import Reference, RegistryView, SchemaVersion
 from srm_common.errors import RegistryError
@@ -20,6 +21,11 @@ _EVERY_CONTEXT = ":*:"
 _PAGE = 1000
 #: How often reading a list is started if it changes in the meantime.
 _TIMES_LISTED = 5
+#: "Invalid schema", also where a schema that it refers to is not known yet.
+_INVALID = 42201
+#: "Subject not found", "version not found", "schema not found", "no mode of its own".
+_MISSING = frozenset({40401, 40402, 40403, 40409})
+T = TypeVar("T")
 
 
 class Registered(NamedTuple):
@@ -32,14 +38,24 @@ class Registered(NamedTuple):
 class SchemaRegistry(RegistryHttp):
     """Reads and changes the registry of a cluster.
 
+    Confluent's nodes forward changes to their leader, but answer questions, and check some changes, by their own copy
+    of its log, which follows a little later. Where it matters that an earlier change of this client is known, a node
+    that does not know it is asked again for a few seconds.
+
     Raises:
         RegistryError: from every method: no address responds, the registry refuses, or its answer cannot be read.
     """
 
+    #: Seconds before a node is asked again that does not know an earlier change yet.
+    pauses: tuple[float, ...] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 2.0)
+
     # ---- what is there
 
     def view(
-        self, *, levels_of: Callable[[str], bool] = lambda subject: False, whole: Collection[str] = ()
+        self,
+        *,
+        levels_of: Callable[[str], bool] = lambda subject: False,
+        whole: Collection[str] = (),
     ) -> RegistryView:
         """All schemas of all contexts, soft-deleted ones too.
 
@@ -126,8 +142,10 @@ class SchemaRegistry(RegistryHttp):
         return self._text(path, f"show the compatibility of {_named(subject)}", "compatibilityLevel", "compatibility")
 
     def mode(self, subject: str) -> str | None:
-        """``READWRITE``, ``IMPORT`` and so on; None if the subject has no mode of its own."""
-        return self._text(f"/mode/{_quoted(subject)}", f"show the mode of {_named(subject)}", "mode")
+        """``READWRITE``, ``IMPORT`` and so on; None if the subject has no mode of its own. The registry's for an empty
+        name."""
+        path = f"/mode/{_quoted(subject)}" if subject else "/mode"
+        return self._text(path, f"show the mode of {_named(subject)}", "mode")
 
     def by_id(self, number: int, context: str = "") -> dict[str, Any] | None:
         """The schema with an id, as the registry has it: ``schema``, ``schemaType``, ``references``; None if none."""
@@ -178,6 +196,18 @@ class SchemaRegistry(RegistryHttp):
             raise self.unreadable(what)
         return Registered(number, version)
 
+    def lookup_added(self, schema: SchemaVersion, number: int) -> Registered:
+        """The same for a schema that this client has added, which has got the id ``number``."""
+        for pause in (*self.pauses, 0.0):
+            found = self.lookup(schema)
+            if found is not None and found.id == number:
+                return found
+            time.sleep(pause)
+        raise RegistryError(
+            f"the schema registry of {self.alias} has assigned id {number} to a schema of subject {schema.subject}, "
+            f"but does not find it there {sum(self.pauses):.0f} s later; check its log"
+        )
+
     def schema_version(self, subject: str, version: int) -> SchemaVersion | None:
         """A version of a subject, parsed; soft-deleted ones too."""
         found = self.version(subject, version)
@@ -222,19 +252,38 @@ class SchemaRegistry(RegistryHttp):
         what = f"register a schema for {_named(subject)}"
         body = SchemaVersion(subject, 0, 0, schema, kind, references, more).request()
         del body["id"], body["version"]
-        number = self.ask("POST", f"/subjects/{_quoted(subject)}/versions", what, dict, body).get("id")
+        number: Any = self._post_version(subject, what, body, references).get("id")
         if not _is_id(number):
             raise self.unreadable(what)
         return int(number)
 
-    def set_mode(self, subject: str, mode: str | None) -> None:
-        """Set the mode of a subject; None: that of the registry. Works even if the subject has versions."""
+    def _post_version(
+        self, subject: str, what: str, body: Mapping[str, Any], references: tuple[Reference, ...]
+    ) -> dict[str, Any]:
+        def post() -> dict[str, Any]:
+            return dict(self.ask("POST", f"/subjects/{_quoted(subject)}/versions", what, dict, body))
+
+        fresh = any(reference.subject in self._new_subjects for reference in references)
+        answer = self._when_known(post, {_INVALID}) if fresh else post()
+        self._new_subjects.add(subject)
+        return answer
+
+    def set_mode(self, subject: str, mode: str | None, *, after_other: bool = False) -> None:
+        """Set the mode of a subject; None: that of the registry. Works even if the subject has versions.
+
+        Args:
+            after_other: this client has just set another one. A node that does not know of that yet says that there is
+                no mode to remove, and does not forward the request.
+        """
         path, what = f"/mode/{_quoted(subject)}", f"set the mode of {_named(subject)} to {mode or 'the default'}"
         if mode is not None:
             self.ask("PUT", f"{path}?force=true", what, dict, {"mode": mode})
             return
         try:
-            self.ask("DELETE", path, what, dict)
+            if after_other:
+                self._when_known(lambda: self.ask("DELETE", path, what, dict), _MISSING)
+            else:
+                self.ask("DELETE", path, what, dict)
         except RegistryError as error:
             if not _says_missing(error):
                 raise
@@ -242,8 +291,8 @@ class SchemaRegistry(RegistryHttp):
     def register(self, schema: SchemaVersion) -> None:
         """Register with id and version, which needs the subject to be in mode IMPORT; harmless when repeated."""
         what = f"register version {schema.version} of {_named(schema.subject)} with id {schema.id}"
-        path = f"/subjects/{_quoted(schema.subject)}/versions"
-        answer = self.ask("POST", path, what, dict, schema.request())
+        answer = self._post_version(schema.subject, what, schema.request(), schema.references)
+        self._new_versions.add(schema.place)
         if answer.get("id") != schema.id:
             raise RegistryError(
                 f"the schema registry of {self.alias} has assigned id {answer.get('id')} to version {schema.version} "
@@ -254,8 +303,15 @@ class SchemaRegistry(RegistryHttp):
     def delete_version(self, subject: str, version: int) -> None:
         """Soft-delete a version; harmless when repeated."""
         what = f"delete version {version} of {_named(subject)}"
-        try:
+
+        def delete() -> None:
             self.ask("DELETE", f"/subjects/{_quoted(subject)}/versions/{version}", what, int)
+
+        try:
+            if (subject, version) in self._new_versions:
+                self._when_known(delete, _MISSING)
+            else:
+                delete()
         except RegistryError as error:
             # 40406: it is soft-deleted already.
             if error.code != 40406:
@@ -265,6 +321,17 @@ class SchemaRegistry(RegistryHttp):
         """Set the compatibility level of a subject; the registry's for an empty name."""
         path = f"/config/{_quoted(subject)}" if subject else "/config"
         self.ask("PUT", path, f"set the compatibility of {_named(subject)}", dict, {"compatibility": level})
+
+    def _when_known(self, change: Callable[[], T], unknown: Collection[int]) -> T:
+        """Make a change that depends on an earlier one: again while the error is one of ``unknown``."""
+        for pause in self.pauses:
+            try:
+                return change()
+            except RegistryError as error:
+                if error.code not in unknown:
+                    raise
+            time.sleep(pause)
+        return change()
 
     def _unless_missing(self, path: str, what: str) -> dict[str, Any] | None:
         try:

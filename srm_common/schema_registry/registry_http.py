@@ -46,6 +46,9 @@ class RegistryHttp(Closing):
         #: The address that answered last comes first.
         self._urls = list(self._settings.urls)
         self._connection: tuple[str, http.client.HTTPConnection] | None = None
+        #: What this client has registered: subjects, and versions that it has numbered itself.
+        self._new_subjects: set[str] = set()
+        self._new_versions: set[tuple[str, int]] = set()
 
     def close(self) -> None:
         if self._connection is not None:

@@ -34,7 +34,8 @@ class SchemaIds:
         self._source = source
         self._target = target
         self._naming = naming
-        self._registered: dict[tuple[str, int], Registered] = {}
+        self._ids: dict[tuple[str, int], int] = {}
+        self._places: dict[tuple[str, int], Registered] = {}
         self._under_way: list[tuple[str, int]] = []
 
     def mapped(self, number: int, topic: str, side: Side) -> int | None:
@@ -58,54 +59,78 @@ class SchemaIds:
                 f"the topic out of schemas.ids.{side.prefix}s"
             )
         subject, version = min(copied, key=lambda place: (place[0] != own, place[0], -place[1]))
-        return self.register(self._at_source(subject, version, f"schema id {number}")).id
+        return self.register(self._at_source(subject, version, f"schema id {number}"))
 
-    def register(self, schema: SchemaVersion) -> Registered:
-        """Where the target has the copy of a source's schema; if it does not, registers the copy, after the schemas
-        that it refers to."""
-        registered = self._registered.get(schema.place)
-        if registered is None:
+    def register(self, schema: SchemaVersion) -> int:
+        """The target's id for the copy of a source's schema; if the target does not have the copy, registers it, after
+        the schemas that it refers to."""
+        number = self._ids.get(schema.place)
+        if number is None:
             copy = self._copy(schema)
-            registered = self._target.lookup(copy)
-            if registered is None:
-                number = self._target.add(copy.subject, copy.schema_type, copy.schema, copy.references, copy.more)
-                registered = self._target.lookup(copy)
-                if registered is None or registered.id != number:
-                    raise RegistryError(
-                        f"the schema registry of {self._target.alias} has assigned id {number} to a schema of subject "
-                        f"{copy.subject}, but does not find it there; check its log"
-                    )
-            if len(self._registered) >= _CACHED_SCHEMAS:
-                self._registered.clear()
-            self._registered[schema.place] = registered
-        return registered
+            found = self._target.lookup(copy)
+            # The id in the answer counts: a node that is not the registry's leader finds the schema a little later.
+            number = found.id if found is not None else self._add(copy)
+            if len(self._ids) >= _CACHED_SCHEMAS:
+                self._ids.clear()
+            self._ids[schema.place] = number
+            if found is not None:
+                self._keep(schema, found)
+        return number
+
+    def _place(self, schema: SchemaVersion) -> Registered:
+        """Where the target has the copy, for references, which name a version. Registers it if need be."""
+        place = self._places.get(schema.place)
+        if place is None:
+            number = self.register(schema)
+            place = self._places.get(schema.place)
+            if place is None:
+                place = self._target.lookup_added(self._copy(schema), number)
+                self._keep(schema, place)
+        return place
+
+    def _add(self, copy: SchemaVersion) -> int:
+        return self._target.add(copy.subject, copy.schema_type, copy.schema, copy.references, copy.more)
+
+    def _keep(self, schema: SchemaVersion, place: Registered) -> None:
+        if len(self._places) >= _CACHED_SCHEMAS:
+            self._places.clear()
+        self._places[schema.place] = place
 
     def is_registered(self, schema: SchemaVersion) -> bool:
-        """Whether the target has the copy of a source's schema."""
+        """Whether the target has the copy of a source's schema. Registers nothing."""
+        return self._found(schema) is not None
+
+    def _found(self, schema: SchemaVersion) -> Registered | None:
+        if schema.place in self._places:
+            return self._places[schema.place]
+        references = []
         try:
             with self._in_turn(schema):
-                references = []
                 for reference in schema.references:
-                    referred = self._at_source(reference.subject, reference.version, _name(schema))
-                    if not self.is_registered(referred):
-                        return False
-                    references.append(self._referring(reference, referred))
+                    place = self._found(self._at_source(reference.subject, reference.version, _name(schema)))
+                    if place is None:
+                        return None
+                    references.append(self._referring(reference, place))
         except _Circle:
-            return False
-        return self._target.lookup(self._named(schema, references)) is not None
+            return None
+        found = self._target.lookup(self._named(schema, references))
+        if found is not None:
+            self._keep(schema, found)
+        return found
 
     def _copy(self, schema: SchemaVersion) -> SchemaVersion:
         """The schema as the target is to have it, with references to versions there."""
         with self._in_turn(schema):
             references = [
-                self._referring(reference, self._at_source(reference.subject, reference.version, _name(schema)))
+                self._referring(
+                    reference, self._place(self._at_source(reference.subject, reference.version, _name(schema)))
+                )
                 for reference in schema.references
             ]
         return self._named(schema, references)
 
-    def _referring(self, reference: Reference, referred: SchemaVersion) -> Reference:
-        version = self.register(referred).version
-        return Reference(reference.name, self._naming.target_subject(reference.subject), version)
+    def _referring(self, reference: Reference, place: Registered) -> Reference:
+        return Reference(reference.name, self._naming.target_subject(reference.subject), place.version)
 
     def _named(self, schema: SchemaVersion, references: list[Reference]) -> SchemaVersion:
         subject = self._naming.target_subject(schema.subject)

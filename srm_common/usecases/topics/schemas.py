@@ -114,7 +114,7 @@ def register_schemas(clusters: FlowClusters, actions: Sequence[RegisterSchema]) 
         finally:
             for subject in sorted(importing):
                 try:
-                    registry.set_mode(subject, modes[subject])
+                    registry.set_mode(subject, modes[subject], after_other=True)
                 except RegistryError as error:
                     unrestored[subject] = f"it is registered, but its subject is still in mode {_IMPORT}: {error}"
             left = {one: mode for one, mode in (known | modes).items() if one in unrestored}
