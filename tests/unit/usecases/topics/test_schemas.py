@@ -3,70 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
-from srm_common.domain.cluster import RegistrySettings
-from srm_common.domain.flow import FlowName, GraphFlow
+from srm_common.domain.flow import GraphFlow
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
+from srm_common.domain.plans.plan import PlanFile, plan_file_text
 from srm_common.domain.schemas.planning import RegisterSchema
 from srm_common.domain.topics.actions import Job
-from srm_common.testing import FakeCluster, LocalRegistry
+from srm_common.testing import LocalRegistry
 from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import Refreshed, refresh_topics
-from tests.unit.usecases.fakes import Sides
-
-AVRO = '{"type": "record", "name": "Order", "fields": []}'
-
-
-class Pair:
-    """A flow ``a->b`` whose clusters have a registry each."""
-
-    def __init__(self, sides: Sides, source: LocalRegistry, target: LocalRegistry) -> None:
-        self.sides, self.source, self.target = sides, source, target
-        self.connect()
-        sides.set(sync_schemas=True)
-
-    def connect(self) -> None:
-        flow = self.sides.flow
-        self.sides.set(
-            source=replace(flow.source, schema_registry=RegistrySettings((self.source.url,))),
-            target=replace(flow.target, schema_registry=RegistrySettings((self.target.url,))),
-        )
-        self.sides.close()
-
-    def plan(self) -> list[str]:
-        return _texts(plan_topics(self.sides.clusters()))
-
-    def copy(self) -> list[str]:
-        """The faults of a refresh."""
-        return [str(result.error) for result in self.sides.refresh().results if result.error is not None]
-
-    def turned(self) -> Pair:
-        """The same in the other direction."""
-        other = Sides(self.sides.target, self.sides.source)
-        flow = self.sides.flow
-        other.set(name=FlowName("b", "a"), source=flow.target, target=flow.source)
-        return Pair(other, self.target, self.source)
-
-
-def _texts(plan: Plan) -> list[str]:
-    return [str(action) for action in plan.actions if " subject" in str(action)]
-
-
-@pytest.fixture
-def pair(source_kafka: FakeCluster, target_kafka: FakeCluster) -> Iterator[Pair]:
-    with (
-        LocalRegistry() as source,
-        LocalRegistry() as target,
-        closing(Sides(source_kafka, target_kafka)) as sides,
-    ):
-        yield Pair(sides, source, target)
+from tests.unit.usecases.topics.schema_pair import AVRO, Pair, texts
 
 
 def test_a_refresh_copies_schemas_with_their_ids_and_the_next_has_nothing_to_do(pair: Pair) -> None:
@@ -109,7 +59,7 @@ def test_what_is_new_at_the_source_comes_with_the_next_run_whatever_the_interval
 def test_a_plan_changes_nothing_and_its_file_is_applied_as_printed(pair: Pair) -> None:
     pair.source.register("orders-value", AVRO)
     plan = plan_topics(pair.sides.clusters())
-    assert _texts(plan) == ["register version 1 of subject orders-value on b with id 1 (copy of orders-value)"]
+    assert texts(plan) == ["register version 1 of subject orders-value on b with id 1 (copy of orders-value)"]
     assert pair.target.changes() == []
     printed = PlanFile.parse(plan_file_text(plan, 0), "plan.json")
     pair.source.register("payments-value", '"string"')
