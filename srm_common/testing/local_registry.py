@@ -61,6 +61,8 @@ class LocalRegistry(LocalServer):
         login: ``user:password`` that every request needs.
         tls: serves HTTPS.
         page: the most schemas in one answer (``schema.search.max.limit``).
+        canonical: what becomes of the text of a schema; Confluent's registries write Protobuf anew, each version in its
+            own way.
     """
 
     imports: bool = True
@@ -68,6 +70,7 @@ class LocalRegistry(LocalServer):
     login: str | None = None
     tls: ssl.SSLContext | None = None
     page: int = _PAGE
+    canonical: Callable[[str], str] = str
     #: Answers instead of the registry where it returns status and body; a ConnectionError from it ends the connection.
     fault: Callable[[str, str], tuple[int, bytes] | None] = field(default=lambda method, path: None)
     #: Every request, as method and path.
@@ -217,7 +220,7 @@ class LocalRegistry(LocalServer):
     def _lookup(self, subject: str, body: dict[str, Any], *, deleted: bool) -> dict[str, Any]:
         if not (self._subjects.get(subject) if deleted else self._live(subject)):
             self._no_subject(subject)
-        meaning = _meaning(_kept(body))
+        meaning = _meaning(self._kept(body))
         for version, one in sorted(self._subjects[subject].items(), key=lambda item: (item[1].deleted, -item[0])):
             if one.meaning == meaning and (deleted or not one.deleted):
                 return {"subject": subject, "version": version, "id": one.id, **one.body}
@@ -244,7 +247,7 @@ class LocalRegistry(LocalServer):
         if importing != (wanted is not None):
             mode = "not in" if wanted is not None else "in"
             raise _Refused(422, 42205, f"Subject {subject} is {mode} import mode")
-        body = _kept(body)
+        body = self._kept(body)
         context = context_of(subject)
         for one in body.get("references", ()):
             if one["version"] not in self._subjects.get(_within(context, one["subject"]), {}):
@@ -268,6 +271,10 @@ class LocalRegistry(LocalServer):
             raise _Refused(422, 42205, f"Overwrite new schema with id {wanted} is not permitted.")
         self._subjects.setdefault(subject, {})[int(version or 1)] = _Version(wanted, body)
         return int(wanted)
+
+    def _kept(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        kept = {key: one for key, one in body.items() if one and (key, one) != ("schemaType", "AVRO")}
+        return kept | {"schema": self.canonical(body["schema"])}
 
     def _delete(self, subject: str, version: int) -> int:
         found = self._found(subject, version, deleted=True)
@@ -309,10 +316,6 @@ class LocalRegistry(LocalServer):
         if subject not in self._modes:
             raise _Refused(404, 40409, f"Subject '{subject}' does not have subject-level mode configured")
         return {"mode": self._modes[subject] if method == "GET" else self._modes.pop(subject)}
-
-
-def _kept(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: one for key, one in body.items() if one and (key, one) != ("schemaType", "AVRO")}
 
 
 def _meaning(body: Mapping[str, Any]) -> dict[str, Any]:

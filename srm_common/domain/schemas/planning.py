@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import graphlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from srm_common.domain.flow import FlowSettings
@@ -235,6 +235,31 @@ def plan_schemas(
     ]
     # A schema that others refer to can only be deleted when these are registered.
     return [*refused, *registered, *deleted[::-1], *level_changes(target, naming, source_view, target_view, own_level)]
+
+
+def with_known_texts(
+    naming: SubjectNaming,
+    source_view: RegistryView,
+    target_view: RegistryView,
+    is_same: Callable[[SchemaVersion, SchemaVersion], bool],
+) -> RegistryView:
+    """The target's view, with the text of the source where a schema of the same id is the same in other words: each
+    version of a registry writes Protobuf, for one, in its own way when it stores it.
+
+    Args:
+        is_same: whether the target's registry takes a copy for the schema that it has.
+    """
+    ids: dict[tuple[str, int], list[Place]] = {}
+    for there in target_view.schemas.values():
+        ids.setdefault((context_of(there.subject), there.id), []).append(there.place)
+    schemas = dict(target_view.schemas)
+    for schema in wanted_schemas(naming, source_view).schemas.values():
+        copy = naming.on_target(schema)
+        for place in ids.get((context_of(copy.subject), copy.id), ()):
+            there = schemas[place]
+            if there.fingerprint != copy.fingerprint and is_same(copy, there):
+                schemas[place] = replace(there, schema=copy.schema, references=copy.references, more=copy.more)
+    return replace(target_view, schemas=schemas)
 
 
 def wanted_schemas(naming: SubjectNaming, source: RegistryView) -> _Wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 from srm_common.domain.schemas.id_mapping import MapSchema, plan_mapped
@@ -15,8 +16,9 @@ from srm_common.domain.schemas.planning import (
     UncopiedSchema,
     plan_schemas,
     subject_naming,
+    with_known_texts,
 )
-from srm_common.domain.schemas.schemas import RegistryView, SubjectNaming, qualified
+from srm_common.domain.schemas.schemas import RegistryView, SchemaVersion, SubjectNaming, qualified
 from srm_common.domain.topics.actions import Action, ActionResult
 from srm_common.errors import ConfigError, RegistryError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -53,6 +55,7 @@ def schema_changes(clusters: FlowClusters) -> list[Action]:
             planned = plan_mapped(flow.name.target, naming, source, target, own_level=own_level)
             return [*restored, *_not_there(clusters, naming, planned)]
         restored += [one for one in left_in_import(clusters, naming, source, target) if one.subject not in interrupted]
+        target = _as_the_source_writes(clusters, naming, source, target)
         return [*restored, *plan_schemas(flow.name.target, naming, source, target, own_level=own_level)]
     except RegistryError as error:
         return [*restored, UncopiedSchema(flow.name.target, "", str(error))]
@@ -71,6 +74,24 @@ def _not_there(clusters: FlowClusters, naming: SubjectNaming, planned: Sequence[
             if not (isinstance(action, MapSchema) and ids.is_registered(action.schema)):
                 left.append(action)
     return left
+
+
+def _as_the_source_writes(
+    clusters: FlowClusters, naming: SubjectNaming, source: RegistryView, target: RegistryView
+) -> RegistryView:
+    """The target's contents, with the source's text of each schema that is the same to the target's registry."""
+    with clusters.target.schema_registry as registry:
+
+        def is_same(copy: SchemaVersion, there: SchemaVersion) -> bool:
+            try:
+                found = registry.lookup(replace(copy, subject=there.subject))
+            except RegistryError as error:
+                if error.silent:
+                    raise
+                return False  # a schema that the registry cannot read is none of those that it has
+            return found is not None and found.id == there.id
+
+        return with_known_texts(naming, source, target, is_same)
 
 
 def _view(cluster: OpenCluster, naming: SubjectNaming | None, levels: bool, whole: list[str]) -> RegistryView:

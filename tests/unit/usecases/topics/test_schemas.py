@@ -238,3 +238,26 @@ def test_a_mode_of_its_own_is_given_back(pair: Pair) -> None:
     pair.target.answer("PUT", "/mode/orders-value", {"mode": "READONLY"})
     assert pair.copy() == []
     assert pair.target.modes == {"orders-value": "READONLY"}
+
+
+def test_a_text_that_the_targets_registry_writes_in_its_own_way_is_the_same_schema(pair: Pair) -> None:
+    """As Confluent's registries of different versions do with Protobuf."""
+    pair.target.canonical = lambda text: text.replace(" ", "")
+    for subject in ("events-key", "events-value"):  # the same id in both
+        pair.source.register(subject, "message A { }", kind="PROTOBUF")
+    pair.source.register("events-value", "message B { }", kind="PROTOBUF")
+    assert pair.copy() == []
+    assert pair.target.answer("GET", "/schemas/ids/1")["schema"] == "messageA{}"
+    assert pair.plan() == []
+    pair.source.register("other-value", "message A { }", kind="PROTOBUF")
+    assert pair.copy() == pair.plan() == []
+    assert pair.target.versions("other-value") == {1: (1, False)}
+
+
+@pytest.mark.parametrize("answer", [None, (422, b'{"error_code": 42201, "message": "Invalid schema"}')])
+def test_another_schema_of_the_same_id_is_another_one(pair: Pair, answer: tuple[int, bytes] | None) -> None:
+    pair.target.register("events-value", "message B { }", kind="PROTOBUF")
+    pair.source.register("events-value", "message A { }", kind="PROTOBUF")
+    pair.target.fault = lambda method, path: answer if method == "POST" else None
+    (fault,) = pair.copy()
+    assert fault.startswith("version 1: the target has another schema as this version (id 1; the source's has id 1)")
