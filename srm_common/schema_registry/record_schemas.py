@@ -4,8 +4,7 @@ target's."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal
 
 from srm_common.domain.schemas.schemas import SubjectNaming, context_of, qualified, referred_subject
@@ -16,34 +15,10 @@ from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.schema_registry.schema_ids import SchemaIds
 
 _CACHED_SCHEMAS = 10_000
-#: How long an unresponsive registry is not asked again: the slot's other partitions would wait for each attempt.
-_SILENT_SECONDS = 10.0
 #: How long an unknown id is not requested again: a registry may get a schema a little later than the records arrive.
 _UNKNOWN_SECONDS = 10.0
 #: More references than any schema has; bounds the recursion that follows them.
 _MOST_REFERENCES = 300
-
-
-class _Asking:
-    """Opens registries for requests and closes them afterwards. One that did not respond is not asked for a while."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        #: Until when a registry is not asked, and the error of its last request.
-        self._silent: dict[SchemaRegistry, tuple[float, RegistryError]] = {}
-
-    @contextmanager
-    def __call__(self, registry: SchemaRegistry) -> Iterator[SchemaRegistry]:
-        until, before = self._silent.get(registry, (0.0, None))
-        if before is not None and self._clock() < until:
-            raise before
-        try:
-            with registry:
-                yield registry
-        except RegistryError as error:
-            if error.silent:
-                self._silent[registry] = (self._clock() + _SILENT_SECONDS, error)
-            raise
 
 
 class RegistrySchemaIds:
@@ -52,7 +27,7 @@ class RegistrySchemaIds:
 
     Args:
         naming: which subjects the flow copies, and what their copies are called.
-        clock: monotonic seconds, to decide when a registry is asked again.
+        clock: monotonic seconds, to decide when an unknown id is requested again.
     """
 
     def __init__(
@@ -67,7 +42,6 @@ class RegistrySchemaIds:
         self._source = source
         self._target = target
         self._ids = SchemaIds(source, target, naming)
-        self._asked = _Asking(clock)
         self._mapped: dict[tuple[int, str, Side], int] = {}
         self._unknown: dict[int, float] = {}
 
@@ -81,7 +55,7 @@ class RegistrySchemaIds:
         if known is not None or self._unknown.get(number, 0.0) > self._clock():
             return known
         try:
-            with self._asked(self._source), self._asked(self._target):
+            with self._source, self._target:
                 found = self._ids.mapped(number, topic, side)
         except RegistryError as error:
             raise TransformFailed(
@@ -106,7 +80,7 @@ class RegistrySchemas:
         target: the registry for new schemas; without it, they are not registered and get the id 0.
         context: that of the target's registry in which new schemas are registered.
         source_context: that of ``source``.
-        clock: monotonic seconds, to decide when a registry is asked again.
+        clock: monotonic seconds, to decide when an unknown id is requested again.
     """
 
     def __init__(
@@ -126,7 +100,6 @@ class RegistrySchemas:
         self._schemas: dict[int, SchemaText] = {}
         self._unknown: dict[int, float] = {}
         self._registered: dict[tuple[str, str, str], int] = {}
-        self._asked = _Asking(clock)
         self.read_from: Literal["source", "target"] = "target" if source is target else "source"
 
     def schema(self, number: int) -> SchemaText | None:
@@ -139,7 +112,7 @@ class RegistrySchemas:
         if known is not None or self._unknown.get(number, 0.0) > self._clock():
             return known
         try:
-            with self._asked(self._source):
+            with self._source:
                 text = self._read(number)
         except RegistryError as error:
             raise TransformFailed(f"schema id {number} cannot be read: {error}") from error
@@ -155,7 +128,7 @@ class RegistrySchemas:
     def subject(self, number: int) -> str | None:
         """A subject that has the schema with this id, for messages; None if the registry does not return one."""
         try:
-            with self._asked(self._source) as registry:
+            with self._source as registry:
                 places = registry.places_of(number, self._source_context)
         except RegistryError:
             # The message is about a record; why the registry does not answer is reported when a schema is read.
@@ -174,7 +147,7 @@ class RegistrySchemas:
         number = self._registered.get((subject, kind, schema))
         if number is None:
             try:
-                with self._asked(self._target) as registry:
+                with self._target as registry:
                     number = registry.add(subject, kind, schema)
             except RegistryError as error:
                 raise TransformFailed(

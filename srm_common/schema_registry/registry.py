@@ -56,12 +56,14 @@ class SchemaRegistry(RegistryHttp):
         *,
         levels_of: Callable[[str], bool] = lambda subject: False,
         whole: Collection[str] = (),
+        check_time: Callable[[], None] = lambda: None,
     ) -> RegistryView:
         """All schemas of all contexts, soft-deleted ones too.
 
         Args:
             levels_of: whether to ask for a subject's own compatibility level: this takes a request for each.
             whole: names under which the level of the registry, or of a whole context, is asked for.
+            check_time: called before each of these; raises if it all takes too long.
         """
         contexts = self._has_contexts()
         everything = {schema.place: schema for schema in self._schemas(contexts, deleted=True)}
@@ -77,6 +79,7 @@ class SchemaRegistry(RegistryHttp):
         view = RegistryView.of(schema_versions)
         levels = {}
         for subject in [*whole, *filter(levels_of, view.subjects)]:
+            check_time()
             level = self.level(subject)
             if level is not None:
                 levels[subject] = level

@@ -8,7 +8,7 @@ import json
 import ssl
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings, RegistrySettings
@@ -27,14 +27,29 @@ _TRY_NEXT = frozenset({429, 500, 502, 503, 504})
 class RegistryHttp(Closing):
     """The addresses of a cluster's registry; a context manager that keeps one connection open. Not thread-safe.
 
+    A registry that did not respond is not asked for a while, and every request gets the error of the last one:
+    otherwise a thousand requests would wait for a thousand times the timeout.
+
     Args:
         timeout_seconds: of one request to one address; every address is tried once.
+        silent_after: so many requests without a response, one after the other, make a registry one that is not asked.
+            With 1, a single request that it never answers keeps others from it.
+        silent_seconds: for how long it is not asked.
+        clock: monotonic seconds, for that.
 
     Raises:
         ConfigError: the cluster has no registry, or a certificate or key cannot be read.
     """
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        *,
+        timeout_seconds: float,
+        silent_after: int = 1,
+        silent_seconds: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         if cluster.schema_registry is None:
             raise ConfigError(f"cluster {cluster.alias} has no schema.registry.url")
         self.alias = cluster.alias
@@ -46,6 +61,11 @@ class RegistryHttp(Closing):
         #: The address that answered last comes first.
         self._urls = list(self._settings.urls)
         self._connection: tuple[str, http.client.HTTPConnection] | None = None
+        self._silent_after, self._silent_seconds, self._clock = silent_after, silent_seconds, clock
+        #: Requests without a response since the last one that had one.
+        self._unanswered = 0
+        #: Until when the registry is not asked, and why.
+        self._silent_until, self._silence = 0.0, ""
         #: What this client has registered: subjects, and versions that it has numbered itself.
         self._new_subjects: set[str] = set()
         self._new_versions: set[tuple[str, int]] = set()
@@ -66,6 +86,8 @@ class RegistryHttp(Closing):
         Raises:
             RegistryError: no address responds, the registry refuses, or its answer cannot be read.
         """
+        if self._silence and self._clock() < self._silent_until:
+            raise RegistryError(self._silence, silent=True)
         silent: list[str] = []
         distrusted = False
         refused: RegistryError | None = None
@@ -79,6 +101,7 @@ class RegistryHttp(Closing):
                 silent.append(f"{url}: {reason}")
                 distrusted = distrusted or isinstance(error, ssl.SSLCertVerificationError)
                 continue
+            self._unanswered, self._silence = 0, ""
             if status >= 300:
                 refused = self._refusal(url, what, status, answer)
                 if status in _TRY_NEXT:
@@ -94,17 +117,22 @@ class RegistryHttp(Closing):
             return decoded
         if refused is not None:
             raise refused
+        raise self._no_response(what, silent, distrusted)
+
+    def _no_response(self, what: str, silent: list[str], distrusted: bool) -> RegistryError:
         where = f"when trying to {what} ({'; '.join(silent)}); check {self.alias}.schema.registry"
         if distrusted:
             # The library's words for the reason are OpenSSL's: a wrong host name, an unknown authority, an old date.
-            raise RegistryError(
+            text = (
                 f"the certificate of the schema registry of {self.alias} is not accepted {where}.url and "
-                f"{self.alias}.schema.registry.ssl.truststore.location",
-                silent=True,
+                f"{self.alias}.schema.registry.ssl.truststore.location"
             )
-        raise RegistryError(
-            f"the schema registry of {self.alias} did not respond {where}.url and the network", silent=True
-        )
+        else:
+            text = f"the schema registry of {self.alias} did not respond {where}.url and the network"
+        self._unanswered += 1
+        if self._unanswered >= self._silent_after:
+            self._silent_until, self._silence = self._clock() + self._silent_seconds, text
+        return RegistryError(text, silent=True)
 
     def _exchange(self, url: str, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
         """Status and body, within the timeout of a request, retries included."""

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from srm_common.schema_registry.registry import SchemaRegistry
 
 _LOG = logging.getLogger(__name__)
+#: A schema registry is not asked any more after two requests in a row without a response: the first may be one that it
+#: cannot answer, and the second undoes what the first may have begun. What is left of a refresh then takes less than a
+#: minute.
+_SILENT_AFTER = 2
+_SILENT_SECONDS = 60.0
 
 
 class OpenCluster(Closing):
@@ -59,6 +64,7 @@ class OpenCluster(Closing):
         self._admin_seconds = admin_seconds
         self._link_timeout_ms = link_timeout_ms
         self._state_limit = state_seconds
+        self._schema_registry: SchemaRegistry | None = None
 
     def close(self) -> None:
         """End all connections."""
@@ -91,11 +97,21 @@ class OpenCluster(Closing):
 
     @property
     def schema_registry(self) -> SchemaRegistry:
-        """A connection to the cluster's schema registry, to be closed by the caller."""
-        return self.schema_registry_within(self._request_seconds)
+        """The client of the cluster's schema registry, always the same one, since it remembers that a registry does not
+        respond. For one thread at a time; the caller closes the connection, and can use it again."""
+        from srm_common.schema_registry.registry import SchemaRegistry
+
+        if self._schema_registry is None:
+            self._schema_registry = SchemaRegistry(
+                self.settings,
+                timeout_seconds=self._request_seconds,
+                silent_after=_SILENT_AFTER,
+                silent_seconds=_SILENT_SECONDS,
+            )
+        return self._schema_registry
 
     def schema_registry_within(self, seconds: float) -> SchemaRegistry:
-        """The same, with another limit for a request."""
+        """Another client, with another limit for a request, to be closed by the caller."""
         from srm_common.schema_registry.registry import SchemaRegistry
 
         return SchemaRegistry(self.settings, timeout_seconds=seconds)

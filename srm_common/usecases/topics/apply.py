@@ -46,7 +46,14 @@ from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source
 from srm_common.usecases.topics.acls import create_acls, delete_acls, fail_unknown
 from srm_common.usecases.topics.changes import Changed, alter, create
 from srm_common.usecases.topics.plan_topics import plan_topics
-from srm_common.usecases.topics.schemas import delete_versions, map_schemas, register_schemas, restore_modes, set_levels
+from srm_common.usecases.topics.schemas import (
+    TimeLimit,
+    delete_versions,
+    map_schemas,
+    register_schemas,
+    restore_modes,
+    set_levels,
+)
 
 _LEADERS_SECONDS = 30.0
 _RIGHTS: dict[type[Action], str] = {CreateTopic: "Create", GrowPartitions: "Alter", AlterConfigs: "AlterConfigs"}
@@ -82,12 +89,13 @@ class Applying:
     """One plan being carried out.
 
     ``results`` are those of the kinds that came earlier; ``blocked`` are topics that must not be touched any more, with
-    the reason.
+    the reason. ``schema_time`` is for all changes of schemas together.
     """
 
     clusters: FlowClusters
     results: dict[Action, ActionResult] = field(default_factory=dict)
     blocked: dict[str, str] = field(default_factory=dict)
+    schema_time: TimeLimit = field(default_factory=TimeLimit)
 
 
 def apply_plan(flow: FlowSettings | FlowClusters, plan: Plan) -> list[ActionResult]:
@@ -326,9 +334,9 @@ HANDLERS: dict[type[Action], Handler] = {
     DeleteAcls: lambda applying, actions: delete_acls(applying.clusters, actions, applying.results),
     UnknownAcls: lambda _, actions: fail_unknown(actions),
     UncopiedSchema: lambda _, actions: fail_unknown(actions),
-    RegisterSchema: lambda applying, actions: register_schemas(applying.clusters, actions),
+    RegisterSchema: lambda applying, actions: register_schemas(applying.clusters, actions, applying.schema_time),
     RestoreMode: lambda applying, actions: restore_modes(applying.clusters, actions),
-    DeleteSchemaVersion: lambda applying, actions: delete_versions(applying.clusters, actions),
-    SetCompatibility: lambda applying, actions: set_levels(applying.clusters, actions),
-    MapSchema: lambda applying, actions: map_schemas(applying.clusters, actions),
+    DeleteSchemaVersion: lambda applying, actions: delete_versions(applying.clusters, actions, applying.schema_time),
+    SetCompatibility: lambda applying, actions: set_levels(applying.clusters, actions, applying.schema_time),
+    MapSchema: lambda applying, actions: map_schemas(applying.clusters, actions, applying.schema_time),
 }

@@ -34,9 +34,9 @@ def target() -> Iterator[LocalRegistry]:
         yield registry
 
 
-def client(alias: str, url: str) -> SchemaRegistry:
+def client(alias: str, url: str, **patience: Any) -> SchemaRegistry:
     cluster = replace(ClusterSettings.plaintext(alias, "localhost:9092"), schema_registry=RegistrySettings((url,)))
-    return SchemaRegistry(cluster, timeout_seconds=30.0)
+    return SchemaRegistry(cluster, timeout_seconds=30.0, **patience)
 
 
 @pytest.fixture
@@ -112,7 +112,8 @@ def test_a_registry_that_did_not_respond_is_asked_again_later() -> None:
     with LocalRegistry() as local:
         number = client("e", local.url).add("s", "AVRO", '"int"')
         now = 1_000.0
-        schemas = RegistrySchemas(client("e", local.url), client("w", local.url), clock=lambda: now)
+        source, target = (client(alias, local.url, clock=lambda: now) for alias in ("e", "w"))
+        schemas = RegistrySchemas(source, target, clock=lambda: now)
         asked: list[str] = []
 
         def lost(method: str, path: str) -> tuple[int, bytes]:
