@@ -16,6 +16,7 @@ from srm_common.errors import ConfigError, RegistryError
 from srm_common.http_answers import ask, json_of
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.logins.security import registry_tls
+from srm_common.schema_registry.proxy import Proxy
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 #: More than any registry holds, and less than a process has memory for.
@@ -38,7 +39,8 @@ class RegistryHttp(Closing):
         clock: monotonic seconds, for that.
 
     Raises:
-        ConfigError: the cluster has no registry, or a certificate or key cannot be read.
+        ConfigError: the cluster has no registry, a certificate or key cannot be read, or the environment's proxy is
+            none.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class RegistryHttp(Closing):
         self._tls: ssl.SSLContext | None = None
         if any(url.startswith("https:") for url in self._settings.urls):
             self._tls = registry_tls(cluster)
+        self._proxies = {url: Proxy.of(url) for url in self._settings.urls}
         #: The address that answered last comes first.
         self._urls = list(self._settings.urls)
         self._connection: tuple[str, http.client.HTTPConnection] | None = None
@@ -98,7 +101,8 @@ class RegistryHttp(Closing):
                 self.close()
                 late = isinstance(error, TimeoutError)
                 reason = f"no answer within {self._timeout_seconds:g} s" if late else _reason(error)
-                silent.append(f"{url}: {reason}")
+                by = f" by {self._proxies[url]}" if self._proxies[url] is not None else ""
+                silent.append(f"{url}{by}: {reason}")
                 distrusted = distrusted or isinstance(error, ssl.SSLCertVerificationError)
                 continue
             self._unanswered, self._silence = 0, ""
@@ -169,11 +173,15 @@ class RegistryHttp(Closing):
         self.close()
         parts = urllib.parse.urlsplit(url)
         assert parts.hostname is not None
+        proxy = self._proxies[url]
+        host, port = (parts.hostname, parts.port) if proxy is None else (proxy.host, proxy.port)
         connection = (
-            http.client.HTTPSConnection(parts.hostname, parts.port, timeout=self._timeout_seconds, context=self._tls)
+            http.client.HTTPSConnection(host, port, timeout=self._timeout_seconds, context=self._tls)
             if parts.scheme == "https"
-            else http.client.HTTPConnection(parts.hostname, parts.port, timeout=self._timeout_seconds)
+            else http.client.HTTPConnection(host, port, timeout=self._timeout_seconds)
         )
+        if proxy is not None:
+            connection.set_tunnel(parts.hostname, parts.port or http.client.HTTPS_PORT, proxy.headers)
         self._connection = (url, connection)
         return connection
 

@@ -158,7 +158,8 @@ _CLUSTER_KEYS = (
     (
         "`<alias>.schema.registry.url`",
         "Addresses of the cluster's schema registry, tried in turn; for flows with `sync.schemas.enabled`, see "
-        "[schemas.md](schemas.md).",
+        "[schemas.md](schemas.md). Addresses with HTTPS are reached by the proxy in `HTTPS_PROXY`, unless `NO_PROXY` "
+        "has the host.",
     ),
     (
         "`<alias>.basic.auth.user.info`",
