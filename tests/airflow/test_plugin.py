@@ -144,6 +144,27 @@ def test_rights_are_those_of_airflows_roles(login: Login, role: str, rights: lis
     }
 
 
+@pytest.mark.parametrize("place", ["permissions.get_auth_manager", "web_app.get_user"])
+def test_an_auth_manager_that_does_not_respond_is_no_bug_of_the_page(
+    login: Login, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    client = login("op")
+
+    def away(*_: object) -> object:
+        raise TimeoutError("https://login.example/?client_secret=hush")
+
+    class AuthManager:
+        serialize_user = is_authorized_dag = staticmethod(lambda **_: away())
+
+    by_place = {"permissions.get_auth_manager": AuthManager, "web_app.get_user": away}
+    monkeypatch.setattr(f"srm_common.airflow_bridge.web.{place}", by_place[place])
+    for answer in (client.get("/srm/api/v2/flows"), client.post("/srm/api/v2/flows/a/b/pause", json={})):
+        (fault,) = answer.json()["errors"]
+        assert (answer.status_code, fault["code"]) == (502, "airflow_failed"), answer.text
+        assert "auth manager does not respond" in fault["message"]
+        assert "hush" not in answer.text
+
+
 @pytest.mark.parametrize("role", ROLES)
 def test_each_role_of_airflow_may_send_what_it_has_the_right_to(login: Login, role: str) -> None:
     client = login(role)

@@ -1,7 +1,7 @@
 """The scheduler, seen from inside Airflow's API server: DAGs, runs and variables of its own database.
 
-These modules are internal to Airflow and may change; only this file and :mod:`srm_common.airflow_bridge.web.web_app`
-use them.
+These modules are internal to Airflow and may change; only this file, :mod:`srm_common.airflow_bridge.web.permissions`
+and :mod:`srm_common.airflow_bridge.web.web_app` use them.
 """
 
 from __future__ import annotations
