@@ -61,7 +61,8 @@ class TrailingSlash:
             await self._app(scope, receive, send)
             return
         query = scope.get("query_string", b"")
-        place = scope["path"].encode() + b"/" + (b"?" + query if query else b"")
+        # Relative: only the browser knows all of the address, as a proxy may have removed or added a part.
+        place = f"{URL_PREFIX[1:]}/".encode() + (b"?" + query if query else b"")
         await send({"type": "http.response.start", "status": 307, "headers": [(b"location", place)]})
         await send({"type": "http.response.body", "body": b""})
 

@@ -8,7 +8,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from srm_common import __version__
 from srm_common.rest.app_context import AppContext
 from srm_common.rest.faults import handle_faults
-from srm_common.rest.guards import BodyLimit, SafeHeaders, SameOrigin
+from srm_common.rest.guards import BodyLimit, RelativeRedirects, SafeHeaders, SameOrigin
 from srm_common.rest.openapi import TITLE, describe, operation_id
 from srm_common.rest.pages import api_docs, handbook, page
 from srm_common.rest.peers.flows import ServedByPeer, pass_on
@@ -64,6 +64,7 @@ def create_app(context: AppContext) -> FastAPI:
     describe(app)
     app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)
+    app.add_middleware(RelativeRedirects)
     app.add_middleware(SafeHeaders)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     return app

@@ -1,4 +1,5 @@
-"""Middleware for all routes: limits the size of requests, sets security headers, refuses cross-site requests."""
+"""Middleware for all routes: limits the size of requests, sets security headers, refuses cross-site requests, keeps
+redirections valid behind proxies."""
 
 from __future__ import annotations
 
@@ -146,3 +147,31 @@ def _hosts(headers: Headers) -> list[str]:
 
 def _refused(status: int, code: str, message: str) -> JSONResponse:
     return refusal(status, [Fault(code=code, message=message)])
+
+
+class RelativeRedirects:
+    """Middleware for the redirections by which the router adds or removes a last slash. It makes addresses of what it
+    knows of its own, which lacks what a proxy in front of it removed: a prefix, the scheme, perhaps the host."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_relative(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] in (307, 308):
+                headers = MutableHeaders(scope=message)
+                headers["location"] = _relative(headers["location"])
+            await send(message)
+
+        await self._app(scope, receive, send_relative if scope["type"] == "http" else send)
+
+
+def _relative(location: str) -> str:
+    """From ``/a/b`` to ``http://host/a/b/``, or back; others as they are."""
+    parts = urlsplit(location)
+    if not parts.netloc:
+        return location
+    # With a dot before it a name with a colon is no scheme.
+    name = parts.path.rstrip("/").rpartition("/")[2]
+    place = f"./{name}/" if parts.path.endswith("/") else f"../{name}"
+    return place + (f"?{parts.query}" if parts.query else "")

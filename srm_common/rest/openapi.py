@@ -22,6 +22,8 @@ Status and control of replication flows.
   Only lag is current: while it is in use, the clusters are queried in the background, at most every 15 s.
 * Version 1 is that of Streams Replication Manager 1.0.
 """
+#: Where the API is: beside the document, whatever a proxy puts before both.
+_HERE = "."
 _LOGINS = {
     "airflow": {
         "type": "http",
@@ -85,10 +87,14 @@ def operation_id(route: APIRoute) -> str:
 def describe(app: FastAPI) -> None:
     """Make ``app`` return the whole description as ``openapi.json``."""
     known: dict[str, Any] = {}
+    # FastAPI would put the path at which it is mounted before it: that is not all of it behind a proxy.
+    app.root_path_in_servers = False
 
     def openapi() -> dict[str, Any]:
         if not known:
-            found = get_openapi(title=TITLE, version=__version__, description=_TEXT, routes=app.routes)
+            found = get_openapi(
+                title=TITLE, version=__version__, description=_TEXT, routes=app.routes, servers=[{"url": _HERE}]
+            )
             known.update(_completed(found))
         return known
 

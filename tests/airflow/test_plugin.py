@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 import pytest
 
@@ -94,10 +95,21 @@ def test_the_page_is_in_the_menu_and_on_every_dag(login: Login) -> None:
             assert login("viewer").get(f"/{path}").status_code == 200
 
 
-@pytest.mark.parametrize(("asked", "led_to"), [("/srm", "/airflow/srm/"), ("/srm?dag=x", "/airflow/srm/?dag=x")])
-def test_a_missing_slash_is_added(anybody: TestClient, asked: str, led_to: str) -> None:
-    answer = anybody.get(asked)
-    assert (answer.status_code, answer.headers["location"]) == (307, led_to)
+@pytest.mark.parametrize("query", ["", "?dag=srm.a.b%3F"])
+@pytest.mark.parametrize(
+    ("seen", "asked"),
+    [
+        ("http://testserver/airflow/srm", "http://testserver/airflow/srm"),
+        # Proxies that remove a prefix, of which Airflow knows all, a part, or nothing.
+        ("https://tools.example/airflow/srm", "http://testserver/srm"),
+        ("https://tools.example/team/airflow/srm", "http://testserver/airflow/srm"),
+        ("https://tools.example/team/flows/srm", "http://testserver/srm"),
+    ],
+)
+def test_a_missing_slash_is_added_where_the_browser_is(anybody: TestClient, seen: str, asked: str, query: str) -> None:
+    answer = anybody.get(asked + query)
+    assert answer.status_code == 307
+    assert urljoin(seen + query, answer.headers["location"]) == f"{seen}/{query}"
 
 
 def test_what_only_begins_alike_is_left_to_airflow(anybody: TestClient) -> None:

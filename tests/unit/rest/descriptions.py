@@ -43,6 +43,7 @@ def description_of(app: FastAPI, names: Mapping[str, Sequence[str]]) -> OpenApiS
     (as ``Schema.property``), take these values only: nearly all names that a generator thinks of are unknown, and
     nothing behind the door would ever be asked. Queries may ask for what is not there: nothing is found then."""
     document = app.openapi()
+    document.pop("servers", None)  # there is none: the app is asked within this process
     for name, schema in document["components"]["schemas"].items():
         for key, described in schema.get("properties", {}).items():
             if f"{name}.{key}" in names:
