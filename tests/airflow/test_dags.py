@@ -21,6 +21,7 @@ from airflow.utils.types import DagRunType
 from srm_common.airflow_bridge.operators import MisconfiguredOperator
 from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
 from srm_common.errors import ConfigError
+from tests.compat.trial import DAG_IDS, properties
 
 pytestmark = pytest.mark.airflow
 
@@ -366,3 +367,16 @@ def test_several_files_are_one_configuration(
     monkeypatch.setenv("SRM_CONFIG", f"{clusters}{os.pathsep}/nowhere.properties")
     (error,) = DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False).import_errors.values()
     assert "/nowhere.properties: there is no such file (SRM_CONFIG names it)" in error
+
+
+def test_what_make_compat_tries_has_every_dag(
+    dags_folder: Path, configuration_file: ConfigurationFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A DAG that its configuration does not lead to is one that no other version of Airflow has parsed."""
+    path = configuration_file({})
+    path.write_text(properties("localhost:1", "localhost:2"))
+    monkeypatch.setenv("SRM_CONFIG", str(path))
+    bag = DagBag(str(dags_folder), load_op_links=False)
+    assert bag.import_errors == {}
+    assert set(bag.dags) == set(DAG_IDS)
+    assert bag.dags["srm.watch"].deadline

@@ -39,6 +39,8 @@ for name in ("apache-airflow", "apache-airflow-providers-apache-spark", "pyspark
 """
 
 
+#: All that the DAG files make, which is more if flows have a notifier: a watch, with a deadline.
+DAG_IDS = (DAG_ID, "srm.failover", "srm.failback", "srm.switch_direction", "srm.verify", "srm.watch")
 #: What is tried, in this order.
 STEPS = ("modules", "DAGs", "flow", "Spark")
 
@@ -72,17 +74,7 @@ def tried(python: Path, folder: Path) -> Trial:
         write(east, "orders", (b"%d" % number for number in range(RECORDS)))
         dags = folder / "dags"
         shutil.copytree(ROOT / "dags", dags)
-        # Whatever there is, Spark copies it.
-        (folder / "srm.properties").write_text(
-            "clusters = east, west\n"
-            f"east.bootstrap.servers = {east.bootstrap_servers}\n"
-            f"west.bootstrap.servers = {west.bootstrap_servers}\n"
-            "east->west.enabled = true\n"
-            "east->west.topics = orders\n"
-            "schedule.interval.seconds = 86400\n"
-            "spark.min.bytes = 0\n"
-            "replication.factor = 1\n"
-        )
+        (folder / "srm.properties").write_text(properties(east.bootstrap_servers, west.bootstrap_servers))
         environment = {
             "SRM_CONFIG": str(folder / "srm.properties"),
             "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
@@ -98,13 +90,30 @@ def tried(python: Path, folder: Path) -> Trial:
     return trial
 
 
+def properties(east: str, west: str) -> str:
+    """The configuration that is tried. Spark copies whatever there is. Nothing is sent: no alarm is raised."""
+    return f"""\
+clusters = east, west
+east.bootstrap.servers = {east}
+west.bootstrap.servers = {west}
+east->west.enabled = true
+east->west.topics = orders
+schedule.interval.seconds = 86400
+spark.min.bytes = 0
+replication.factor = 1
+alarm.notifiers = mail
+alarm.notifier.mail.class = airflow.providers.smtp.notifications.smtp.SmtpNotifier
+alarm.notifier.mail.to = ["ops@example.com"]
+"""
+
+
 def _modules(python: Path, folder: Path) -> None:
     run([str(python), "-c", _IMPORT_ALL], folder)
 
 
 def _parse(airflow: LocalAirflow) -> None:
     airflow.start()
-    for dag_id in (DAG_ID, "srm.failover", "srm.failback", "srm.switch_direction"):
+    for dag_id in DAG_IDS:
         airflow.wait_for_dag(dag_id)
     errors = airflow.get("/api/v2/importErrors")["import_errors"]
     assert not errors, errors
