@@ -130,6 +130,8 @@ def test_no_data_without_a_login(anybody: TestClient) -> None:
 def test_a_login_that_is_none(anybody: TestClient, header: str) -> None:
     answer = anybody.get("/srm/api/v2/flows", headers={"Authorization": header})
     assert answer.status_code == 401, answer.text
+    (fault,) = answer.json()["errors"]
+    assert "log in, then reload the page" in fault["message"], "the page shows it when a session has ended"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.stage import BIG_PARTITIONS, BIG_TOPICS
 from tests.browser.window import Window
@@ -140,3 +140,20 @@ def test_first_paint_of_a_large_flow(window: Window, pictures: Path) -> None:
     )
     print(line)
     (pictures / "first-paint.txt").write_text(line + "\n")
+
+
+def test_what_several_responses_lack_is_said_once(window: Window) -> None:
+    """The list comes from two, both of which need the metrics history."""
+
+    def without_history(route: Route) -> None:
+        response = route.fetch()
+        answer = response.json()
+        answer["errors"].append({"code": "store_unavailable", "message": "the history cannot be read"})
+        route.fulfill(response=response, json=answer)
+
+    for path in ("flows?*", "clusters"):
+        window.page.route(f"**/srm/api/v2/{path}", without_history)
+    window.open()
+    expect(window.inside.get_by_test_id("open-east->west")).to_be_visible()
+    expect(window.inside.get_by_test_id("faults").locator("li")).to_have_text(["the history cannot be read"])
+    window.page.unroute_all()

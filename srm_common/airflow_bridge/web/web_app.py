@@ -41,11 +41,13 @@ class AirflowAccess:
         # A refusal is an answer; anything else that an auth manager raises is its failure.
         user = asked(lambda: _user(request, bearer))
         if isinstance(user, HTTPException):
-            # Also a token that is none: who it is from is not known.
+            # Also a token that is none: who it is from is not known. The page shows the sentence to its reader, whose
+            # session ended while the page was open.
             raise ApiError(
                 401,
                 "login_needed",
-                f"this needs a login of Airflow: its cookie, or a token as Authorization: Bearer ({user.detail})",
+                "you are not logged in to Airflow, or your session has ended: log in, then reload the page; "
+                f"programs send a token as Authorization: Bearer ({user.detail})",
                 headers={"WWW-Authenticate": "Bearer"},
             )
         return AirflowCaller(user, self._dags)

@@ -67,9 +67,11 @@ export function search(label, value, found, testid) {
   );
 }
 
-/** Errors of the API: one line each. */
+/** Errors of the API: one line each, also if several responses had the same. */
 export function faults(errors, testid = "faults") {
   if (!errors?.length) return null;
+  const named = (one) => `${one.service ?? ""}\n${one.message}`;
+  const shown = [...new Map(errors.map((one) => [named(one), one])).values()];
   return h(
     "div",
     { class: "notice warn", role: "alert", "data-testid": testid, key: testid },
@@ -77,7 +79,7 @@ export function faults(errors, testid = "faults") {
     h(
       "ul",
       null,
-      errors.map((one) =>
+      shown.map((one) =>
         h("li", { class: "break" }, one.service ? h("b", null, `${one.service}: `) : null, one.message),
       ),
     ),
