@@ -4,7 +4,7 @@ and later runs."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -180,7 +180,8 @@ class RunRecord:
 
     ``error`` is what stopped the run as a whole; partitions have errors of their own. ``transactions`` and ``retries``
     count each once; a partition counts those of the slot that carried it, which it shares with others.
-    ``open_transactions`` at the source held partitions back when the run ended, the oldest first.
+    ``copy_ids`` has the topic ids of the copies, by topic of the target. ``open_transactions`` at the source held
+    partitions back when the run ended, the oldest first.
     ``transforms`` is the digest of what was done to records, empty where they went unopened, None in records of
     earlier versions; ``function`` that of the code of the flow's Python function, None where there is none, or it could
     not be found.
@@ -201,6 +202,7 @@ class RunRecord:
     transforms: str | None = None
     function: str | None = None
     open_transactions: tuple[OpenTransaction, ...] = ()
+    copy_ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed_partitions(self) -> tuple[PartitionRecord, ...]:
@@ -231,8 +233,8 @@ class RunRecord:
         rare = [name for name in _RARE if any(getattr(partition, name) is not None for partition in self.partitions)]
         columns = [name for name in _COLUMNS if name not in _RARE or name in rare]
         out: dict[str, Any] = {"version": _VERSION, "columns": columns}
-        for field in fields(self):
-            out[field.name] = getattr(self, field.name)
+        for one in fields(self):
+            out[one.name] = getattr(self, one.name)
         out["state"] = str(self.state)
         out["notes"] = list(self.notes)
         out["open_transactions"] = [list(astuple(one)) for one in self.open_transactions]

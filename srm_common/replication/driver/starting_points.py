@@ -50,7 +50,7 @@ class StartingPoints:
         opposite_ends: for the rule ``opposite``.
         override: the run's start position, applied once to each of ``overridden``, from which it is then removed.
         last_ends: the log ends that the last run saw.
-        cut_copies: copies of which the target lost records; ``on_target_loss`` says what happens to them.
+        find_cut: the copies of which the target lost records; ``on_target_loss`` says what happens to them.
         note: called with what was decided about lost data and first starts.
         now_ms: the time, for what is remembered.
         patience_seconds: how long to wait for the source to return a partition's start.
@@ -65,14 +65,14 @@ class StartingPoints:
     override: StartPosition = field(default_factory=StartPosition)
     overridden: set[TopicPartition] = field(default_factory=set)
     last_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
-    cut_copies: Mapping[TopicPartition, CutCopy] = field(default_factory=dict)
+    find_cut: Callable[[Committed], Mapping[TopicPartition, CutCopy]] = lambda committed: {}
     on_target_loss: OnDataLoss = OnDataLoss.FAIL
     note: Callable[[str], None] = lambda note: None
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
     patience_seconds: float = 60.0
 
     def __post_init__(self) -> None:
-        self._read()
+        found = self._read()
         self._identity = LogIdentity(self.source)
         #: Partitions known not to hold records that would be copied back to where they came from.
         self._checked: set[TopicPartition] = set()
@@ -81,12 +81,14 @@ class StartingPoints:
         #: Truncated copies; an operator who set an offset back has decided about the gap.
         self.undecided = {
             place: cut
-            for place, cut in self.cut_copies.items()
+            for place, cut in self.find_cut(found).items()
             if (committed := self._committed.get(place)) is not None and committed >= cut.position
         }
 
-    def _read(self) -> None:
-        self._committed, self._corrupt, self._epochs, self._copied_to = self.read_committed()
+    def _read(self) -> Committed:
+        found = self.read_committed()
+        self._committed, self._corrupt, self._epochs, self._copied_to = found
+        return found
 
     def _pin(self, place: TopicPartition, offset: int) -> Pin:
         """Instead of what is committed now."""

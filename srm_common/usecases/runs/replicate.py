@@ -138,7 +138,9 @@ class _Run:
                 ]
                 record_slots(self._clusters, owner, slots)
                 self._free(owner, job, self._copies)
-                self._journal.copy_ends.compare(owner, self._copies)
+                self._journal.copy_ends.look(
+                    owner, self._copies, {topic.downstream: topic.downstream_topic_id for topic in topics}
+                )
             # Read again, since offsets may have been moved by hand until the flow became ours.
             known = self._store.read_all(StateKey.TOPICS, StateKey.START, prefix=StateKey.DRIVER)
             presence.forget_others(drivers(known))
@@ -249,7 +251,7 @@ class _Run:
             read_committed=committed,
             on_data_loss=flow.on_data_loss,
             on_target_loss=flow.on_target_loss,
-            cut_copies=self._journal.copy_ends.cut,
+            find_cut=self._journal.copy_ends.compare,
             rules=StartRules(flow.start_positions, flow.auto_offset_reset),
             opposite_ends=lambda places: opposite_ends(self._clusters, places),
             note=self._journal.note,

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import plan_notes
-from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.runs.open_transaction import OpenTransaction, overdue, sentence, still_open
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
@@ -22,12 +21,11 @@ from srm_common.domain.topics.refresh_memory import RefreshMemory
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ClusterError, RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
-from srm_common.replication.driver.hanging_transactions import Copy
-from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.passes import Passes
 from srm_common.replication.driver.source_view import SourceView
 from srm_common.settings_files.user_classes import code_digest
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.runs.copy_ends import CopyEnds
 
 _LOG = logging.getLogger(__name__)
 #: How often a long run writes its record between passes.
@@ -50,53 +48,6 @@ def last_run(flow: FlowSettings | FlowClusters) -> RunRecord | None:
     return None if found is None else RunRecord.from_json(found)
 
 
-class CopyEnds:
-    """Where the logs of copies end, by upstream partition: what the target has cut off since the last run is noticed by
-    it. ``before`` is what the last run recorded."""
-
-    def __init__(self, before: Mapping[TopicPartition, PartitionRecord]) -> None:
-        self._before = before
-        self._copies: Sequence[Copy] = ()
-        #: For the record of this run, as far as it has looked.
-        self.known: dict[TopicPartition, int] = {}
-        #: Copies that end before where an earlier run left them.
-        self.cut: dict[TopicPartition, CutCopy] = {}
-
-    def compare(self, owner: Ownership, copies: Sequence[Copy]) -> None:
-        """At the start of a run; no slot is active."""
-        self._copies = copies
-        ends = self._read(owner, copies)
-        if shorter := [copy for copy in copies if self._is_cut(copy.upstream, ends)]:
-            for copy in shorter:
-                del ends[copy.upstream]
-            ends |= self._read(owner, shorter, surely=True)
-        for place, end in ends.items():
-            if self._is_cut(place, ends):
-                before = self._before[place]
-                self.cut[place] = CutCopy(
-                    before.downstream_topic, before.partition, before.position or 0, before.copy_end or 0, end
-                )
-            else:
-                self.known[place] = end
-
-    def read_again(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
-        """At the end of a run. What was cut off meanwhile, or is ``undecided`` still, is left for the next run to
-        notice."""
-        for place, end in self._read(owner, self._copies).items():
-            decided = place in self.cut and place not in undecided
-            if decided or (place not in self.cut and end >= self.known.get(place, 0)):
-                self.known[place] = end
-
-    def _is_cut(self, place: TopicPartition, ends: Mapping[TopicPartition, int]) -> bool:
-        before = self._before.get(place)
-        return before is not None and place in ends and ends[place] < (before.copy_end or 0)
-
-    @staticmethod
-    def _read(owner: Ownership, copies: Sequence[Copy], *, surely: bool = False) -> dict[TopicPartition, int]:
-        ends = owner.log_ends([copy.downstream for copy in copies], surely=surely)
-        return {copy.upstream: ends[copy.downstream] for copy in copies if copy.downstream in ends}
-
-
 class RunJournal:
     """What one run records. ``last`` is the record of the run before, None before the first; ``sizes`` are the mean
     bytes of a record by topic, as far as they are known."""
@@ -117,7 +68,7 @@ class RunJournal:
         self.copies_before: dict[TopicPartition, PartitionRecord] = {}
         self.last: RunRecord | None = None
         self.sizes: dict[str, float] = {}
-        self.copy_ends = CopyEnds({})
+        self.copy_ends = CopyEnds({}, {})
         self._open_transactions: tuple[OpenTransaction, ...] = ()
 
     def recall(self, known: Mapping[str, Any]) -> None:
@@ -129,7 +80,7 @@ class RunJournal:
         self.copies_before = {
             TopicPartition(partition.upstream_topic, partition.partition): partition for partition in partitions
         }
-        self.copy_ends = CopyEnds(self.copies_before)
+        self.copy_ends = CopyEnds(self.copies_before, self.last.copy_ids if self.last else {})
         self._open_transactions = self.last.open_transactions if self.last else ()
         notes = plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0)
         # A refresh that tried nothing again has nothing new to tell, but what it lacks is still so.
@@ -235,9 +186,14 @@ class RunJournal:
         tracks = list(passes.tracks.values()) if passes else []
         copied = {track.place for track in tracks}
         again = self.last is not None and self.last.run_id == self._run.run_id
+        copy_ends, undecided = self.copy_ends, passes.points.undecided if passes else {}
         copies = [
             _partition_record(
-                track, self.copies_before.get(track.place), self.copy_ends.known, again, self._flow.skips_records
+                track,
+                self.copies_before.get(track.place),
+                copy_ends.recorded(track, undecided),
+                again,
+                self._flow.skips_records,
             )
             for track in tracks
         ]
@@ -262,6 +218,7 @@ class RunJournal:
             transforms=self._flow.transforms_digest,
             function=self._function,
             open_transactions=self._open_transactions,
+            copy_ids=copy_ends.topic_ids if passes else self.last.copy_ids if self.last else {},
             partitions=tuple(sorted([*copies, *kept], key=lambda one: (one.upstream_topic, one.partition))),
         )
 
@@ -287,7 +244,7 @@ class RunJournal:
 def _partition_record(
     track: PartitionTrack,
     before: PartitionRecord | None,
-    copy_ends: Mapping[TopicPartition, int],
+    copy_end: int | None,
     again: bool,
     skips: bool,
 ) -> PartitionRecord:
@@ -327,7 +284,7 @@ def _partition_record(
         error_kind=track.error_kind,
         records_total=(records or 0) + track.records,
         bytes_total=(size or 0) + copied.bytes,
-        copy_end=copy_ends.get(track.place, before.copy_end if before is not None else None),
+        copy_end=copy_end,
         latencies=copied.latencies if copied.latency_samples else None,
         skipped_records=skipped or None,
         dead_letters=letters or None,

@@ -43,7 +43,7 @@ class SimulatedFlow:
             override=(start := changes.pop("start", StartPosition())),
             overridden=set(self.source.logs) if start != StartPosition() else set(),
             last_ends=changes.pop("last_ends", {}),
-            cut_copies=changes.pop("cut_copies", {}),
+            find_cut=changes.pop("find_cut", lambda committed: {}),
             on_target_loss=changes.pop("on_target_loss", OnDataLoss.FAIL),
         )
         return Passes(

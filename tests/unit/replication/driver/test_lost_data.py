@@ -180,7 +180,7 @@ class TestCutCopies:
         there.run()
         for log in there.source.logs.values():
             log.records += [77]
-        passes = there.run(cut_copies=CUT)
+        passes = there.run(find_cut=lambda committed: CUT)
         cut, other = passes.tracks[TopicPartition("t", 0)], passes.tracks[TopicPartition("t", 1)]
         assert (cut.error_kind, cut.position, cut.lag) == ("DataLost", 5, 1)
         assert "the copy a.t-0 ends at offset 2, 4 offsets before the end" in str(cut.error)
@@ -191,7 +191,7 @@ class TestCutCopies:
     def test_it_is_said_where_nothing_is_new_at_the_source(self) -> None:
         there = world(5)
         there.run()
-        assert there.run(cut_copies=CUT).tracks[TopicPartition("t", 0)].error_kind == "DataLost"
+        assert there.run(find_cut=lambda committed: CUT).tracks[TopicPartition("t", 0)].error_kind == "DataLost"
 
     @pytest.mark.parametrize(
         ("choice", "expected"),
@@ -201,7 +201,7 @@ class TestCutCopies:
         there = world(5)
         there.run()
         there.source.logs[TopicPartition("t", 0)].records += [77]
-        passes = there.run(cut_copies=CUT, on_target_loss=choice)
+        passes = there.run(find_cut=lambda committed: CUT, on_target_loss=choice)
         assert passes.tracks[TopicPartition("t", 0)].error is None
         assert there.target.records[TopicPartition("t", 0)] == expected
         assert any("on.target.loss" in note for note in there.notes)
@@ -211,6 +211,6 @@ class TestCutCopies:
         there = world(3)
         there.run()
         there.source.logs[TopicPartition("t", 0)].records += [3, 4, 77]
-        passes = there.run(cut_copies=CUT)
+        passes = there.run(find_cut=lambda committed: CUT)
         assert passes.tracks[TopicPartition("t", 0)].error is None
         assert there.target.records[TopicPartition("t", 0)] == [0, 1, 2, 3, 4, 77]

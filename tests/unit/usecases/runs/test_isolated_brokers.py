@@ -16,10 +16,11 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.connections import link_metadata, newest_epochs
 from srm_common.replication.driver.hanging_transactions import Copy
 from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.starting_points import Committed
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.topics import TRANSACTIONS_TOPIC
-from srm_common.usecases.runs.run_journal import CopyEnds
+from srm_common.usecases.runs.copy_ends import CopyEnds
 from tests import chosen_broker
 from tests.slot_worker import here
 from tests.unit.usecases import fakes
@@ -137,12 +138,14 @@ def test_a_copy_that_seems_to_be_cut_is_looked_at_surely(isolating: Sides, answe
     answered_by("target", 1)
     with Ownership.take(isolating.flow, 1, 1) as owner:
         assert owner.log_ends([copy.downstream]) == {copy.downstream: before}, "the fault that this is about"
-        ends = CopyEnds({copy.upstream: recorded})
-        ends.compare(owner, [copy])
+        ends = CopyEnds({copy.upstream: recorded}, {})
+        ends.look(owner, [copy], {})
+        ends.compare(Committed({}, {}))
         assert (ends.cut, ends.known) == ({}, {copy.upstream: end})
     with Ownership.take(isolating.flow, 1, 1) as owner:
-        ends = CopyEnds({copy.upstream: replace(recorded, copy_end=end + 1)})
-        ends.compare(owner, [copy])
+        ends = CopyEnds({copy.upstream: replace(recorded, copy_end=end + 1)}, {})
+        ends.look(owner, [copy], {})
+        ends.compare(Committed({}, {}))
         assert ends.cut[copy.upstream].now == end
 
 
