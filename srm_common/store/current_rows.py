@@ -214,7 +214,8 @@ def topic_page(
     key, falling = order.removeprefix("-"), order.startswith("-")
     if key == "topic" or (key == "lag" and not lags):
         column = TOPIC.c.name if key == "topic" else TOPIC.c.lag
-        sorted_rows = wanted.order_by((column.desc() if falling else column.asc()).nulls_last(), TOPIC.c.name)
+        # Topics without a figure come last, either way; SQLite has NULLS LAST only since 3.30.
+        sorted_rows = wanted.order_by(column.is_(None), column.desc() if falling else column.asc(), TOPIC.c.name)
         rows = connection.execute(sorted_rows.offset(offset).limit(limit)).mappings().all()
         counted = select(func.count()).select_from(wanted.subquery())
         topics = total(connection, counted, len(rows), offset, limit)

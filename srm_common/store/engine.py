@@ -15,6 +15,8 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from srm_common.errors import ConfigError, StoreError
 
 _DIALECTS = ("sqlite", "postgresql")
+#: For INSERT ... ON CONFLICT; tests/unit/store/test_sqlite.py looks for what is newer.
+OLDEST_SQLITE = (3, 24)
 _WRITES = "srm_writes"
 #: Each query looks up the key of ``sample``, within bounds that come from the flow's row. PostgreSQL cannot know how
 #: narrow they are; it would read the whole table instead, for a hash join.
@@ -52,8 +54,14 @@ def open_engine(url: URL, timeout_seconds: float) -> Engine:
     """Connects at the first use. Waits ``timeout_seconds`` for locks and for a connection.
 
     Raises:
-        StoreError: the driver that the address names is not installed.
+        StoreError: the driver that the address names is not installed, or Python has an SQLite that is too old.
     """
+    if url.get_backend_name() == "sqlite" and sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise StoreError(
+            f"the metrics store at {shown(url)} cannot be used: this Python has SQLite {sqlite3.sqlite_version}, and "
+            f"the store needs {'.'.join(map(str, OLDEST_SQLITE))} or newer; install a newer SQLite, or name a "
+            "PostgreSQL database in metrics.database.url"
+        )
     try:
         return _sqlite(url, timeout_seconds) if url.get_backend_name() == "sqlite" else _postgres(url, timeout_seconds)
     except (ImportError, SQLAlchemyError) as error:
@@ -117,6 +125,27 @@ def writing(engine: Engine) -> Iterator[Connection]:
         connection = plain.execution_options(**{_WRITES: True})
         with connection.begin():
             yield connection
+
+
+@contextmanager
+def migrating(engine: Engine) -> Iterator[Connection]:
+    """As :func:`writing`, to change tables. SQLite does not enforce foreign keys meanwhile: it changes some tables by
+    replacing them, and whatever refers to a row of a table that is dropped would be deleted."""
+    if engine.url.get_backend_name() != "sqlite":
+        with writing(engine) as connection:
+            yield connection
+        return
+    with faults(engine.url), engine.connect() as plain:
+        driver = plain.connection.driver_connection
+        assert driver is not None
+        # Without effect within a transaction.
+        driver.execute("PRAGMA foreign_keys=OFF")
+        try:
+            connection = plain.execution_options(**{_WRITES: True})
+            with connection.begin():
+                yield connection
+        finally:
+            driver.execute("PRAGMA foreign_keys=ON")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from srm_common.errors import StoreError, StoreTooNew
-from srm_common.store.engine import reading, shown, sqlite_file, writing
+from srm_common.store.engine import migrating, reading, shown, sqlite_file
 
 #: The newest version this software knows; a test holds it to the migrations.
 HEAD = "0007"
@@ -55,7 +55,7 @@ def bring_up_to_date(engine: Engine) -> None:
     from alembic import command
     from alembic.config import Config
 
-    with writing(engine) as connection:
+    with migrating(engine) as connection:
         if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         if _version(connection) == HEAD:

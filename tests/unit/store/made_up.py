@@ -9,8 +9,8 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 FLOW = "east->west"
-#: A day's beginning, so that buckets of all lengths begin there.
-MIDNIGHT = 1_799_971_200_000
+#: A day's beginning, so that buckets of all lengths begin there; in the past.
+MIDNIGHT = 1_699_920_000_000
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 
 
