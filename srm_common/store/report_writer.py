@@ -253,8 +253,13 @@ def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
 
 def _locked_flow(connection: Connection, name: str) -> Row:
     """The flow's row, which no other writer changes until the transaction ends."""
-    connection.execute(_insert(connection.dialect.name, FLOW).values(name=name).on_conflict_do_nothing())
-    return dict(connection.execute(select(FLOW).where(FLOW.c.name == name).with_for_update()).mappings().one())
+    wanted = select(FLOW).where(FLOW.c.name == name).with_for_update()
+    found = connection.execute(wanted).mappings().one_or_none()
+    if found is None:
+        # Not for each report: in PostgreSQL each try uses up one of 2^31 numbers. Another writer may be faster.
+        connection.execute(_insert(connection.dialect.name, FLOW).values(name=name).on_conflict_do_nothing())
+        found = connection.execute(wanted).mappings().one()
+    return dict(found)
 
 
 def _keep_run(connection: Connection, flow_id: int, report: RunReport) -> Row | None:

@@ -128,7 +128,8 @@ FLOW = Table(
 RUN = Table(
     "run",
     METADATA,
-    Column("id", Integer, primary_key=True),
+    # SQLite numbers rows itself only in an INTEGER, which has 64 bits there.
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
     _flow_id(),
     Column("run_id", Text, nullable=False),
     Column("reported_ms", BigInteger, nullable=False),

@@ -16,7 +16,7 @@ from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.schema import VERSION_TABLE
 from srm_common.store.tables import METADATA
 from srm_common.testing.local_postgres import LocalPostgres
-from tests.unit.store.made_up import MIDNIGHT, MINUTE, partition, report
+from tests.unit.store.made_up import DAY, FLOW, MIDNIGHT, MINUTE, partition, report
 from tests.unit.store.samples import SamplesBehaviour
 from tests.unit.store.standing import StandingBehaviour
 from tests.unit.store.writers import WritersBehaviour
@@ -117,3 +117,37 @@ def test_a_schema_of_its_own(url: str) -> None:
     with engine.connect() as connection:
         assert connection.execute(text("SELECT count(*) FROM history.flow")).scalar_one() == 1
     engine.dispose()
+
+
+def test_numbers_are_not_used_up(url: str) -> None:
+    """They have 32 bits for flows, of which each gets one; runs have 64."""
+    store = MetricsStore(url)
+    for number in range(5):
+        store.write(report(MIDNIGHT + number * MINUTE, partition()))
+    with store.engine.begin() as connection:
+        for table, column, used in (("flow", "id", 1), ("topic", "id", 1), ("run", "id", 5)):
+            last = connection.execute(text(f"SELECT last_value FROM {table}_{column}_seq")).scalar_one()
+            assert (table, last) == (table, used)
+        connection.execute(text("SELECT setval('run_id_seq', 2147483647)"))
+        connection.execute(text("SELECT setval('flow_id_seq', 2147483647)"))
+    store.write(report(MIDNIGHT + DAY, partition()))
+    assert store.runs(FLOW).total == 6
+    store.close()
+
+
+def test_numbers_of_older_software_begin_again(url: str) -> None:
+    """Its runs have 32 bits, and keep them."""
+    store = MetricsStore(url)
+    store.write(report(MIDNIGHT, partition()))
+    with store.engine.begin() as connection:
+        connection.execute(text("ALTER TABLE run ALTER COLUMN id TYPE integer"))
+        connection.execute(text("ALTER SEQUENCE run_id_seq AS integer"))
+        connection.execute(text("UPDATE run SET id = 5"))
+        connection.execute(text("SELECT setval('run_id_seq', 2147483647)"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0007'"))
+    store.close()
+    newer = MetricsStore(url)
+    newer.write(report(MIDNIGHT + MINUTE, partition()))
+    with newer.engine.connect() as connection:
+        assert sorted(connection.execute(text("SELECT id FROM run")).scalars()) == [1, 5]
+    newer.close()
