@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event, func, literal, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -20,13 +21,15 @@ OLDEST_SQLITE = (3, 24)
 _WRITES = "srm_writes"
 #: Each query looks up the key of ``sample``, within bounds that come from the flow's row. PostgreSQL cannot know how
 #: narrow they are; it would read the whole table instead, for a hash join.
-_PLANNING = (
-    "enable_seqscan=off",
-    "enable_hashjoin=off",
-    "enable_mergejoin=off",
-    "max_parallel_workers_per_gather=0",
-    "jit=off",
-)
+_PLANNING = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "max_parallel_workers_per_gather": "0",
+    "jit": "off",
+}
+#: A parameter of PostgreSQL's address that is ours, not the driver's: schemas, separated by commas.
+_SEARCH_PATH = "search_path"
 
 
 def parsed_url(text: str) -> URL:
@@ -75,12 +78,25 @@ def open_engine(url: URL, timeout_seconds: float) -> Engine:
 def _postgres(url: URL, timeout_seconds: float) -> Engine:
     milliseconds = int(timeout_seconds * 1000)
     # Statements get more time than locks: the first roll-up after a long time moves a lot.
-    # The options in the address, such as a search path, which the argument would replace.
-    own = " ".join(url.normalized_query.get("options", ()))
-    settings = (f"lock_timeout={milliseconds}", f"statement_timeout={12 * milliseconds}", *_PLANNING)
-    options = " ".join((own, *(f"-c {setting}" for setting in settings))).strip()
-    arguments = {"connect_timeout": max(1, round(timeout_seconds)), "options": options}
-    return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=5, connect_args=arguments)
+    settings = {"lock_timeout": f"{milliseconds}", "statement_timeout": f"{12 * milliseconds}", **_PLANNING}
+    path = ",".join(url.normalized_query.get(_SEARCH_PATH, ()))
+    if path:
+        settings[_SEARCH_PATH] = path
+        url = url.difference_update_query([_SEARCH_PATH])
+    arguments: dict[str, Any] = {"connect_timeout": max(1, round(timeout_seconds))}
+    if url.get_driver_name() == "psycopg" and "prepare_threshold" not in url.query:
+        # A pooler gives the next transaction another server, which does not know what was prepared.
+        arguments["prepare_threshold"] = None
+    engine = create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=5, connect_args=arguments)
+    # Poolers such as PgBouncer refuse options of the connection, and give what is set for a session to others as well:
+    # so in each transaction, which costs a round trip.
+    begun = select(*(func.set_config(name, value, literal(True)) for name, value in settings.items()))
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        connection.execute(begun)
+
+    return engine
 
 
 def _sqlite(url: URL, timeout_seconds: float) -> Engine:

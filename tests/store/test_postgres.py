@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, text
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.pool import StaticPool
 
 from srm_common.errors import StoreError
-from srm_common.store.engine import reading
+from srm_common.store.engine import reading, writing
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.schema import VERSION_TABLE
 from srm_common.store.tables import METADATA
@@ -104,13 +105,38 @@ def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:
     engine.dispose()
 
 
-def test_a_schema_of_its_own(url: str) -> None:
+def test_settings_are_in_force_in_each_transaction_and_not_beyond(url: str) -> None:
+    """A pooler gives the session to others."""
+    store = MetricsStore(f"{url}&search_path=history,public", timeout_seconds=2.0)
+    known = {"lock_timeout": "2s", "statement_timeout": "24s", "enable_seqscan": "off", "search_path": "history,public"}
+
+    def settings(connection: Connection) -> dict[str, str]:
+        return {name: connection.execute(text(f"SHOW {name}")).scalar_one() for name in known}
+
+    for transaction in (reading, writing):
+        with transaction(store.engine) as connection:
+            assert settings(connection) == known
+            session = connection.connection.driver_connection
+    outside = create_engine("postgresql+psycopg2://", creator=lambda: session, poolclass=StaticPool)
+    with outside.connect() as connection:
+        assert settings(connection) == {
+            "lock_timeout": "0",
+            "statement_timeout": "0",
+            "enable_seqscan": "on",
+            "search_path": '"$user", public',
+        }
+    outside.dispose()
+    store.close()
+
+
+@pytest.mark.parametrize("named", ["options=-csearch_path%3Dhistory", "search_path=history"])
+def test_a_schema_of_its_own(url: str, named: str) -> None:
     """Beside Airflow's tables, say."""
     engine = create_engine(url)
     with engine.begin() as connection:
         connection.execute(text("CREATE SCHEMA history"))
         connection.execute(text("CREATE TABLE flow (other TEXT)"))
-    store = MetricsStore(f"{url}&options=-csearch_path%3Dhistory")
+    store = MetricsStore(f"{url}&{named}")
     store.write(report(MIDNIGHT, partition()))
     assert len(store.flows()) == 1
     store.close()
