@@ -55,7 +55,8 @@ def send_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any
         mine,
         memory,
         report.flow,
-        informed=report.run is not None,
+        # The history keeps what the run could not look at.
+        informed=True,
         keep=lambda known: state.set(MEMORY, known.to_json()),
     )
 

@@ -168,23 +168,30 @@ def behind(lag: Amount) -> str:
 
 
 def lost_records(seen: Observation) -> int:
-    """The cost of the newest loss, while it continues and for a day after it was last seen."""
-    recent = seen.lost_ms is not None and seen.now_ms - seen.lost_ms < SHOWN_MS
+    """The cost of the newest loss, while a partition stands still for it, and for a day after it was last seen."""
+    recent = seen.lost_held > 0 or (seen.lost_ms is not None and seen.now_ms - seen.lost_ms < SHOWN_MS)
     return max(seen.lost_records, seen.last_run_lost_records) if recent or seen.last_run_lost_records else 0
 
 
 def over_objective(seen: Observation) -> bool:
     """Whether the lag is more than ``lag.objective.records``; or was, as far as it was known, and may still be."""
     lag, objective = seen.lag, seen.lag_objective_records
-    if lag is None or objective is None:
+    if objective is None:
         return False
-    return lag.least > objective or (lag.most is None and seen.lag_over_since_ms is not None)
+    if lag is not None and lag.least > objective:
+        return True
+    return (lag is None or lag.most is None) and seen.lag_over_since_ms is not None
+
+
+def over_by(seen: Observation) -> str:
+    """How far a flow is behind that is over its objective: "12 records behind"."""
+    return "behind by an unknown number of records" if seen.lag is None else behind(seen.lag)
 
 
 def _while_due(seen: Observation) -> Iterator[Alarm]:
-    lag, objective = seen.lag, seen.lag_objective_records
-    if lag is not None and objective is not None and over_objective(seen):
-        text = f"{seen.flow} is {behind(lag)}; its objective is {objective:,}"
+    if over_objective(seen):
+        text = f"{seen.flow} is {over_by(seen)}; its objective is {seen.lag_objective_records:,}"
+        text += ", which it exceeded when its lag was last known" if seen.lag is None else ""
         yield _alarm(seen, AlarmKind.LAG_OBJECTIVE, Severity.WARNING, text, seen.lag_over_since_ms)
     stalled = _stalled(seen)
     if stalled is not None:

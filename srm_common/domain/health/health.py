@@ -97,9 +97,10 @@ class Observation:
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers``, ``copies_differ`` as reported last.
     ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was
-    last seen at ``lost_ms``. The ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`;
-    ``dead_letter_topic`` is the one in the file, empty without one. ``certificates`` and ``open_transactions`` are
-    those of the history. ``lag`` and ``lag_before`` may be known in part.
+    last seen at ``lost_ms``; for ``lost_held`` of them partitions stand still. The ``skipped_`` fields and
+    ``dead_letters`` are those of :class:`FlowHistory`; ``dead_letter_topic`` is the one in the file, empty without one.
+    ``certificates`` and ``open_transactions`` are those of the history. ``lag`` and ``lag_before`` may be known in
+    part.
     ``data_topics``: topics that are copied and are not heartbeats.
     ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that no run was
     due, since the flow was paused or new. ``quiet_since_ms``: since when none of its tasks is running, if that is
@@ -147,6 +148,7 @@ class Observation:
     waiting: str | None = None
     last_run_error_kind: str | None = None
     lost_ms: int | None = None
+    lost_held: int = 0
     data_topics: int | None = None
     skipped_records: int = 0
     dead_letters: int = 0

@@ -16,6 +16,7 @@ from srm_common.domain.health.alarms import (
     behind,
     help_with,
     lost_records,
+    over_by,
     over_objective,
     raised,
     records,
@@ -148,7 +149,8 @@ def _stalled(seen: Observation) -> Health | None:
 def _behind(seen: Observation) -> Health | None:
     lag, before = seen.lag or NONE, seen.lag_before
     if over_objective(seen):
-        cause = f"{behind(lag)}, more than the objective of {seen.lag_objective_records:,}{_trend(seen)}"
+        more = "when last known, more" if seen.lag is None else "more"
+        cause = f"{over_by(seen)}, {more} than the objective of {seen.lag_objective_records:,}{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     # A run of a busy flow always leaves what arrived while it ran; more than one run copies is a backlog.
     growing = before is None or before.most != 0
@@ -272,6 +274,7 @@ def _with_history(seen: Observation, known: FlowHistory) -> Observation:
         partitions=known.partitions,
         data_topics=known.data_topics,
         lost_records=known.lost_records,
+        lost_held=known.lost_held,
         lost_since_ms=known.lost_since_ms,
         lost_ms=known.lost_ms,
         lost_text=known.lost_text,

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.certificates import CertificateEnd, later_seen
 from srm_common.domain.monitoring.run_counts import RunCounts, counts_of, uncounted, with_report
 from srm_common.domain.monitoring.run_report import RunReport, untranslated
 from srm_common.domain.runs.open_transaction import OpenTransaction
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.verification.summary import VerificationSummary
 from srm_common.domain.verification.verification import Verdict
+
+T = TypeVar("T")
 
 #: Every sentence of a run about records that vanished at the source names it (:mod:`srm_common.domain.runs.data_loss`).
 _SETTING = "on.data.loss"
@@ -67,6 +70,9 @@ class FlowHistory:
     ``skipped_records`` transforms could not handle since ``skipped_since_ms``, ``dead_letters`` of them are in the dead
     letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``. They are of
     the upstream topics ``skipped_topics``, of which the history keeps :data:`TOPICS_NAMED` and one more.
+
+    What a report could not look at stays as it was: it is no reason to call an alarm resolved. So does what the file
+    says of the flow where nothing but the fault of a run is known.
 
     ``certificates`` has of each cluster which certificate ends first, as seen last. ``open_transactions`` are those at
     the source that held partitions back when the last run ended.
@@ -238,12 +244,12 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
         lag=report.lag,
         lag_before=history.lag,
         lag_over_since_ms=_over_since(history, report),
-        heartbeat_silence=None if report.heartbeats is None else report.heartbeats.silence,
-        foreign_writers=report.foreign_writers,
+        heartbeat_silence=_silence(history, report),
+        foreign_writers=history.foreign_writers if run is None else report.foreign_writers,
         certificates=later_seen(history.certificates, report.certificates),
-        open_transactions=history.open_transactions if run is None else run.open_transactions,
-        schedule_interval_seconds=report.schedule_interval_seconds,
-        lag_objective_records=report.lag_objective_records,
+        open_transactions=_open_transactions(history, report),
+        schedule_interval_seconds=_from_file(history.schedule_interval_seconds, report.schedule_interval_seconds, run),
+        lag_objective_records=_from_file(history.lag_objective_records, report.lag_objective_records, run),
         before=replace(history, before=None),
     )
     if report.verification is not None:
@@ -275,8 +281,28 @@ def _with_verification(history: FlowHistory, found: VerificationSummary) -> Flow
     )
 
 
+def _from_file(before: T | None, reported: T | None, run: RunRecord | None) -> T | None:
+    """A report that has no run may be made without a look at the file."""
+    return before if reported is None and run is None else reported
+
+
+def _silence(history: FlowHistory, report: RunReport) -> str | None:
+    """That of the report; as before where it could not look."""
+    beats = report.heartbeats
+    if beats is None or (beats.fault is not None and beats.silent_after_ms is not None):
+        return history.heartbeat_silence
+    return beats.silence
+
+
+def _open_transactions(history: FlowHistory, report: RunReport) -> tuple[OpenTransaction, ...]:
+    """Those of the run; one that was stopped may not have come to look."""
+    found = () if report.run is None else report.run.open_transactions
+    return history.open_transactions if not found and report.run_error is not None else found
+
+
 def _over_since(history: FlowHistory, report: RunReport) -> int | None:
-    lag, objective = report.lag, report.lag_objective_records
+    lag = report.lag
+    objective = _from_file(history.lag_objective_records, report.lag_objective_records, report.run)
     if objective is None:
         return None
     if lag is not None and lag.least > objective:

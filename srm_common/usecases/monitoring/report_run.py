@@ -241,6 +241,7 @@ def _standing(last: RunRecord, run_id: str, fault: str, now_ms: int) -> RunRecor
         state=RunState.FAILED,
         error=fault,
         partitions=tuple(partition.carried() for partition in last.partitions),
+        open_transactions=last.open_transactions,
     )
 
 

@@ -17,7 +17,12 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.health.alarms import AlarmMemory, help_with
 from srm_common.domain.health.health import AlarmKind, HealthState
 from srm_common.domain.health.judge import judge, observe
-from srm_common.domain.monitoring.run_report import GroupSample, untranslated
+from srm_common.domain.monitoring.certificates import DAY_MS, CertificateEnd
+from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.run_report import GroupSample, RunReport, untranslated
+from srm_common.domain.runs.open_transaction import OpenTransaction
+from srm_common.domain.verification.summary import VerificationSummary
+from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.errors import ConfigError
 from tests.unit.domain.monitoring.reports import START, flow_of, report
 
@@ -79,7 +84,7 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
         memory = AlarmMemory.from_json(json.loads(json.dumps(memory.to_json())))
         memory = memory.after(run_report)
         health, alarms = judge(observe(flow.name, memory.history, flow, None, run_report.reported_ms))
-        begun, over = memory.unsent("mail", alarms, informed=run_report.run is not None)
+        begun, over = memory.unsent("mail", alarms)
         for alarm in begun:
             memory = memory.mark_notified("mail", alarm.kind, alarm.text)
         for kind in over:
@@ -100,6 +105,73 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
         ("running", None, [], ["lag_objective", "stalled"]),
     ]
     assert memory.told == {}
+
+
+def _everything(second: int) -> RunReport:
+    """A report that raises all alarms but ``stalled``."""
+    told = report(second, lag=11, lost=7, skipped=3, error="7 offsets were deleted; set on.data.loss to skip")
+    assert told.run is not None
+    now_ms = told.reported_ms
+    verified = VerificationSummary(
+        Against.SOURCE, now_ms, now_ms, {Verdict.DIFFERENT: 1}, oldest_ms=now_ms, sentence="t-0 differs"
+    )
+    return replace(
+        told,
+        run=replace(told.run, open_transactions=(OpenTransaction("t", 0, 3, 9, now_ms - 3_600_000),)),
+        heartbeats=HeartbeatReport("a->b", "a", now_ms, 1_000, 60_000),
+        groups=(GroupSample("g", 4, 1, "too old"),),
+        foreign_writers="a.t-0, offsets 5 to 9",
+        verification=verified,
+        certificates=(CertificateEnd("a", now_ms + 2 * DAY_MS, "the certificate of broker 1"),),
+    )
+
+
+def _blind(second: int, *, stopped: bool) -> RunReport:
+    """A run that could not reach the source, or the target, so that not even its record could be read."""
+    if not stopped:
+        return RunReport("a->b", f"r{second}", START + second * 1000, None, fault="cluster b is not reachable")
+    told = report(second, stopped="cluster a is not reachable")
+    assert told.run is not None
+    beats = HeartbeatReport("a->b", "a", told.reported_ms, 1_000, 60_000, fault="the topic cannot be read")
+    return replace(told, run=replace(told.run, partitions=()), heartbeats=beats, foreign_writers="a.t-0, as before")
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["source", "target"])
+def test_a_run_that_could_not_look_resolves_no_alarm(flow: FlowSettings, stopped: bool) -> None:
+    """However often, and for longer than a day; the lag is over the objective that the reports name."""
+    memory = AlarmMemory().after(_everything(0))
+    alarms = judge(observe(flow.name, memory.history, flow, None, START)).alarms
+    assert {alarm.kind for alarm in alarms} == set(AlarmKind) - {AlarmKind.STALLED}
+    for alarm in alarms:
+        memory = memory.mark_notified("mail", alarm.kind, alarm.text)
+    for second in (30, 60, 100_000):
+        memory = memory.after(_blind(second, stopped=stopped))
+        for settings in (flow, None):
+            seen = observe(flow.name, memory.history, settings, None, START + second * 1000)
+            _, over = memory.unsent("mail", judge(seen).alarms)
+            # Nobody waits for more of those: they are over after a day without any.
+            assert over.keys() <= {AlarmKind.SKIPPED_RECORDS if second > 86_400 else None}
+    good = replace(report(100_030), certificates=(CertificateEnd("a", None),))
+    verified = VerificationSummary(Against.SOURCE, START, START, {Verdict.PROVED: 1}, oldest_ms=START)
+    beats = HeartbeatReport("a->b", "a", START, 1_000, None)
+    # It knows that no loss stands any more; when the last one was seen is more than a day ago.
+    memory = memory.after(replace(good, verification=verified, heartbeats=beats))
+    assert judge(observe(flow.name, memory.history, flow, None, START + 100_030_000)).alarms == []
+
+
+def test_lag_that_was_over_its_objective_and_is_unknown(flow: FlowSettings) -> None:
+    memory = AlarmMemory().after(report(0, lag=11)).after(_blind(30, stopped=False))
+    (alarm,) = judge(observe(flow.name, memory.history, flow, None, START + 30_000)).alarms
+    assert alarm.text == (
+        "a->b is behind by an unknown number of records; its objective is 10, which it exceeded when its lag was last "
+        "known"
+    )
+    assert alarm.since_ms == START
+    # Without an objective, or one that was never exceeded, an unknown lag is none.
+    nothing = replace(memory, history=replace(memory.history, lag_over_since_ms=None))
+    assert judge(observe(flow.name, nothing.history, flow, None, START + 30_000)).alarms == []
+    without = replace(flow, lag_objective_records=None)
+    assert judge(observe(flow.name, memory.history, without, None, START + 30_000)).alarms == []
 
 
 def test_lost_data_is_told_once_and_kept_for_a_day(flow: FlowSettings) -> None:

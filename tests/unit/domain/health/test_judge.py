@@ -286,6 +286,7 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "failed_partitions": st.integers(0, 9),
     "partitions": st.integers(0, 9),
     "lost_records": st.integers(0, 9),
+    "lost_held": st.integers(0, 9),
     "last_run_lost_records": st.integers(0, 9),
     "untranslated_groups": st.integers(0, 9),
     "skipped_records": st.integers(1, 9),
