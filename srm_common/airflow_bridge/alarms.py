@@ -34,7 +34,8 @@ Memory = TypeVar("Memory", bound=NotifiedAlarms)
 
 def judged(flow: FlowSettings, report: RunReport, state: Any) -> tuple[AlarmMemory, Verdict]:
     """Flow health after the report, with the history of earlier runs from its asset state."""
-    memory = AlarmMemory.from_json(state.get(MEMORY)).after(report)
+    # The report has just been made, and its time has been compared with other clocks than this host's.
+    memory = AlarmMemory.from_json(state.get(MEMORY)).after(report, report.reported_ms)
     # A pause is not reported, since a paused flow makes no reports.
     return memory, judge(observe(flow.name, memory.history, flow, None, report.reported_ms))
 

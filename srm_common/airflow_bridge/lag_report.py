@@ -15,7 +15,8 @@ from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.metrics.metric import BY_METRIC, DEFINITIONS, Across, Level, Metric
 from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.metrics.stats import PERCENTILES, Sample
-from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS
+from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord

@@ -170,7 +170,7 @@ def heartbeats(document: Mapping[str, Any], aged_ms: int) -> schemas.Heartbeats:
     latency = newest.get("latency_ms")
     age = document.get("age_ms")
     return schemas.Heartbeats(
-        age_ms=None if age is None else age + max(0, aged_ms),
+        age_ms=None if age is None else max(0, age + max(0, aged_ms)),
         latency_ms=latency,
         corrected_latency_ms=latency if newest.get("written_by") == document.get("flow") else None,
         silent=bool(document.get("silent")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -73,14 +74,20 @@ class MetricsStore:
         """For people; without a password."""
         return shown(self._open.url)
 
-    def write(self, report: RunReport) -> None:
+    def write(self, report: RunReport, *, now_ms: int | None = None) -> None:
         """Store a report, in place of an earlier one of the same flow and run id. In one transaction. Rolls up and
-        prunes what is due."""
+        prunes what is due.
+
+        A report that is older than the newest one of its flow is late, and leaves the current state as it is; unless
+        the newest one is from more than a minute after ``now_ms`` (epoch milliseconds; by this host's clock if None),
+        because the clock that gave it its time was wrong.
+        """
         if not self._is_current():
             with self._opening:
                 bring_up_to_date(self.engine)
         with writing(self.engine) as connection:
-            write_report(connection, report, self._retention, self._configured)
+            at_ms = int(time.time() * 1000) if now_ms is None else now_ms
+            write_report(connection, report, self._retention, self._configured, at_ms)
 
     def flows(self, only: Collection[str] | None = None) -> list[FlowRow]:
         """All flows that have reported and were not deleted since, sorted by name."""

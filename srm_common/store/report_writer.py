@@ -25,18 +25,31 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.samples import copying_seconds, flow_samples
-from srm_common.domain.monitoring.flow_history import FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import FlowHistory
+from srm_common.domain.monitoring.folding import fold, too_far_ahead
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.store.report_rows import Row, group_row, partition_row, run_row, sample_rows, sentences, topic_rows
 from srm_common.store.roll_up import recompute, roll_up
-from srm_common.store.tables import CODES, DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS, storable
+from srm_common.store.tables import (
+    CODES,
+    DOCUMENT,
+    FLOW,
+    GROUP,
+    PARTITION,
+    RUN,
+    SAMPLE,
+    TOPIC,
+    TOTALS,
+    inserting,
+    storable,
+)
 from srm_common.store.tiers import RAW, Level, Retention
+from srm_common.store.wrong_clocks import take_back
 
 # Deletes flows that no longer report and are not configured: all that is kept of them, a part at a time.
 
@@ -179,11 +192,15 @@ DOCUMENTS = ("decisions", "plan", "filters", "verified")
 
 
 def write_report(
-    connection: Connection, report: RunReport, retention: Retention, configured: Collection[str] = ()
+    connection: Connection, report: RunReport, retention: Retention, configured: Collection[str], at_ms: int
 ) -> None:
-    """In the transaction of ``connection``. ``configured``: flows that are kept although they do not report."""
+    """In the transaction of ``connection``, at ``at_ms`` (epoch milliseconds). ``configured``: flows that are kept
+    although they do not report."""
     flow = _locked_flow(connection, report.flow)
     flow_id, newest_ms = int(flow["id"]), flow["reported_ms"]
+    if too_far_ahead(newest_ms, at_ms) and report.reported_ms < newest_ms:
+        newest_ms = report.reported_ms
+        take_back(connection, flow_id, newest_ms)
     before = _keep_run(connection, flow_id, report)
     before_ms = None if before is None else int(before["reported_ms"])
     # A late report adds to the history, and leaves the current state as it is.
@@ -193,7 +210,8 @@ def write_report(
     spread = _latencies_total(connection, flow, report, before)
     _keep_samples(connection, flow_id, report, topics, retention, before_ms, newest_ms)
     history = FlowHistory.from_json(json.loads(flow["history"] or "{}"))
-    changed: Row = {"history": json.dumps(fold(history, report).to_json(), ensure_ascii=False), **totals, **spread}
+    history = fold(history, report, at_ms)
+    changed: Row = {"history": json.dumps(history.to_json(), ensure_ascii=False), **totals, **spread}
     if newest:
         changed |= _standing(report)
         if report.tells_groups:
@@ -234,7 +252,7 @@ def _json_rows(rows: Sequence[Row]) -> str:
 
 @cache
 def _putting(dialect: str, table: Table, columns: tuple[str, ...], keep: tuple[str, ...]) -> Insert:
-    statement = _insert(dialect, table)
+    statement = inserting(dialect, table)
     keys = [column.name for column in table.primary_key]
     new = {
         name: func.coalesce(statement.excluded[name], table.c[name]) if name in keep else statement.excluded[name]
@@ -247,17 +265,13 @@ def _putting(dialect: str, table: Table, columns: tuple[str, ...], keep: tuple[s
     return statement.on_conflict_do_update(index_elements=keys, set_=new)
 
 
-def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
-    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
-
-
 def _locked_flow(connection: Connection, name: str) -> Row:
     """The flow's row, which no other writer changes until the transaction ends."""
     wanted = select(FLOW).where(FLOW.c.name == name).with_for_update()
     found = connection.execute(wanted).mappings().one_or_none()
     if found is None:
         # Not for each report: in PostgreSQL each try uses up one of 2^31 numbers. Another writer may be faster.
-        connection.execute(_insert(connection.dialect.name, FLOW).values(name=name).on_conflict_do_nothing())
+        connection.execute(inserting(connection.dialect.name, FLOW).values(name=name).on_conflict_do_nothing())
         found = connection.execute(wanted).mappings().one()
     return dict(found)
 

@@ -20,14 +20,13 @@ from sqlalchemy import (
     bindparam,
     delete,
     func,
-    insert,
     literal,
     select,
     update,
 )
 
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.store.tables import RUN, SAMPLE, TOPIC
+from srm_common.store.tables import RUN, SAMPLE, TOPIC, inserting
 from srm_common.store.tiers import BUCKETS_MS, COARSEST, Level, Retention, bucket_start
 
 _KEY = ("topic_id", "number", "metric")
@@ -69,7 +68,7 @@ def recompute(
 
 
 def _make(connection: Connection, level: Level, tier: int, span: dict[str, int]) -> None:
-    connection.execute(_making(level, tier), span)
+    connection.execute(_making(connection.dialect.name, level, tier), span)
     # SQL can only concatenate histograms; merged, they are shorter.
     changed = [
         {**row, "flow": span["flow"], "added": LatencyHistogram.parse(row["joined"]).text()}
@@ -108,8 +107,12 @@ def _deleting(level: Level, tier: int) -> Delete:
 
 
 @cache
-def _making(level: Level, tier: int) -> Insert:
-    """The buckets of ``tier`` from :start to :end, from the tier below."""
+def _making(dialect: str, level: Level, tier: int) -> Insert:
+    """The buckets of ``tier`` from :start to :end, from the tier below.
+
+    There is one already only after a report whose time was wrong, which closed it too early or opens it again: the one
+    with more samples counts.
+    """
     c = SAMPLE.c
     bucket = (c.at_ms - c.at_ms % literal(BUCKETS_MS[tier], BigInteger)).label("bucket")
     keys = [c[name] for name in _KEY]
@@ -149,8 +152,15 @@ def _making(level: Level, tier: int) -> Insert:
         last.c.latest,
         func.coalesce(last.c.latest_ms, last.c.at_ms),
         parts.c.latencies,
-    ).select_from(parts.join(last, newest))
-    return insert(SAMPLE).from_select([column.name for column in SAMPLE.columns], rows)
+    )
+    # A WHERE and no JOIN ... ON: SQLite would take the ON of ON CONFLICT for part of the join.
+    making = inserting(dialect, SAMPLE).from_select(list(SAMPLE.columns), rows.where(newest))
+    key = [column.name for column in SAMPLE.primary_key]
+    return making.on_conflict_do_update(
+        index_elements=key,
+        set_={column.name: making.excluded[column.name] for column in SAMPLE.columns if column.name not in key},
+        where=making.excluded["count"] >= c.count,
+    )
 
 
 def _forget(connection: Connection, flow_id: int, now_ms: int, retention: Retention) -> None:

@@ -22,7 +22,7 @@ from sqlalchemy import (
     UniqueConstraint,
     types,
 )
-from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects import postgresql, sqlite
 
 from srm_common.domain.metrics.metric import Metric
 
@@ -89,6 +89,11 @@ class Name(Text):
 
     def load_dialect_impl(self, dialect: Dialect) -> types.TypeEngine[str]:
         return dialect.type_descriptor(postgresql.TEXT(collation="C") if dialect.name == "postgresql" else types.Text())
+
+
+def inserting(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """With ``ON CONFLICT``, which both databases have in the same form."""
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
 def _totals() -> tuple[Column[int], ...]:

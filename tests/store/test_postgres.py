@@ -21,6 +21,7 @@ from tests.unit.store.made_up import DAY, FLOW, MIDNIGHT, MINUTE, partition, rep
 from tests.unit.store.samples import SamplesBehaviour
 from tests.unit.store.standing import StandingBehaviour
 from tests.unit.store.writers import WritersBehaviour
+from tests.unit.store.wrong_clocks import WrongClocksBehaviour
 
 _numbers = itertools.count(1)
 
@@ -44,6 +45,10 @@ class TestStanding(StandingBehaviour):
 
 
 class TestSamples(SamplesBehaviour):
+    pass
+
+
+class TestWrongClocks(WrongClocksBehaviour):
     pass
 
 

@@ -19,7 +19,8 @@ from srm_common.domain.health.health import (
     long_idle,
 )
 from srm_common.domain.monitoring.certificates import DAY_MS, due
-from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, TOPICS_NAMED, FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, TOPICS_NAMED, FlowHistory
+from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.open_transaction import overdue, sentence
 
@@ -351,6 +352,6 @@ class AlarmMemory(NotifiedAlarms):
         except (TypeError, ValueError, KeyError):
             return cls()
 
-    def after(self, report: RunReport) -> Self:
-        """With one more run."""
-        return replace(self, history=fold(self.history, report))
+    def after(self, report: RunReport, now_ms: int | None = None) -> Self:
+        """With one more run; ``now_ms`` as in :func:`fold`."""
+        return replace(self, history=fold(self.history, report, now_ms))

@@ -16,6 +16,8 @@ from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.verification.summary import VerificationSummary
 
 _VERSION = 1
+#: Runs are further apart than clocks that are synchronized.
+_AGREE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,22 @@ class ClockSkew:
     target_ms: float | None = None
     uncertainty_ms: float | None = None
 
+    @property
+    def correction_ms(self) -> int:
+        """What to add to this host's time so that one clock that is wrong does not count: the middle one of the three;
+        if only one cluster's is known, that, since all reports of the flow have it in common. 0 where they agree to
+        within a second."""
+        clusters = [ahead_ms for ahead_ms in (self.source_ms, self.target_ms) if ahead_ms is not None]
+        if not clusters:
+            return 0
+        middle = clusters[0] if len(clusters) == 1 else sorted((0.0, *clusters))[1]
+        return round(middle) if abs(middle) > _AGREE_MS + (self.uncertainty_ms or 0) else 0
+
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One run of one flow as it was reported at ``reported_ms`` (epoch milliseconds).
+    """One run of one flow as it was reported at ``reported_ms`` (epoch milliseconds, by the host's clock with
+    :attr:`ClockSkew.correction_ms`).
 
     ``fault`` says, in one sentence, why the run left no record of its own, or did not finish it. ``run`` has then
     failed with it: its partitions stand where an earlier run left them, with the source's ends of this moment; it is
@@ -117,8 +131,9 @@ class RunReport:
 
     @property
     def ended_ms(self) -> int:
-        """When the run ended, as far as known."""
-        return (self.run.finished_ms if self.run is not None else None) or self.reported_ms
+        """When the run ended, as far as known; not after it was reported, whatever the clock of its host said."""
+        finished_ms = self.run.finished_ms if self.run is not None else None
+        return min(finished_ms or self.reported_ms, self.reported_ms)
 
     @property
     def run_error(self) -> str | None:

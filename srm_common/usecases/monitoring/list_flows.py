@@ -14,8 +14,9 @@ from srm_common.domain.health.status_report import StatusReport, make_report
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.samples import flow_samples
 from srm_common.domain.metrics.stats import PERCENTILES, Sample, Stats, TimeRange
-from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS
 from srm_common.domain.monitoring.flow_lag import FlowLag
+from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.domain.runs.run_record import RunState

@@ -81,7 +81,8 @@ class _Followed:
 
     def _newest_ms(self) -> int:
         name = str(self._flow.name)
-        known = self._store.flows([name])
+        known, now_ms = self._store.flows([name]), int(self._clock() * 1000)
         if known:
-            return known[0].reported_ms
-        return int(self._clock() * 1000) - self._flow.metrics_topic_retention_ms
+            # Not later than now, whatever the clock of its host was.
+            return min(known[0].reported_ms, now_ms)
+        return now_ms - self._flow.metrics_topic_retention_ms

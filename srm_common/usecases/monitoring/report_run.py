@@ -77,7 +77,9 @@ def _made(
     flow = clusters.flow
     known = clusters.state.read_all(*_REPORTED, prefix=StateKey.VERIFIED)
     record = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
-    now_ms = clusters.now_ms()
+    clock = measure_clocks(clusters)
+    # A report that is stamped by a clock ahead of the others' would make later ones of other hosts look late.
+    now_ms = clusters.now_ms() + clock.correction_ms
     fault = None
     if record is None or record.run_id != run_id:
         fault = unable or f"run {run_id} left no record; the log of its task replicate says why"
@@ -103,7 +105,7 @@ def _made(
         heartbeats=heartbeat_report(clusters, by_hop=True),
         groups=groups_from(known.get(StateKey.GROUPS)),
         topic_groups=topics_from(known.get(StateKey.GROUPS)),
-        clock=measure_clocks(clusters),
+        clock=clock,
         schedule_interval_seconds=flow.schedule_interval_seconds,
         lag_objective_records=flow.lag_objective_records,
         decisions=None if decisions is None else {"decisions": decisions},
@@ -165,10 +167,10 @@ def unreachable_report(flow: str, run_id: str, reason: str, clock: Callable[[], 
 
 
 def keep_report(report: RunReport, store: MetricsStore) -> str | None:
-    """Write the report to the history. Why it could not be written, in one sentence, which is logged, too: nothing
-    but history depends on it."""
+    """Write the report, which was made just now, to the history. Why it could not be written, in one sentence, which
+    is logged, too: nothing but history depends on it."""
     try:
-        store.write(report)
+        store.write(report, now_ms=report.reported_ms)
     except StoreError as error:
         return _not_kept(report, error)
     return None

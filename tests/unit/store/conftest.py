@@ -4,4 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("tests.unit.store.standing", "tests.unit.store.samples", "tests.unit.store.writers")
+pytest.register_assert_rewrite(
+    "tests.unit.store.standing",
+    "tests.unit.store.samples",
+    "tests.unit.store.writers",
+    "tests.unit.store.wrong_clocks",
+)

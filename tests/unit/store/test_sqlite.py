@@ -18,6 +18,7 @@ from srm_common.store.schema import VERSION_TABLE, bring_up_to_date
 from tests.unit.store.samples import SamplesBehaviour
 from tests.unit.store.standing import StandingBehaviour
 from tests.unit.store.writers import WritersBehaviour
+from tests.unit.store.wrong_clocks import WrongClocksBehaviour
 
 #: What the oldest SQLite that the store takes does not have, and since which version SQLite has it.
 _NEWER = {
@@ -87,6 +88,10 @@ class TestStanding(StandingBehaviour):
 
 
 class TestSamples(SamplesBehaviour):
+    pass
+
+
+class TestWrongClocks(WrongClocksBehaviour):
     pass
 
 

@@ -9,9 +9,11 @@ from functools import reduce
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from srm_common.domain.amount import Amount
-from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory
+from srm_common.domain.monitoring.folding import AHEAD_MS, fold
 from srm_common.domain.monitoring.run_counts import RUNS_COUNTED
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
@@ -205,6 +207,62 @@ def test_groups_are_known_until_somebody_could_look_again() -> None:
     away = replace(report(30), run=None, fault="away")
     assert after(told, away).untranslated_groups == 1
     assert (after(told, away, report(60)).untranslated_groups, after(told, report(30)).untranslated_text) == (0, None)
+
+
+def test_a_report_from_a_host_whose_clock_is_ahead_hides_nothing() -> None:
+    """Those of other hosts count as soon as they come, and what it told is from then on."""
+    hour = 3600
+    lag = OBJECTIVE + 1
+    known = after(report(0), report(30 + hour, lag=lag, lost=2, skipped=1))
+    late = report(60, error="it broke", lag=lag)
+    assert fold(known, late).ok, "None says that no clock is wrong"
+    at_ms = late.reported_ms
+    history = fold(known, late, at_ms)
+    assert (history.ok, history.run_id, history.failing_since_ms) == (False, "r60", at_ms)
+    times = (history.good_run_ended_ms, history.lag_over_since_ms, history.lost_ms, history.skipped_ms)
+    assert set(times) == {at_ms}
+    assert (history.lost_records, history.skipped_records) == (2, 1)
+    # However often it comes, also from another host that reports the same run at the right time.
+    assert fold(history, late, at_ms) == history
+    again = replace(report(90, lag=lag, lost=2, skipped=1), run_id=f"r{30 + hour}")
+    assert fold(history, again, at_ms + 30_000).lost_records == 2
+    assert fold(history, again, at_ms + 30_000).skipped_records == 1
+    # The same run itself, again, at the right time, in place of what it told before.
+    same = replace(report(60), run_id=f"r{30 + hour}")
+    assert fold(known, same, at_ms).lag_before == after(report(0)).lag
+
+
+def test_a_clock_that_is_less_than_a_minute_ahead_is_believed() -> None:
+    known = after(report(59))
+    assert fold(known, report(0), START).run_id == "r59"
+    assert fold(after(report(61)), report(0), START).run_id == "r0"
+
+
+@given(stories())
+def test_now_changes_nothing_where_clocks_are_right(story: Sequence[RunReport]) -> None:
+    plain = timed = NO_RUNS
+    now_ms = START
+    for run_report in story:
+        now_ms = max(now_ms, run_report.reported_ms)
+        plain, timed = fold(plain, run_report), fold(timed, run_report, now_ms)
+        assert plain == timed
+
+
+@given(stories(), st.lists(st.sampled_from([0, 0, -7_200_000, 7_200_000]), min_size=12, max_size=12))
+def test_whatever_clocks_do_the_newest_report_counts_and_records_once(
+    story: Sequence[RunReport], errors: Sequence[int]
+) -> None:
+    """With a clock of its own for each report, which its host goes by, too."""
+    known = NO_RUNS
+    for run_report, error in zip(story, errors, strict=False):
+        at_ms = run_report.reported_ms + error
+        told = replace(run_report, reported_ms=at_ms)
+        known = fold(known, told, at_ms)
+        assert fold(known, told, at_ms) == known, "the same run again"
+        assert known.reported_ms is not None
+        assert known.reported_ms - at_ms <= AHEAD_MS
+        assert FlowHistory.from_json(json.loads(json.dumps(known.to_json()))) == known
+        assert 0 <= known.lost_held <= known.lost_records
 
 
 @given(stories())

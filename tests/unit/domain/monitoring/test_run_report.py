@@ -25,6 +25,7 @@ from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunSta
 from srm_common.domain.verification.summary import VerificationSummary
 from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.errors import CorruptRecord
+from tests.unit.domain.monitoring.reports import report
 
 RUN = RunRecord(
     "a->b",
@@ -176,3 +177,29 @@ def test_groups_that_need_somebody_are_kept_first() -> None:
 @pytest.mark.parametrize("record", [None, {}, {"columns": ["group"], "rows": [[1, 2]]}, [1]])
 def test_no_groups_in_what_is_no_record(record: Any) -> None:
     assert groups_from(record) == ()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "correction"),
+    [
+        (None, None, 0),
+        (5.0, -3.0, 0),
+        # This host's clock is an hour ahead; the source's; the target's.
+        (-3_600_000.4, -3_600_001.0, -3_600_000),
+        (3_600_000.0, 2.0, 0),
+        (-2.0, 3_600_000.0, 0),
+        # Two of three are all there is.
+        (None, -3_600_000.0, -3_600_000),
+        (7_000.0, None, 7_000),
+        (None, 1_400.0, 0),
+    ],
+)
+def test_one_wrong_clock_of_three_does_not_count(source: float | None, target: float | None, correction: int) -> None:
+    assert ClockSkew(source, target, uncertainty_ms=500.0).correction_ms == correction
+
+
+def test_no_run_ended_after_it_was_reported() -> None:
+    one = report(60)
+    assert one.run is not None
+    ahead = replace(one, run=replace(one.run, finished_ms=one.reported_ms + 3_600_000))
+    assert (one.ended_ms, ahead.ended_ms) == (one.reported_ms, one.reported_ms)

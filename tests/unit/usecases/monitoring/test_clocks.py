@@ -10,7 +10,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.log.cluster_clock import ClockOffset, clock_offset
 from srm_common.usecases.monitoring import report_run
-from srm_common.usecases.monitoring.report_run import measure_clocks
+from srm_common.usecases.monitoring.report_run import make_report, measure_clocks
 from tests.unit.usecases.fakes import Sides
 
 
@@ -24,3 +24,17 @@ def test_both_are_asked_at_the_same_time(steady_sides: Sides, monkeypatch: pytes
     monkeypatch.setattr(report_run, "clock_offset", together)
     measured = measure_clocks(steady_sides.clusters())
     assert None not in (measured.source_ms, measured.target_ms, measured.uncertainty_ms)
+
+
+def test_a_report_has_the_time_that_the_clusters_have(steady_sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    steady_sides.refresh()
+    steady_sides.run("r1")
+    hour = 3_600_000
+    monkeypatch.setattr(report_run, "clock_offset", lambda *_: ClockOffset(-hour, 1.0))
+    clusters = steady_sides.clusters()
+    before_ms = clusters.now_ms()
+    report = make_report(clusters, "r1")
+    assert before_ms - hour <= report.reported_ms <= clusters.now_ms() - hour
+    assert report.run is not None
+    assert report.run.finished_ms is not None
+    assert report.ended_ms == report.reported_ms < report.run.finished_ms

@@ -10,7 +10,8 @@ import pytest
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.health.health import AlarmKind
 from srm_common.domain.health.judge import judge, observe
-from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS
+from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.summary import VerificationSummary
