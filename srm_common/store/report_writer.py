@@ -10,7 +10,6 @@ from functools import cache
 from typing import Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Insert,
     Table,
@@ -18,11 +17,9 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    literal,
     or_,
     select,
     text,
-    tuple_,
     update,
 )
 
@@ -35,6 +32,7 @@ from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.store.report_rows import Row, group_row, partition_row, run_row, sample_rows, sentences, topic_rows
 from srm_common.store.roll_up import recompute, roll_up
+from srm_common.store.silent_flows import forget_silent_flows
 from srm_common.store.tables import (
     CODES,
     DOCUMENT,
@@ -50,41 +48,6 @@ from srm_common.store.tables import (
 )
 from srm_common.store.tiers import RAW, Level, Retention
 from srm_common.store.wrong_clocks import take_back
-
-# Deletes flows that no longer report and are not configured: all that is kept of them, a part at a time.
-
-
-#: About how many samples are deleted with one report: a flow may have millions, and other writers wait.
-_SAMPLES = 20_000
-
-
-def forget_silent_flows(connection: Connection, silent_since_ms: int, configured: Collection[str]) -> None:
-    """Deletes a part of the samples of one flow without a report since ``silent_since_ms``, and the flow itself with
-    the last part. From the first part on the flow is not shown; one that reports again in the meantime stays.
-
-    Args:
-        configured: names of flows that stay, however long they have not reported: they may be paused.
-    """
-    c = FLOW.c
-    # Without a time: some of its samples are deleted already.
-    silent = or_(c.reported_ms < silent_since_ms, c.reported_ms.is_(None))
-    wanted = select(c.id).where(silent, c.name.not_in(configured)).order_by(c.id).limit(1)
-    # Another writer may be deleting it.
-    flow_id = connection.execute(wanted.with_for_update(skip_locked=True)).scalar_one_or_none()
-    if flow_id is None:
-        return
-    samples: ColumnElement[bool] = SAMPLE.c.flow_id == flow_id
-    key = (SAMPLE.c.level, SAMPLE.c.tier, SAMPLE.c.at_ms)
-    part = select(*key).where(samples).order_by(*key).offset(_SAMPLES).limit(1)
-    last = connection.execute(part).one_or_none()
-    if last is None:
-        # Everything else goes with it.
-        connection.execute(delete(FLOW).where(c.id == flow_id))
-        return
-    end = tuple_(*(literal(value, column.type) for value, column in zip(last, key, strict=True)))
-    connection.execute(delete(SAMPLE).where(samples, tuple_(*key) <= end))
-    connection.execute(update(FLOW).where(c.id == flow_id).values(reported_ms=None))
-
 
 # What all runs together have copied and left out: totals that only grow, of partitions, topics and flows.
 #
@@ -216,14 +179,24 @@ def write_report(
         changed |= _standing(report)
         if report.tells_groups:
             _keep_groups(connection, flow_id, report)
-        for key in DOCUMENTS:
-            value: Mapping[str, Any] | None = getattr(report, key)
-            if value is not None:
-                row = {"flow_id": flow_id, "key": key, "reported_ms": report.reported_ms}
-                put(connection, DOCUMENT, [{**row, "value": json.dumps(value, ensure_ascii=False)}])
+        _keep_documents(connection, flow_id, report)
     connection.execute(update(FLOW).where(FLOW.c.id == flow_id).values(**changed))
     if newest_ms is not None and newest and roll_up(connection, flow_id, newest_ms, now_ms, retention):
         forget_silent_flows(connection, now_ms - retention.flows_ms, configured)
+
+
+def _keep_documents(connection: Connection, flow_id: int, report: RunReport) -> None:
+    """One that is as it was gets the report's time only: with 10,000 topics the decisions are a megabyte, which
+    PostgreSQL would write again after each run."""
+    c, at = DOCUMENT.c, {"reported_ms": report.reported_ms}
+    for key in DOCUMENTS:
+        document: Mapping[str, Any] | None = getattr(report, key)
+        if document is None:
+            continue
+        value = json.dumps(document, ensure_ascii=False)
+        same = update(DOCUMENT).where(c.flow_id == flow_id, c.key == key, c.value == value).values(**at)
+        if not connection.execute(same).rowcount:
+            put(connection, DOCUMENT, [{"flow_id": flow_id, "key": key, "value": value, **at}])
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Row], keep: tuple[str, ...] = ()) -> None:

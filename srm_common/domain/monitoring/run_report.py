@@ -91,7 +91,8 @@ class RunReport:
     failed with it: its partitions stand where an earlier run left them, with the source's ends of this moment; it is
     None where there is no earlier run either, or it could not be queried. ``warnings`` need attention
     although the flow copies. ``decisions``, ``plan`` and ``filters`` are the JSON documents that the flow keeps of
-    itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
+    itself (``srm-flow-state``), None where they are not known. They are in each report, changed or not: a store may be
+    new, and who reads reports from a topic may begin with any of them.
     ``topic_groups`` are the topics that groups have positions on, None before the first round of checkpoints.
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
     ``verification``: what verifications of the copies have come to, None where there was none.

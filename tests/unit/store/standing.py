@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import event
 
 from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.metrics.metric import Metric
@@ -115,6 +116,22 @@ class StandingBehaviour:
         assert [run.reported_ms for run in store.runs(FLOW).rows] == [T + 2 * MINUTE, T + MINUTE, T]
         # A run that copied nothing does not make the newest record unknown.
         assert store.partitions(FLOW).rows[0].newest_record_ms == T - 1
+
+    def test_a_document_that_is_as_it_was_is_not_written_again(self, store: MetricsStore) -> None:
+        """The decisions on 10,000 topics are a megabyte."""
+        sent: list[str] = []
+        decisions = {"decisions": [{"topic": "ä\0", "reason": "'"}]}
+        event.listen(store.engine, "before_cursor_execute", lambda *args: sent.append(args[2]))
+
+        def writes() -> int:
+            return sum("INSERT INTO document" in statement for statement in sent)
+
+        for minute in range(3):
+            store.write(report(T + minute * MINUTE, partition(), decisions=decisions))
+            assert store.documents(FLOW)["decisions"].reported_ms == T + minute * MINUTE
+        assert writes() == 1
+        store.write(report(T + 3 * MINUTE, partition(), decisions={"decisions": []}))
+        assert (writes(), store.documents(FLOW)["decisions"].value) == (2, {"decisions": []})
 
     def test_a_late_report_is_history_only(self, store: MetricsStore) -> None:
         store.write(report(T + MINUTE, partition(lag=1), plan={"n": 2}))
