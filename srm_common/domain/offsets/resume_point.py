@@ -6,57 +6,27 @@ cluster died first. Under a policy that gives copies names of their own a partit
 where names stay as they are, all three may lie in one.
 
 The group resumes at the first record that it may not have read, and never before the place that it had reached on
-this cluster earlier: what lies before that place it has read there.
+this cluster earlier: what lies before that place it has read there. What the offset maps do not tell of
+(:class:`~srm_common.domain.offsets.offset_map.Gap`) may be unread, and may be read again.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from srm_common.domain.amount import NONE, Amount
-from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.offset_map import OffsetMap
 from srm_common.domain.offsets.translation import (
     NotReplicatedYet,
     TooOld,
     Translated,
     Translation,
     Unmapped,
-    translate,
     translate_back,
 )
 
 _INEXACT = "the offset map has no exact offset here"
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetMap:
-    """One partition's map ordered by upstream start; ``replicated_to`` is the flow's committed next offset.
-
-    ``starts`` and ``downstream_starts`` are those of the segments, where these are decoded only when they are looked
-    at.
-    """
-
-    segments: Sequence[Segment] = ()
-    replicated_to: int | None = None
-    starts: Sequence[int] | None = None
-    downstream_starts: Sequence[int] | None = None
-
-    def translate(self, position: int) -> Translation:
-        return translate(
-            self.segments,
-            position,
-            starts=self.starts,
-            downstream_starts=self.downstream_starts,
-            replicated_to=self.replicated_to,
-        )
-
-    @property
-    def copied_to(self) -> int:
-        """The upstream offset after everything that is copied, 0 if nothing is."""
-        mapped = self.segments[-1].upstream_end if self.segments else 0
-        return max(mapped, self.replicated_to or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +55,7 @@ def resume_point(
     back: OffsetMap | None = None,
     own: int | None = None,
     translation: Translation | None = None,
+    at_end: bool = False,
 ) -> ResumePoint:
     """The place for a group that would read ``position`` next in the partition that it leaves.
 
@@ -93,12 +64,13 @@ def resume_point(
         back: the map of the flow that copies, or copied, from here to there.
         own: what the group has committed here already.
         translation: of ``position`` by ``along``, if there is a better one than the map's.
+        at_end: whether nothing lies at or after ``position`` in the partition that it leaves.
     """
     reasons: list[str] = []
     found: list[int] = []
     if back is not None:
-        found += _unread_originals(position, log, back, along, reasons)
-        found += _unread_copies(position, along)
+        found += _unread_originals(position, log, back, along, at_end, reasons)
+        found += _unread_copies(position, log, back, along, reasons)
     elif along is not None:
         translation = translation or along.translate(position)
         found.append(_in_copy(position, log, translation, reasons))
@@ -117,8 +89,8 @@ def resume_point(
     elif back is None and isinstance(translation, Unmapped):
         again = log.end - kept
     else:
-        again = _copies_read(position, kept, along) + _originals_read(position, kept, back)
-        if again and along is not None and along.segments:
+        again = _copies_read(position, kept, along, back) + _originals_read(position, kept, along, back)
+        if back is not None and again and along is not None and along.segments and not reasons:
             reasons.append(
                 f"records of its own from {kept} on were not copied, and copies after them were already read"
             )
@@ -154,112 +126,134 @@ def _in_copy(position: int, log: Log, translation: Translation, reasons: list[st
     return log.start
 
 
-def _unread_copies(position: int, along: OffsetMap | None) -> list[int]:
-    """The first copy that the group has not read, where there is one."""
-    if along is None or not along.segments or along.segments[-1].upstream_end <= position:
-        return []
-    match along.translate(position):
-        case Translated(offset) | TooOld(_, offset):
-            return [offset]
-    return []
+def _unread_copies(
+    position: int, log: Log, back: OffsetMap, along: OffsetMap | None, reasons: list[str]
+) -> Iterator[int]:
+    """Where copies begin that the group has not read."""
+    if along is None or along.copied_to <= position:
+        return
+    index = along.begun_at(position)
+    if index and position < along.segments[index - 1].upstream_end:
+        match along.translate(position):
+            case Translated(offset) | TooOld(_, offset):
+                yield offset
+        return
+    gap = along.gap(index)
+    if gap.copied and any(back.uncopied(range(max(position, gap.upstream.start), gap.upstream.stop))):
+        place = range(max(gap.downstream.start, log.start), min(gap.downstream.stop, log.end))
+        here = next(back.unmapped(place), None)
+        if here is not None:
+            reasons.append(_untold(gap.upstream))
+            yield here.start
+    if index < len(along.segments):
+        yield along.segments[index].downstream_start
 
 
 def _unread_originals(
-    position: int, log: Log, back: OffsetMap, along: OffsetMap | None, reasons: list[str]
-) -> list[int]:
+    position: int, log: Log, back: OffsetMap, along: OffsetMap | None, at_end: bool, reasons: list[str]
+) -> Iterator[int]:
     """Where this cluster's own records begin that the group has not read: copied ones, and those that were left
     behind."""
-    copies = along.segments if along is not None else ()
+    copies = along or OffsetMap()
     segments = back.segments
-    out = []
-    index = bisect_right(segments, position, key=_downstream_end)
-    if index < len(segments):
-        segment = segments[index]
-        if position > segment.downstream_start:
-            found = translate_back([segment], position)
-            assert isinstance(found, Translated)
-            if not found.exact:
-                reasons.append(found.why or _INEXACT)
-            out.append(found.offset)
-        elif index:
-            before = segments[index - 1].upstream_end
-            touches = before == segment.upstream_start
-            out.append(segment.runs[0].upstream if touches else _uncovered(copies, before, segment.upstream_start))
-        elif position < segment.downstream_start and not copies and log.start < segment.upstream_start:
-            reasons.append(f"it is before {segment.downstream_start}, where the offset map begins")
-            out.append(log.start)
-        else:
-            out.append(segment.upstream_start)
+    index = back.begun_at_downstream(position)
+    if index and position == segments[index - 1].downstream_start:
+        index -= 1
+    if index and position < segments[index - 1].downstream_end:
+        found = translate_back([segments[index - 1]], position)
+        assert isinstance(found, Translated)
+        if not found.exact:
+            reasons.append(found.why or _INEXACT)
+        yield found.offset
+    else:
+        yield from _behind_a_gap(position, index, log, back, copies, at_end, reasons)
     if back.copied_to > log.end:
         reasons.append(f"the log ends at {log.end}, although it was copied up to {back.copied_to}: it lost its end")
-    left_behind = _uncovered(copies, max(back.copied_to, log.start), log.end)
-    if left_behind < log.end:
-        out.append(left_behind)
-    return out
+    left_behind = next(copies.uncopied(range(max(back.copied_to, log.start), log.end)), None)
+    if left_behind is not None:
+        yield left_behind.start
 
 
-def _uncovered(copies: Sequence[Segment], start: int, end: int) -> int:
-    """The first offset in [start, end) that no copy takes; ``end`` where copies take all of it.
+def _behind_a_gap(
+    position: int, index: int, log: Log, back: OffsetMap, copies: OffsetMap, at_end: bool, reasons: list[str]
+) -> Iterator[int]:
+    """The group's next copy belongs to the gap before the segment of ``index``, or to that segment."""
+    gap = back.gap(index)
+    following = back.segments[index] if index < len(back.segments) else None
+    if following is not None and not gap.upstream:
+        # A later segment may begin with offsets of which it has no record.
+        yield following.runs[0].upstream
+        return
+    # Before the map and behind it, records that never were in the copy do not count.
+    inside = 0 < index < len(back.segments)
+    if inside or (gap.copied and position < gap.downstream.stop and not at_end):
+        place = range(max(gap.upstream.start, log.start), min(gap.upstream.stop, log.end))
+        original = next(copies.uncopied(place), None)
+        if original is not None:
+            if not inside:
+                reasons.append(_untold(gap.upstream))
+            yield original.start
+    if following is not None:
+        yield following.upstream_start
 
-    A single offset between two copies is a commit marker.
-    """
-    at = start
-    for segment in _from(copies, bisect_right(copies, start, key=_downstream_end)):
-        for run in segment.runs:
-            if run.foreign or run.downstream - at > (at > start):
-                return min(at, end)
-            at = max(at, run.downstream_end)
-        if at >= end:
-            break
-    return end if end - at <= (at > start) else at
+
+def _untold(upstream: range) -> str:
+    return f"the offset map does not say what was copied of offsets {upstream.start} to {upstream.stop}"
 
 
-def _copies_read(position: int, offset: int, along: OffsetMap | None) -> int:
+def _copies_read(position: int, offset: int, along: OffsetMap | None, back: OffsetMap | None) -> int:
     """Upper limit of the copies from ``offset`` on that were read on the other cluster, before ``position``."""
     if along is None:
         return 0
+    back = back or OffsetMap()
     total = 0
     segments = along.segments
-    for segment in _from(segments, bisect_right(segments, offset, key=_downstream_end)):
-        if segment.upstream_start >= position:
+    first = max(0, along.begun_at_downstream(offset) - 1)
+    for index in range(first, len(segments) + 1):
+        gap = along.gap(index)
+        if gap.upstream.start >= position:
             break
-        for run in segment.runs:
+        # A writer that copies at least once may have copied a record several times.
+        if gap.copied and any(back.uncopied(range(gap.upstream.start, min(gap.upstream.stop, position)))):
+            total += max(0, gap.downstream.stop - max(gap.downstream.start, offset))
+        if index == len(segments) or segments[index].upstream_start >= position:
+            break
+        for run in segments[index].runs:
             read = min(max(0, position - run.upstream), run.length)
             before = min(max(0, offset - run.downstream), run.length)
             total += max(0, (run.length if run.foreign and read else read) - before)
     return total
 
 
-def _originals_read(position: int, offset: int, back: OffsetMap | None) -> int:
+def _originals_read(position: int, offset: int, along: OffsetMap | None, back: OffsetMap | None) -> int:
     """Upper limit of the originals from ``offset`` on that have copies before ``position``, which the group has
     read."""
     if back is None:
         return 0
+    copies = along or OffsetMap()
     total = 0
     segments = back.segments
-    index = bisect_right(segments, offset, key=_upstream_end)
+    index = max(0, back.begun_at(offset) - 1)
     # A segment that a later one cut short keeps runs beyond its end.
     while index and segments[index - 1].runs[-1].upstream_end > offset:
         index -= 1
-    for segment in _from(segments, index):
-        if segment.downstream_start >= position:
+    for number in range(index, len(segments) + 1):
+        gap = back.gap(number)
+        if gap.downstream.start >= position:
             break
-        for run in segment.runs:
-            read = min(max(0, position - run.downstream), run.length)
+        if gap.copied:
+            originals = _length(copies.uncopied(range(max(gap.upstream.start, offset), gap.upstream.stop)))
+            read = range(gap.downstream.start, min(gap.downstream.stop, position))
+            total += min(originals, _length(copies.unmapped(read)))
+        if number == len(segments) or segments[number].downstream_start >= position:
+            break
+        for run in segments[number].runs:
+            read_of_run = min(max(0, position - run.downstream), run.length)
             left = max(0, run.upstream_end - offset)
             before = 0 if run.foreign and left else max(0, run.length - left)
-            total += max(0, read - before)
+            total += max(0, read_of_run - before)
     return total
 
 
-def _from(segments: Sequence[Segment], index: int) -> Iterator[Segment]:
-    """One after the other, since they may be decoded lazily."""
-    return (segments[number] for number in range(index, len(segments)))
-
-
-def _upstream_end(segment: Segment) -> int:
-    return segment.upstream_end
-
-
-def _downstream_end(segment: Segment) -> int:
-    return segment.downstream_end
+def _length(stretches: Iterable[range]) -> int:
+    return sum(map(len, stretches))

@@ -11,7 +11,8 @@ from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.moving.moves import PositionReport
 from srm_common.domain.offsets.checkpoints import other_groups_from
-from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
+from srm_common.domain.offsets.offset_map import OffsetMap
+from srm_common.domain.offsets.resume_point import Log, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
@@ -90,10 +91,11 @@ class CopyMaps:
     def map_of(self, topic: str, partition: int) -> OffsetMap:
         """The map of a partition of the upstream ``topic``."""
         segment_map = self.log.complete_map(topic, partition)
-        replicated_to = self.committed.get(TopicPartition(topic, partition))
+        place = TopicPartition(topic, partition)
+        replicated_to, ended = self.committed.get(place), self.committed.copied_to.get(place)
         if segment_map is None:
             return OffsetMap(replicated_to=replicated_to)
-        return OffsetMap(segment_map, replicated_to, segment_map.starts, segment_map.downstream_starts)
+        return OffsetMap(segment_map, replicated_to, segment_map.starts, segment_map.downstream_starts, ended)
 
 
 def answers(source: OpenCluster, patience_seconds: float = 15.0) -> str | None:
@@ -303,6 +305,9 @@ def _resumed(
     logs = _logs(clusters.target, wanted)
     own = own_offsets(clusters.target, sorted({one.group for one in found}))
     exact = mover.exact(places)
+    left = {TopicPartition(one.from_topic, one.partition) for one in places if one.back is not None}
+    # Up to the very end: behind the last stable offset, too, there may be what a group has not read.
+    ends = clusters.source.admin.offsets(left, LATEST, committed=False) if left else {}
     for one in places:
         report = _report(one.group, TopicPartition(one.topic, one.partition), one.from_topic, one.stand, own)
         log = logs[TopicPartition(one.topic, one.partition)]
@@ -311,7 +316,16 @@ def _resumed(
             continue
         along, back = mover.maps(one)
         translation = exact.get((one.from_topic, one.partition, report.upstream)) if back is None else None
-        point = resume_point(report.upstream, log, along=along, back=back, own=report.before, translation=translation)
+        end = ends.get(TopicPartition(one.from_topic, one.partition))
+        point = resume_point(
+            report.upstream,
+            log,
+            along=along,
+            back=back,
+            own=report.before,
+            translation=translation,
+            at_end=isinstance(end, int) and report.upstream >= end,
+        )
         again, reason = point.read_again, point.reason
         if not source_answers:
             since = log.end - point.offset

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from srm_common.domain.offsets.joined_segments import MOST_BODY_BYTES, Candidate, groups, joined
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.resume_point import Log, OffsetMap, resume_point
+from srm_common.domain.offsets.offset_map import OffsetMap
+from srm_common.domain.offsets.resume_point import Log, resume_point
 from srm_common.domain.offsets.segments import (
     VALUE_HEAD_BYTES,
     OffsetSpan,

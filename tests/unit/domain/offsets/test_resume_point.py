@@ -1,16 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srm_common.domain.amount import NONE, Amount
-from srm_common.domain.offsets.resume_point import Log, OffsetMap, ResumePoint, resume_point
+from srm_common.domain.copied_to import CopiedTo
+from srm_common.domain.offsets.offset_map import OffsetMap
+from srm_common.domain.offsets.resume_point import Log, ResumePoint, resume_point
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 from tests.examples import examples
 from tests.unit.domain.offsets.current_map import current_map
+
+Draw = Callable[[Any], Any]
 
 
 @dataclass
@@ -33,9 +39,11 @@ class Flow:
     target: Cluster
     committed: list[Segment] = field(default_factory=list)
     position: int = 0
+    end: int = 0  # of what it has copied, in the target's log
+    ended: CopiedTo | None = None  # as the flow has committed it
 
-    def copy(self, end: int, max_bytes: int) -> None:
-        """One chunk."""
+    def copy(self, end: int, max_bytes: int, *, mapped: bool = True) -> None:
+        """One chunk; what is not ``mapped`` was copied by MirrorMaker 2."""
         start = self.position
         runs = []
         for offset in range(start, end):
@@ -45,28 +53,45 @@ class Flow:
                 self.target.log.append(number)
         self.position = end
         if runs:
-            self.committed.append(build_segment("t", 0, start, end, runs, max_bytes))
+            self.end = len(self.target.log)
+        if not mapped:
+            self.ended = None
+        elif runs:
+            segment = build_segment("t", 0, start, end, runs, max_bytes)
+            self.committed.append(replace(segment, after=self.ended))
+            self.ended = CopiedTo(segment.upstream_end, segment.downstream_end)
             self.target.log.append(None)
+
+    def lose(self, first: int, end: int) -> None:
+        """Segments, as when their records are lost."""
+        del self.committed[first:end]
 
     def start_opposite(self, other: Flow) -> None:
         """Behind what the other direction copied into the source."""
-        ends = [segment.downstream_end for segment in other.committed]
-        self.position = max([self.position, *ends])
+        self.position = max(self.position, other.end)
 
     @property
     def map(self) -> OffsetMap:
-        return OffsetMap(current_map(self.committed), self.position)
+        return OffsetMap(current_map(self.committed), self.position, ended=self.ended)
 
 
 def after(cluster: Cluster, offset: int) -> list[int]:
     return [number for number in cluster.log[offset:] if number is not None]
 
 
+def lose_some(flow: Flow, draw: Draw) -> None:
+    """A hole at the start of the map, in the middle, at its end, or nothing is left of it."""
+    first = draw(st.integers(0, len(flow.committed)))
+    flow.lose(first, draw(st.integers(first, len(flow.committed))))
+
+
+@pytest.mark.parametrize("holes", [False, True], ids=["mapped", "holes"])
 @settings(max_examples=examples(600))
-@given(st.data())
-def test_moving_to_and_fro_under_one_name(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_moving_to_and_fro_under_one_name(holes: bool, data: st.DataObject) -> None:
     """The direction is turned again and again, at any moment; the group never skips a record that it could have read,
-    and what it reads again is within the bound."""
+    and what it reads again is within the bound. With holes, some of it was copied by MirrorMaker 2, and segments are
+    lost."""
     draw = data.draw
     here, there = Cluster(), Cluster()
     flows = {id(here): Flow(here, there), id(there): Flow(there, here)}
@@ -86,15 +111,23 @@ def test_moving_to_and_fro_under_one_name(data: st.DataObject) -> None:
                     here.produce(next(numbers))
             if draw(st.booleans()):
                 end = draw(st.integers(flow.position, max(flow.position, len(here.log))))
-                flow.copy(end, draw(st.sampled_from([1 << 30, 12, 1])))
+                flow.copy(end, draw(st.sampled_from([1 << 30, 12, 1])), mapped=not (holes and draw(st.booleans())))
             position = draw(st.integers(position, max(position, len(here.log))))
             read.update(number for number in here.log[:position] if number is not None)
         if draw(st.booleans()):  # nobody writes any more: everything is copied first
             flow.copy(max(flow.position, len(here.log)), 1 << 30)
         committed[id(here)] = position
+        if holes:
+            lose_some(flow, draw)
+            lose_some(other, draw)
 
         point = resume_point(
-            position, Log(0, len(there.log)), along=flow.map, back=other.map, own=committed.get(id(there))
+            position,
+            Log(0, len(there.log)),
+            along=flow.map,
+            back=other.map,
+            own=committed.get(id(there)),
+            at_end=position >= len(here.log),
         )
         left = after(there, point.offset)
         # Behind the first turn records that were never copied stay where they are; they are looked for at once only.
@@ -107,9 +140,10 @@ def test_moving_to_and_fro_under_one_name(data: st.DataObject) -> None:
         position = point.offset
 
 
+@pytest.mark.parametrize("holes", [False, True], ids=["mapped", "holes"])
 @settings(max_examples=examples(300))
-@given(st.data())
-def test_moving_to_and_fro_under_two_names(data: st.DataObject) -> None:
+@given(data=st.data())
+def test_moving_to_and_fro_under_two_names(holes: bool, data: st.DataObject) -> None:
     """The copy has a topic of its own: groups go to it by the map, and back by the map."""
     draw = data.draw
     primary, copy = Cluster(), Cluster()
@@ -122,14 +156,23 @@ def test_moving_to_and_fro_under_two_names(data: st.DataObject) -> None:
             primary.produce(next(numbers))
         position = draw(st.integers(position, max(position, len(primary.log))))
         read.update(n for n in primary.log[:position] if n is not None)
-        flow.copy(draw(st.integers(flow.position, len(primary.log))), draw(st.sampled_from([1 << 30, 1])))
+        mapped = not (holes and draw(st.booleans()))
+        flow.copy(
+            draw(st.integers(flow.position, len(primary.log))), draw(st.sampled_from([1 << 30, 1])), mapped=mapped
+        )
+        if holes:
+            lose_some(flow, draw)
         point = resume_point(position, Log(0, len(copy.log)), along=flow.map, own=own)
         assert {n for n in after(copy, 0) if n not in read} <= set(after(copy, point.offset))
         assert sum(n in read for n in after(copy, point.offset)) <= point.read_again.known_most
         own = draw(st.integers(point.offset, len(copy.log)))
         read.update(n for n in copy.log[point.offset : own] if n is not None)
-        flow.copy(draw(st.integers(flow.position, len(primary.log))), 1 << 30)
-        back = resume_point(own, Log(0, len(primary.log)), back=flow.map, own=position)
+        mapped = not (holes and draw(st.booleans()))
+        flow.copy(draw(st.integers(flow.position, len(primary.log))), 1 << 30, mapped=mapped)
+        if holes:
+            lose_some(flow, draw)
+        at_end = own >= len(copy.log)
+        back = resume_point(own, Log(0, len(primary.log)), back=flow.map, own=position, at_end=at_end)
         assert {n for n in after(primary, 0) if n not in read} <= set(after(primary, back.offset))
         assert sum(n in read for n in after(primary, back.offset)) <= back.read_again.known_most
         position = back.offset
@@ -182,7 +225,7 @@ def test_what_retention_took_is_not_gone_back_to() -> None:
 
 def test_an_unknown_part_of_the_copy_is_read_from_its_start() -> None:
     before = resume_point(50, Log(400, 1021), along=MAP)
-    assert (before.offset, before.read_again.most) == (400, 0)
+    assert (before.offset, before.read_again.most) == (400, 600)
     assert "where the offset map begins" in before.reason
     unknown = resume_point(50, Log(400, 1021), along=OffsetMap())
     assert (unknown.offset, unknown.read_again.most) == (400, 621 + 50)
@@ -219,3 +262,69 @@ def test_records_of_others_between_copies_are_not_passed_over() -> None:
     point = resume_point(1040, Log(0, 146), along=along, back=MAP)
     assert (point.offset, point.read_again.most) == (130, 10)
     assert "from 130 on were not copied" in point.reason
+
+
+def piece(upstream: int, downstream: int, records: int) -> Segment:
+    return build_segment(
+        "t", 0, upstream, upstream + records, [OffsetSpan(upstream, records, downstream, records)], 1 << 16
+    )
+
+
+@pytest.mark.parametrize(
+    ("position", "log", "back", "offset", "read_again"),
+    [
+        # MirrorMaker 2 copied it all, or the map was lost.
+        (300, Log(0, 1000), OffsetMap((), 1000), 0, 300),
+        (300, Log(50, 1000), OffsetMap((), 1000), 50, 300),
+        (0, Log(0, 1000), OffsetMap((), 1000), 0, 0),
+        # It copied what lies before the map, behind it, and between.
+        (300, Log(0, 1000), OffsetMap((piece(900, 900, 100),), 1000), 0, 300),
+        (900, Log(0, 1000), OffsetMap((piece(900, 900, 100),), 1000), 900, 0),
+        (950, Log(0, 1000), OffsetMap((piece(900, 900, 100),), 1000), 950, 0),
+        (1200, Log(0, 2000), OffsetMap((piece(0, 0, 900),), 2000), 900, 300),
+        (900, Log(0, 2000), OffsetMap((piece(0, 0, 900),), 2000), 900, 0),
+        (600, Log(0, 1500), OffsetMap((piece(0, 0, 500), piece(1000, 1000, 500)), 1500), 500, 100),
+        # Where the copy ended is known: nothing was copied behind the last segment.
+        (901, Log(0, 910), OffsetMap((piece(0, 0, 900),), 910, ended=CopiedTo(900, 900)), 910, 0),
+        # The flow began with its newest records.
+        (0, Log(0, 1000), OffsetMap((piece(900, 0, 100),), 1000), 900, 0),
+    ],
+)
+def test_the_way_back_where_the_map_does_not_reach(
+    position: int, log: Log, back: OffsetMap, offset: int, read_again: int
+) -> None:
+    point = resume_point(position, log, back=back)
+    assert (point.offset, point.read_again.known_most) == (offset, read_again)
+
+
+@pytest.mark.parametrize("back", [OffsetMap((), 1000), OffsetMap((piece(0, 0, 900),), 1000)])
+def test_a_group_at_the_end_of_the_copy_has_read_all_of_it(back: OffsetMap) -> None:
+    assert resume_point(1000, Log(0, 1000), back=back, at_end=True) == ResumePoint(1000)
+    assert resume_point(1000, Log(0, 1000), back=back).offset < 1000
+
+
+def test_under_one_name_the_map_of_the_other_direction_does_not_hide_what_is_unread() -> None:
+    back, along = OffsetMap((piece(900, 900, 100),), 1000), OffsetMap((piece(1000, 1000, 50),), 1050)
+    point = resume_point(300, Log(0, 1050), along=along, back=back)
+    assert point.offset == 0
+    assert 300 <= point.read_again.known_most <= 1050
+    assert "does not say what was copied of offsets 0 to 900" in point.reason
+    assert resume_point(300, Log(0, 1050), along=along, back=back, own=300).offset == 300
+
+
+@pytest.mark.parametrize(
+    "along", [OffsetMap((), 100), OffsetMap((piece(0, 0, 30),), 100), OffsetMap((piece(90, 90, 10),), 100)]
+)
+def test_under_one_name_copies_without_a_map_are_not_skipped(along: OffsetMap) -> None:
+    """The first hundred were copied here by MirrorMaker 2, those after them from here by the flow back."""
+    point = resume_point(50, Log(0, 200), along=along, back=OffsetMap((piece(100, 100, 100),), 200))
+    assert point.offset <= 50
+    assert point.read_again.known_most >= 50 - point.offset
+    assert "the offset map does not say" in point.reason
+
+
+def test_what_mirror_maker_2_copied_behind_the_map_is_read_again_by_who_is_ahead_of_it() -> None:
+    point = resume_point(1010, Log(0, 1000), along=OffsetMap((piece(0, 0, 900),), 1000))
+    assert (point.offset, point.read_again.known_most) == (900, 110)
+    ours = resume_point(1010, Log(0, 900), along=OffsetMap((piece(0, 0, 900),), 1000, ended=CopiedTo(900, 900)))
+    assert (ours.offset, ours.read_again.known_most) == (900, 10)

@@ -1,0 +1,83 @@
+"""Moves of groups that stand where MirrorMaker 2 copied, or where the offset map was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from confluent_kafka import Producer
+
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepState
+from srm_common.usecases.moving.failover import Move, failback
+from srm_common.wire.state.mm2 import partition_for, source_offset_key, source_offset_value
+from tests.unit.usecases.fakes import Sides
+
+COPY = ("a.orders", 0)
+
+
+def copied_by_mirror_maker(sides: Sides, records: int) -> None:
+    """The next records of ``orders``, and its progress behind them."""
+    source, target = sides.source, sides.target
+    start = len(source.records("orders"))
+    source.write("orders", [(b"k%d" % number, b"%d" % number) for number in range(start, start + records)])
+    producer = Producer({"bootstrap.servers": target.bootstrap_servers})
+    for record in source.records("orders")[start:]:
+        producer.produce("a.orders", key=record.key, value=record.value, partition=0, timestamp=record.timestamp_ms)
+    producer.flush(60)
+    key = source_offset_key("a", "orders", 0)
+    value = source_offset_value(start + records - 1)
+    target.write("mm2-offsets.a.internal", [(key, value)], partition=partition_for(key, 5))
+
+
+@pytest.fixture
+def migrated(sides: Sides) -> Sides:
+    """The flow follows MirrorMaker 2, which copied 1000 records; nothing has come since."""
+    sides.source.create_topic("orders")
+    sides.target.create_topic("a.orders")
+    sides.target.create_topic("mm2-offsets.a.internal", 5, config={"cleanup.policy": "compact"})
+    copied_by_mirror_maker(sides, 1000)
+    sides.refresh()
+    assert sides.run().records == 0
+    return sides
+
+
+def all_steps(move: Move, request: MoveRequest) -> MoveReport:
+    for step in request.steps:
+        assert move.run(step).state is not StepState.FAILED, move.report.render()
+    return move.report
+
+
+def gone_back(sides: Sides) -> MoveReport:
+    sides.close()
+    request = MoveRequest(MoveKind.FAILBACK, MoveMode.CONTROLLED, wait_seconds=2.0)
+    return all_steps(failback(sides.flow, None, request), request)
+
+
+def said(report: MoveReport) -> str:
+    return "\n".join(_sentences(report))
+
+
+def _sentences(report: MoveReport) -> Iterable[str]:
+    return (sentence for step in report.steps for sentence in step.sentences)
+
+
+def test_the_way_back_skips_nothing_that_mirror_maker_2_copied(migrated: Sides) -> None:
+    migrated.target.commit("billing", {COPY: 500})
+    migrated.target.commit("reports", {COPY: 1000})
+    report = gone_back(migrated)
+    assert migrated.source.committed("billing") == {("orders", 0): 0}
+    assert migrated.source.committed("reports") == {("orders", 0): 1000}
+    assert [position.read_again.most for position in report.positions] == [500, 0]
+    assert "does not say what was copied of offsets 0 to 1000" in report.positions[0].reason
+
+
+def test_the_way_back_skips_nothing_where_the_map_was_lost(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.source.write("orders", [(b"k", b"%d" % number) for number in range(100)])
+    sides.refresh()
+    assert sides.run().records == 100
+    sides.target.commit("billing", {COPY: 50})
+    sides.target.delete_topic("mm2-offset-segments.a.internal")
+    report = gone_back(sides)
+    assert sides.source.committed("billing") == {("orders", 0): 0}
+    assert report.read_again.most == 50
