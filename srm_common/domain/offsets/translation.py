@@ -72,9 +72,13 @@ class TooOld:
 
 @dataclass(frozen=True, slots=True)
 class Unmapped:
-    """Nothing is known of the partition; ``reason`` is a sentence for a person."""
+    """Nothing is known of the partition; ``reason`` is a sentence for a person.
+
+    ``copied_to``: the upstream offset up to which it was copied nevertheless, 0 where nothing is known of that either.
+    """
 
     reason: str
+    copied_to: int = 0
 
 
 Translation = Translated | NotReplicatedYet | TooOld | Unmapped
@@ -100,6 +104,10 @@ def translate(
         replicated_to: the flow's committed next offset, where known; it may be ahead of the last segment when what
             followed had nothing to copy (markers, aborted records), or was copied by MirrorMaker 2.
     """
+    if not segments and replicated_to:
+        return Unmapped(
+            f"it was copied up to upstream offset {replicated_to}, but the offset map has nothing of it", replicated_to
+        )
     if not segments:
         return Unmapped("nothing of this partition was copied yet")
     if starts is None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.segments import Segment
-from srm_common.domain.offsets.translation import Translation, Unmapped
+from srm_common.domain.offsets.translation import Translation, translate
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.links.link import EARLIEST, LATEST
@@ -108,7 +108,7 @@ class SegmentLog:
         if not known or position < known.starts[0]:
             known = self.complete_map(topic, partition)
         if known is None:
-            return Unmapped("nothing of this partition was copied yet")
+            return translate((), position, replicated_to=replicated_to)
         return known.translate(position, replicated_to)
 
     def complete_map(self, topic: str, partition: int) -> SegmentMap | None:

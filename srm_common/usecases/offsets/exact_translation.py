@@ -6,8 +6,8 @@ a sparse run                                 the source's records around the pos
                                              none of the run was removed there since); else what is left on the target
 a run that others wrote into                 the flow's own records are identified on the target by their producer,
                                              and counted
-between segments, before the first           exact where the target has nothing there; what MirrorMaker 2 copied, by
-                                             its offset syncs and its rule
+between segments, before the first, where    exact where the target has nothing there; what MirrorMaker 2 copied, by
+there are no segments                        its offset syncs and its rule
 ===========================================  =================================================================
 
 All reads are small (a run is part of one chunk) and shared by positions. Where neither log can tell, the answer is a
@@ -108,10 +108,12 @@ class ExactTranslation:
         return {position: self._by_map(*position) for position in positions}
 
     def _look_behind(self, answers: dict[Position, Translation]) -> None:
-        """Positions after the end of the map may be replicated: there was nothing to copy, or MirrorMaker 2 copied
-        it."""
+        """Positions after the end of the map, or where there is none, may be replicated: there was nothing to copy, or
+        MirrorMaker 2 copied it."""
         behind = [
-            one for one, found in answers.items() if isinstance(found, NotReplicatedYet) and found.behind < _NO_OFFSET
+            one
+            for one, found in answers.items()
+            if (isinstance(found, NotReplicatedYet) and found.behind < _NO_OFFSET) or isinstance(found, Unmapped)
         ]
         if behind and self._replicated is None:
             self._replicated = next_offsets(self._clusters.target.reader, self._flow.name)
@@ -121,7 +123,7 @@ class ExactTranslation:
     def _by_map(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
         found = self._log.translate(topic, partition, position, replicated_to)
         record = self._records.get(topic)
-        if record is None or isinstance(found, Unmapped):
+        if record is None or (isinstance(found, Unmapped) and not found.copied_to):
             return found
         now, former = generation_of(record.upstream_topic_id), set(map(generation_of, record.previous_upstream_ids))
         undecided = record.state is TopicState.RECREATED
@@ -131,14 +133,14 @@ class ExactTranslation:
             newest = self._log.newest(topic, partition)
         except CorruptRecord as error:
             return Unmapped(f"it is unknown of which topic named {topic} it is: {error}")
-        if newest is None or newest.generation not in former | {0, now}:
+        if newest is not None and newest.generation not in former | {0, now}:
             return found  # the copy is ahead of what is recorded
         if undecided:
             why = (
                 record.reason or f"{topic} was created again on {self._flow.name.source}, and on.data.loss is undecided"
             )
             return Unmapped(f"{why}: its positions cannot be distinguished from those of the former topic")
-        if newest.generation in former - {now}:
+        if newest is not None and newest.generation in former - {now}:
             return NotReplicatedYet(position, newest.downstream_end)  # nothing of the new topic is copied yet
         return found
 
@@ -197,18 +199,26 @@ class ExactTranslation:
     def _by_syncs(self, answers: dict[Position, Translation]) -> None:
         """Positions outside the map: MirrorMaker 2 copied them, if its syncs are still there."""
         outside: dict[Position, tuple[int, int]] = {}
-        old: dict[Position, TooOld] = {}
+        old: dict[Position, TooOld | Unmapped] = {}
         for one, found in answers.items():
             if isinstance(found, Translated) and not found.exact and found.within is None and found.most is not None:
                 outside[one] = found.offset, found.most
-            elif isinstance(found, TooOld) and found.offset:
+            elif (isinstance(found, TooOld) and found.offset) or (isinstance(found, Unmapped) and found.copied_to):
                 old[one] = found
         if old:
-            starts = self._open("target").starts({TopicPartition(self._copy_of(one[0]), one[1]) for one in old})
-            for one, too_old in old.items():
-                start = starts.get(TopicPartition(self._copy_of(one[0]), one[1]))
-                if start is not None and start < too_old.offset:
-                    outside[one] = start, too_old.offset
+            copies = {TopicPartition(self._copy_of(one[0]), one[1]) for one in old}
+            starts, ends = self._open("target").starts(copies), self._open("target").ends(copies)
+            for one, unknown in old.items():
+                place = TopicPartition(self._copy_of(one[0]), one[1])
+                start, end = starts.get(place), ends.get(place)
+                if isinstance(unknown, TooOld):
+                    end = unknown.offset
+                if start is None or end is None:
+                    continue
+                if start < end:
+                    outside[one] = start, end
+                elif isinstance(unknown, Unmapped) and one[2] <= unknown.copied_to:
+                    answers[one] = Translated(start, exact=True, by=Evidence.TARGET)
         if not outside:
             return
         syncs = self._syncs({TopicPartition(topic, partition) for topic, partition, _ in outside})

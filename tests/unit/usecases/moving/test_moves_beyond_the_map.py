@@ -8,8 +8,10 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepState
+from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.usecases.moving.failover import Move, failback
-from srm_common.wire.state.mm2 import partition_for, source_offset_key, source_offset_value
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.wire.state.mm2 import encode_offset_sync, partition_for, source_offset_key, source_offset_value
 from tests.unit.usecases.fakes import Sides
 
 COPY = ("a.orders", 0)
@@ -47,6 +49,18 @@ def all_steps(move: Move, request: MoveRequest) -> MoveReport:
     return move.report
 
 
+def synced(sides: Sides, *offsets: int) -> None:
+    """What MirrorMaker 2 left of its pairs of offsets; both sides are the same here."""
+    pairs = [encode_offset_sync(OffsetSync("orders", 0, offset, offset)) for offset in offsets]
+    sides.source.write("mm2-offset-syncs.b.internal", pairs)
+
+
+def moved(sides: Sides, mode: MoveMode = MoveMode.CONTROLLED) -> MoveReport:
+    sides.close()
+    request = MoveRequest(MoveKind.FAILOVER, mode, wait_seconds=2.0)
+    return all_steps(Move(sides.flow, request), request)
+
+
 def gone_back(sides: Sides) -> MoveReport:
     sides.close()
     request = MoveRequest(MoveKind.FAILBACK, MoveMode.CONTROLLED, wait_seconds=2.0)
@@ -81,3 +95,23 @@ def test_the_way_back_skips_nothing_where_the_map_was_lost(sides: Sides) -> None
     report = gone_back(sides)
     assert sides.source.committed("billing") == {("orders", 0): 0}
     assert report.read_again.most == 50
+
+
+def test_offset_syncs_translate_where_the_flow_has_copied_nothing_itself(migrated: Sides) -> None:
+    synced(migrated, 0, 500, 999)
+    migrated.source.commit("billing", {("orders", 0): 1000})
+    migrated.source.commit("reports", {("orders", 0): 500})
+    migrated.source.commit("slow", {("orders", 0): 100})
+    round_of_checkpoints = sync_checkpoints(migrated.clusters(), at_once=True)
+    assert (round_of_checkpoints.checkpoints, round_of_checkpoints.untranslated) == (3, ())
+    report = moved(migrated)
+    found = {position.group: (position.applied, position.read_again.most) for position in report.positions}
+    assert found == {"billing": (1000, 0), "reports": (500, 0), "slow": (1, 499)}
+
+
+def test_without_offset_syncs_the_reason_is_not_that_nothing_was_copied(migrated: Sides) -> None:
+    migrated.source.commit("billing", {("orders", 0): 1000})
+    (untranslated,) = sync_checkpoints(migrated.clusters(), at_once=True).untranslated
+    assert untranslated.reason == "it was copied up to upstream offset 1000, but the offset map has nothing of it"
+    (position,) = moved(migrated).positions
+    assert (position.applied, position.read_again.most) == (0, 1000)
