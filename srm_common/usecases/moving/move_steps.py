@@ -24,15 +24,10 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, FlowRunning, SrmError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.idle_flow import idle_flow
+from srm_common.usecases.moving.summary import NAMED, first, listed, summary
 from srm_common.usecases.offsets.backlog import uncopied
-from srm_common.usecases.offsets.resume_points import (
-    Positions,
-    answers,
-    group_states,
-    groups_left_out,
-    move_positions,
-    own_offsets,
-)
+from srm_common.usecases.offsets.group_standings import groups_left_out, left_out_of_the_record
+from srm_common.usecases.offsets.resume_points import Positions, answers, group_states, move_positions, own_offsets
 from srm_common.usecases.runs.replicate import raise_if_failed
 from srm_common.usecases.runs.run_journal import last_run
 
@@ -43,8 +38,6 @@ _IDLE = (EMPTY, DEAD, ABSENT)
 _PAUSE_SECONDS = 1.0
 #: How long the source has to respond: every step queries it, and it may be gone.
 _PATIENCE, _PATIENCE_ON_A_BAD_DAY = 15.0, 4.0
-#: Sentences about single groups or partitions in a step's result; the positions have all of them.
-_NAMED = 20
 
 
 class MoveSteps:
@@ -79,7 +72,7 @@ class MoveSteps:
             said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
         positions = self._positions(away)
         others, unlisted = groups_left_out(self.clusters, self.request.groups, source_answers=away is None)
-        said += [why_not_moved(name, kind, self._here) for name, kind in others[:_NAMED]]
+        said += [why_not_moved(name, kind, self._here) for name, kind in others[:NAMED]]
         said += unlisted
         kinds = dict(others)
         if positions.unknown:
@@ -101,9 +94,9 @@ class MoveSteps:
             )
         busy = self._still_busy(groups, away)
         if busy and self.request.groups is not None:
-            return failed(StepName.CHECK, *_first(busy.values()))
-        said += _first(busy.values())
-        said.append(f"groups to move: {_listed(groups)}")
+            return failed(StepName.CHECK, *first(busy.values()))
+        said += first(busy.values())
+        said.append(f"groups to move: {listed(groups)}")
         if away is not None:
             said += self._left_behind()
         return _done(StepName.CHECK, *said)
@@ -214,7 +207,7 @@ class MoveSteps:
         nowhere = [position for position in positions if not position.translated and position.group not in busy]
         if nowhere:
             said.append(f"{counted(len(nowhere), 'position')} without a place, the first: {nowhere[0].reason}")
-        said += [*busy.values()][:_NAMED]
+        said += [*busy.values()][:NAMED]
         said += found.notes
         return _done(StepName.TRANSLATE, *said, exit_code=1 if busy else 0)
 
@@ -239,7 +232,7 @@ class MoveSteps:
         said = f"{counted(committed, 'offset')} of {counted(groups, 'group')} committed on '{self._here}'"
         if faults:
             return failed(
-                StepName.APPLY, f"{said}, which stay; repeat this step once the others are fixed", *_first(faults)
+                StepName.APPLY, f"{said}, which stay; repeat this step once the others are fixed", *first(faults)
             )
         kept = sum(position.translated for position in self.report.positions) - committed
         return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} needed no change"] if kept else []))
@@ -260,7 +253,7 @@ class MoveSteps:
         if self.request.mode is not MoveMode.DISASTER and self._source_away() is None:
             wrong += self._moved_since()
         if wrong:
-            return failed(StepName.VERIFY, *_first(wrong))
+            return failed(StepName.VERIFY, *first(wrong))
         said = [f"{counted(len(wanted), 'position')} read back from '{self._here}'"]
         if gone_on:
             said.append(f"at {gone_on} of them consumers have read on already")
@@ -268,22 +261,9 @@ class MoveSteps:
 
     def conclude(self) -> StepResult:
         report = self.report
-        placed = [position for position in report.positions if position.translated]
-        groups = sorted({position.group for position in placed})
-        said = [
-            f"{counted(len(groups), 'group')} moved to '{self._here}': {_listed(groups)}",
-            f"{report.bound}; none is skipped",
-        ]
-        oldest = max((position.age_ms for position in placed), default=0)
-        if oldest:
-            said.append(f"positions are as they were known up to {duration(oldest)} ago")
-        topics = sorted({position.topic for position in placed})
-        said.append(f"start the consumers on '{self._here}'; their topics there: {_listed(topics)}")
-        nowhere = [position for position in report.positions if not position.translated]
-        said += _first(
-            f"group {position.group} has no offset in {position.topic}-{position.partition}: {position.reason}"
-            for position in nowhere
-        )
+        # Positions have an age where they are from the target; so is what is known of those that have none.
+        from_here = any(position.age_ms for position in report.positions)
+        said = summary(report, self._here, left_out_of_the_record(self.clusters) if from_here else 0)
         broken = [step.step for step in report.steps if step.failed]
         if broken:
             return failed(StepName.REPORT, f"step {broken[0]} failed: repeat it once that is fixed", *said)
@@ -385,15 +365,3 @@ def _as_checkpoint(position: PositionReport) -> Checkpoint:
     assert position.applied is not None
     group, topic, partition = position.group, position.topic, position.partition
     return Checkpoint(group, topic, partition, position.upstream, position.applied, position.metadata)
-
-
-def _first(sentences: Iterable[str]) -> list[str]:
-    found = list(sentences)
-    more = len(found) - _NAMED
-    return found if more <= 0 else [*found[:_NAMED], f"and {more} more; the positions of the report have all"]
-
-
-def _listed(words: Iterable[str]) -> str:
-    listed = list(words)
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return ", ".join(listed[:_NAMED]) + more

@@ -6,11 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.amount import Amount
-from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowName, FlowSettings, names
-from srm_common.domain.flow.names import StateKey
 from srm_common.domain.moving.moves import PositionReport
-from srm_common.domain.offsets.checkpoints import other_groups_from
 from srm_common.domain.offsets.offset_map import OffsetMap
 from srm_common.domain.offsets.resume_point import Log, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
@@ -18,36 +15,11 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.client.links.link import EARLIEST, LATEST
-from srm_common.kafka.groups.group_commits import other_groups
-from srm_common.kafka.groups.group_offsets import CommittedOffset
-from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
+from srm_common.usecases.offsets.group_standings import Stand, Standing, last_known, standings
 from srm_common.usecases.offsets.source_offsets import committed_now
-
-_LIST_SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Stand:
-    """A committed position, and how old the knowledge of it is; ``downstream``: its place here by a checkpoint."""
-
-    committed: CommittedOffset
-    age_ms: int = 0
-    downstream: int = 0
-
-
-@dataclass
-class Standing:
-    """Where a group stands on the cluster that it leaves: ``positions`` by topic and partition there.
-
-    ``translated`` by topic and partition here: what was translated before, by a map that cannot be read now.
-    """
-
-    group: str
-    positions: dict[TopicPartition, Stand] = field(default_factory=dict)
-    translated: dict[TopicPartition, Stand] = field(default_factory=dict)
 
 
 @dataclass
@@ -118,76 +90,6 @@ def group_states(cluster: OpenCluster, groups: Iterable[str]) -> dict[str, str]:
     return {group.name: group.state for group in listed if group.name in wanted}
 
 
-def standings(clusters: FlowClusters, groups: Iterable[str] | None) -> list[Standing]:
-    """Where groups stand at the source.
-
-    Args:
-        groups: None: all of them that the flow translates.
-
-    Raises:
-        UnreachableCluster, AccessDenied, ClusterError: as the source answers, also where it is about one group.
-    """
-    reader = clusters.source.groups()
-    listed, faults = reader.groups()
-    wanted = _chosen(clusters.flow, groups, (group.name for group in listed))
-    offsets, more = reader.offsets(wanted)
-    for fault in (*faults, *more):
-        raise ClusterError(fault.reason)
-    return [Standing(offset.group, {place: Stand(at) for place, at in offset.offsets.items()}) for offset in offsets]
-
-
-def last_known_standings(clusters: FlowClusters, copied: CopyMaps, groups: Iterable[str] | None) -> list[Standing]:
-    """Positions of groups as of the last checkpoints; queries only the target."""
-    upstream = {downstream: topic for topic, downstream in copied.names.items()}
-    flow = clusters.flow
-    checkpoints = newest_checkpoints(clusters.target.reader, names.checkpoints_topic(flow))
-    now_ms = clusters.now_ms()
-    found: dict[str, Standing] = {}
-    for place, checkpoint in checkpoints.by_place.items():
-        group, topic, partition = place
-        standing = found.setdefault(group, Standing(group))
-        age = max(0, now_ms - checkpoints.written_ms[place])
-        stand = Stand(CommittedOffset(checkpoint.upstream, checkpoint.metadata), age, checkpoint.downstream)
-        if topic in upstream:
-            standing.positions[TopicPartition(upstream[topic], partition)] = stand
-        else:
-            # Translated back: its map is on the cluster that is gone.
-            standing.translated[TopicPartition(topic, partition)] = stand
-    wanted = set(_chosen(flow, groups, found))
-    return [standing for group, standing in sorted(found.items()) if group in wanted]
-
-
-def groups_left_out(
-    clusters: FlowClusters, groups: Iterable[str] | None, *, source_answers: bool
-) -> tuple[list[tuple[str, str]], list[str]]:
-    """Share and streams groups (name, kind) that may be expected to move; and what could not be queried.
-
-    Args:
-        source_answers: otherwise the flow's last round tells.
-    """
-    flow, faults = clusters.flow, list[str]()
-    if not source_answers:
-        found = other_groups_from(clusters.state.read(StateKey.UNTRANSLATED))
-    else:
-        try:
-            listed, unlisted = other_groups(
-                flow.source, timeout_seconds=min(_LIST_SECONDS, flow.request_seconds), pool=clusters.source.links
-            )
-            found, faults = [(group.name, group.protocol) for group in listed], [str(fault) for fault in unlisted]
-        except ClusterError as error:
-            found, faults = [], [f"cannot tell whether there are share groups: {error}"]
-    chosen = set(_chosen(flow, groups, (name for name, _ in found)))
-    return [one for one in found if one[0] in chosen], faults
-
-
-def _chosen(flow: FlowSettings, groups: Iterable[str] | None, known: Iterable[str]) -> list[str]:
-    """The named groups, whatever the filter says; without names, those of ``known`` that the filter accepts."""
-    if groups is not None:
-        return sorted(set(groups))
-    chosen = group_filter(flow)
-    return sorted(group for group in known if chosen.decide(group).accepted)
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A position, and the topic here where the group resumes. ``along`` and ``back``: by which maps."""
@@ -217,7 +119,9 @@ class _Mover:
             copy, original = self._along.names.get(topic), self._originals.get(topic)
             reason = None
             if copy is None and original is None:
-                reason = f"{topic} is not copied between {self._flow.name.source} and {self._flow.name.target}"
+                reason = stand.untranslated or (
+                    f"{topic} is not copied between {self._flow.name.source} and {self._flow.name.target}"
+                )
             elif copy in self._along.shared:
                 reason = f"flows {self._along.shared[copy]} write to {copy}: no offset is safe for all of them"
             if reason is not None:
@@ -277,7 +181,9 @@ def move_positions(clusters: FlowClusters, groups: Iterable[str] | None, *, sour
     if not source_answers:
         out.notes.append(f"'{flow.source.alias}' does not respond: checkpoints on '{flow.target.alias}' are used")
         back = None
-        found = last_known_standings(clusters, along, named)
+        known = last_known(clusters, along.names, named)
+        found = known.standings
+        out.notes += known.notes
     else:
         back = CopyMaps(clusters.opposite(opposite(flow)))
         found = standings(clusters, named)
@@ -286,7 +192,9 @@ def move_positions(clusters: FlowClusters, groups: Iterable[str] | None, *, sour
     for standing in found:
         rows = list(mover.places(standing))
         moving = [row for row in rows if isinstance(row, _Place)]
-        if moving or standing.translated or (named is not None and rows):
+        # What the last round could not translate may not be passed over in silence.
+        told = standing.translated or any(stand.untranslated for stand in standing.positions.values())
+        if moving or told or (named is not None and rows):
             places += moving
             out.reports += [row for row in rows if isinstance(row, PositionReport)]
     moved = {one.group for one in found if one.positions or one.translated}

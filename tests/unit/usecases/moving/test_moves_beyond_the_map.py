@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka import Producer
 
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepState
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.usecases.moving.failover import Move, failback
@@ -115,3 +116,48 @@ def test_without_offset_syncs_the_reason_is_not_that_nothing_was_copied(migrated
     assert untranslated.reason == "it was copied up to upstream offset 1000, but the offset map has nothing of it"
     (position,) = moved(migrated).positions
     assert (position.applied, position.read_again.most) == (0, 1000)
+
+
+@pytest.fixture
+def behind(migrated: Sides) -> Sides:
+    """The flow has copied ten records since; ``slow`` stands before its map, ``billing`` at the end of MirrorMaker 2's
+    part."""
+    migrated.source.write("orders", [(b"k", b"new")] * 10)
+    assert migrated.run().records == 10
+    migrated.source.commit("billing", {("orders", 0): 1000})
+    migrated.source.commit("slow", {("orders", 0): 300})
+    report = sync_checkpoints(migrated.clusters(), at_once=True)
+    assert [untranslated.group for untranslated in report.untranslated] == ["slow"]
+    return migrated
+
+
+def test_without_its_source_a_move_takes_along_groups_that_have_no_checkpoint(behind: Sides) -> None:
+    behind.source.go_away()
+    report = moved(behind, MoveMode.DISASTER)
+    found = {position.group: (position.upstream, position.applied) for position in report.positions}
+    assert found == {"billing": (1000, 1000), "slow": (300, 0)}
+    assert behind.target.committed("slow") == {COPY: 0}
+    assert report.positions[1].read_again.most == 1011  # with the commit marker
+    assert "none is skipped" in said(report)
+
+
+def test_a_group_that_was_moved_back_does_not_resume_at_its_old_checkpoint(behind: Sides) -> None:
+    behind.source.commit("billing", {("orders", 0): 200})
+    sync_checkpoints(behind.clusters(), at_once=True)
+    behind.source.go_away()
+    report = moved(behind, MoveMode.DISASTER)
+    assert behind.target.committed("billing") == {COPY: 0}
+    assert report.positions[0].upstream == 200
+
+
+def test_a_move_does_not_promise_anything_of_positions_without_a_place(behind: Sides) -> None:
+    state = behind.clusters().state
+    record = state.read(StateKey.UNTRANSLATED)
+    assert record is not None
+    gone = ["slow", "orders-gone", 0, 5, "its copy was deleted"]
+    state.write(StateKey.UNTRANSLATED, record | {"positions": [*record["positions"], gone], "left_out": 3})
+    behind.source.go_away()
+    text = said(moved(behind, MoveMode.DISASTER))
+    assert "where groups have an offset none is skipped; auto.offset.reset applies to 4 positions without one" in text
+    assert "group slow has no offset in orders-gone-0: its copy was deleted" in text
+    assert "3 more positions had no checkpoint in the flow's last round" in text
