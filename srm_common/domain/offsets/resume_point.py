@@ -13,7 +13,7 @@ this cluster earlier: what lies before that place it has read there. What the of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.offsets.offset_map import OffsetMap
@@ -55,6 +55,7 @@ def resume_point(
     back: OffsetMap | None = None,
     own: int | None = None,
     translation: Translation | None = None,
+    known: int = 0,
     at_end: bool = False,
 ) -> ResumePoint:
     """The place for a group that would read ``position`` next in the partition that it leaves.
@@ -64,6 +65,8 @@ def resume_point(
         back: the map of the flow that copies, or copied, from here to there.
         own: what the group has committed here already.
         translation: of ``position`` by ``along``, if there is a better one than the map's.
+        known: a place in the copy that an earlier translation of this position, or of one before it, gave: no record
+            that the group has not read lies before it. 0 where there is none.
         at_end: whether nothing lies at or after ``position`` in the partition that it leaves.
     """
     reasons: list[str] = []
@@ -72,7 +75,7 @@ def resume_point(
         found += _unread_originals(position, log, back, along, at_end, reasons)
         found += _unread_copies(position, log, back, along, reasons)
     elif along is not None:
-        translation = translation or along.translate(position)
+        translation = _not_before(known, translation or along.translate(position), log)
         found.append(_in_copy(position, log, translation, reasons))
     offset = min(found, default=log.end)
     if own is not None and own > log.end:
@@ -101,6 +104,22 @@ def resume_point(
 def not_copied(position: int, along: OffsetMap | None) -> int:
     """So many offsets before ``position`` are not copied; a group that resumes here reads them again if they come."""
     return 0 if along is None else max(0, position - along.copied_to)
+
+
+def _not_before(known: int, translation: Translation, log: Log) -> Translation:
+    """The translation, where it is a floor or there is none, with what was known before; never beyond what the map says
+    now."""
+    if not log.start < known <= log.end:
+        return translation
+    match translation:
+        case Translated(offset, exact=False, most=most) if known > offset:
+            return replace(translation, offset=known if most is None else min(known, most))
+        case TooOld(oldest_known, offset) if offset > log.start:
+            why = f"it is before {oldest_known}, where the offset map begins: it resumes as its last checkpoint says"
+            return Translated(min(known, offset), exact=False, most=offset, why=why)
+        case Unmapped(reason):
+            return Translated(known, exact=False, most=log.end, why=reason)
+    return translation
 
 
 def _in_copy(position: int, log: Log, translation: Translation, reasons: list[str]) -> int:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.offsets.checkpoints import CheckpointMemory, Part, other_groups_from, untranslated_from
+from srm_common.domain.offsets.checkpoints import (
+    CheckpointMemory,
+    Part,
+    Untranslated,
+    other_groups_from,
+    untranslated_from,
+)
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, CorruptRecord
 from srm_common.kafka.groups.group_commits import other_groups
@@ -21,7 +27,8 @@ _LIST_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """A committed position, and how old the knowledge of it is; ``downstream``: its place here by a checkpoint.
+    """A committed position, and how old the knowledge of it is; ``downstream``: its place here by a checkpoint, 0 where
+    it may be one of a former copy.
     ``untranslated``: why the flow's last round found no place for it."""
 
     committed: CommittedOffset
@@ -70,12 +77,15 @@ class LastKnown:
     notes: list[str] = field(default_factory=list)
 
 
-def last_known(clusters: FlowClusters, copies: Mapping[str, str], groups: Iterable[str] | None) -> LastKnown:
+def last_known(
+    clusters: FlowClusters, copies: Mapping[str, str], ids: Mapping[str, str], groups: Iterable[str] | None
+) -> LastKnown:
     """Positions of groups as of the last checkpoints, and those that the last round could not translate; queries only
     the target.
 
     Args:
         copies: upstream topic -> downstream topic.
+        ids: those of downstream topics, as far as they are recorded.
         groups: None: all of them that the flow translates.
 
     Raises:
@@ -83,6 +93,13 @@ def last_known(clusters: FlowClusters, copies: Mapping[str, str], groups: Iterab
     """
     upstream = {downstream: topic for topic, downstream in copies.items()}
     flow = clusters.flow
+    out = LastKnown([])
+    untranslated, memory = list[Untranslated](), CheckpointMemory()
+    try:
+        untranslated, out.left_out = untranslated_from(clusters.state.read(StateKey.UNTRANSLATED))
+        memory = CheckpointMemory.from_json(clusters.state.read(StateKey.CHECKPOINTS))
+    except CorruptRecord as error:
+        out.notes.append(f"what the flow's last round of checkpoints left is not known in full: {error}")
     checkpoints = newest_checkpoints(clusters.target.reader, names.checkpoints_topic(flow))
     now_ms = clusters.now_ms()
     found: dict[str, Standing] = {}
@@ -92,17 +109,13 @@ def last_known(clusters: FlowClusters, copies: Mapping[str, str], groups: Iterab
         age = max(0, now_ms - checkpoints.written_ms[place])
         stand = Stand(CommittedOffset(checkpoint.upstream, checkpoint.metadata), age, checkpoint.downstream)
         if topic in upstream:
+            if topic not in ids or memory.copies.get(topic) != ids[topic]:
+                stand = replace(stand, downstream=0)
             standing.positions[TopicPartition(upstream[topic], partition)] = stand
         else:
             # Translated back: its map is on the cluster that is gone.
             standing.translated[TopicPartition(topic, partition)] = stand
-    out = LastKnown([])
-    try:
-        untranslated, out.left_out = untranslated_from(clusters.state.read(StateKey.UNTRANSLATED))
-        round_ms = CheckpointMemory.from_json(clusters.state.read(StateKey.CHECKPOINTS)).last_ms.get(Part.CHECKPOINTS)
-    except CorruptRecord as error:
-        untranslated, round_ms = [], None
-        out.notes.append(f"positions without a checkpoint are not known: {error}")
+    round_ms = memory.last_ms.get(Part.CHECKPOINTS)
     age = 0 if round_ms is None else max(0, now_ms - round_ms)
     for one in untranslated:
         standing = found.setdefault(one.group, Standing(one.group))

@@ -43,8 +43,8 @@ def opposite(flow: FlowSettings) -> FlowSettings:
 class CopyMaps:
     """What one flow copies, as recorded on its target, and the map of it.
 
-    ``names`` is upstream topic -> downstream topic; ``shared`` are downstream topics that several flows write to, with
-    these flows.
+    ``names`` is upstream topic -> downstream topic, ``ids`` are those of downstream topics; ``shared`` are downstream
+    topics that several flows write to, with these flows.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: from making it, as the target answers.
@@ -54,6 +54,7 @@ class CopyMaps:
         flow = clusters.flow
         copied = CopiedTopics(str(flow.name), clusters.target.registry.read())
         self.names = copied.names
+        self.ids = copied.ids
         feeders = {copy: copied.feeders(copy) for copy in self.names.values()}
         self.shared = {copy: ", ".join(flows) for copy, flows in feeders.items() if len(flows) > 1}
         self.log = clusters.target.segment_log(names.segments_topic(flow.name.source))
@@ -181,7 +182,7 @@ def move_positions(clusters: FlowClusters, groups: Iterable[str] | None, *, sour
     if not source_answers:
         out.notes.append(f"'{flow.source.alias}' does not respond: checkpoints on '{flow.target.alias}' are used")
         back = None
-        known = last_known(clusters, along.names, named)
+        known = last_known(clusters, along.names, along.ids, named)
         found = known.standings
         out.notes += known.notes
     else:
@@ -232,6 +233,7 @@ def _resumed(
             back=back,
             own=report.before,
             translation=translation,
+            known=one.stand.downstream,
             at_end=isinstance(end, int) and report.upstream >= end,
         )
         again, reason = point.read_again, point.reason

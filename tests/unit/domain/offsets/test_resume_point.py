@@ -328,3 +328,23 @@ def test_what_mirror_maker_2_copied_behind_the_map_is_read_again_by_who_is_ahead
     assert (point.offset, point.read_again.known_most) == (900, 110)
     ours = resume_point(1010, Log(0, 900), along=OffsetMap((piece(0, 0, 900),), 1000, ended=CopiedTo(900, 900)))
     assert (ours.offset, ours.read_again.known_most) == (900, 10)
+
+
+@pytest.mark.parametrize(
+    ("along", "known", "offset", "read_again"),
+    [
+        (OffsetMap((piece(900, 900, 100),), 1000), 300, 300, 600),
+        (OffsetMap((piece(900, 900, 100),), 1000), 950, 900, 0),  # never beyond what the map says
+        (OffsetMap((), 1000), 300, 300, 700),
+        (OffsetMap((piece(0, 0, 100), piece(900, 900, 100)), 1000), 300, 300, 600),
+        (OffsetMap((piece(0, 0, 100), piece(900, 900, 100)), 1000), 950, 900, 0),
+        (OffsetMap((piece(0, 0, 1000),), 1000), 200, 300, 0),  # exact
+        (OffsetMap((piece(900, 900, 100),), 1000), 0, 0, 900),
+        (OffsetMap((piece(900, 900, 100),), 1000), 5000, 0, 900),  # of a longer copy
+    ],
+)
+def test_an_earlier_translation_counts_where_the_map_has_a_floor(
+    along: OffsetMap, known: int, offset: int, read_again: int
+) -> None:
+    point = resume_point(300, Log(0, 1000), along=along, known=known)
+    assert (point.offset, point.read_again.known_most) == (offset, read_again)

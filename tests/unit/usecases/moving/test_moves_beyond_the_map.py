@@ -161,3 +161,22 @@ def test_a_move_does_not_promise_anything_of_positions_without_a_place(behind: S
     assert "where groups have an offset none is skipped; auto.offset.reset applies to 4 positions without one" in text
     assert "group slow has no offset in orders-gone-0: its copy was deleted" in text
     assert "3 more positions had no checkpoint in the flow's last round" in text
+
+
+@pytest.mark.parametrize("same_copy", [True, False])
+def test_without_its_source_a_group_resumes_where_its_checkpoint_puts_it(migrated: Sides, same_copy: bool) -> None:
+    """The offset syncs that it was made by are gone with the source."""
+    synced(migrated, 0, 500)
+    migrated.source.write("orders", [(b"k", b"new")] * 10)
+    assert migrated.run().records == 10
+    migrated.source.commit("billing", {("orders", 0): 500})
+    assert sync_checkpoints(migrated.clusters(), at_once=True).checkpoints == 1
+    if not same_copy:
+        state = migrated.clusters().state
+        memory = state.read(StateKey.CHECKPOINTS)
+        assert memory is not None
+        state.write(StateKey.CHECKPOINTS, memory | {"copies": {"a.orders": "of another copy"}})
+    migrated.source.go_away()
+    (position,) = moved(migrated, MoveMode.DISASTER).positions
+    assert position.applied == (500 if same_copy else 0)
+    assert position.read_again.most == 1011 - position.applied
