@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ class FlowClusters(Closing):
     Args:
         patience_seconds: a run's: how long the target may take to read and write the flow's state.
         timeout_seconds: how long reading and writing may take where that is less than usual.
+        limits: by alias, how long any request to that cluster may take where that is less than usual.
         clock: epoch seconds; the host's by default.
     """
 
@@ -38,13 +40,15 @@ class FlowClusters(Closing):
         *,
         patience_seconds: float | None = None,
         timeout_seconds: float | None = None,
+        limits: Mapping[str, float] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.flow = flow
         self.clock = clock
         self._timeout = timeout_seconds
-        self.source = _opened(flow, flow.source, timeout_seconds)
-        self.target = _opened(flow, flow.target, timeout_seconds)
+        self._limits = limits or {}
+        self.source = self._opened(flow.source)
+        self.target = self._opened(flow.target)
         self.state = FlowState(flow, patience_seconds=patience_seconds, clients=self.target.clients)
 
     def now_ms(self) -> int:
@@ -64,7 +68,7 @@ class FlowClusters(Closing):
     def _shared(
         self, flow: FlowSettings, source: ClusterClients, target: ClusterClients, patience_seconds: float | None
     ) -> FlowClusters:
-        other = FlowClusters(flow, timeout_seconds=self._timeout, clock=self.clock)
+        other = FlowClusters(flow, timeout_seconds=self._timeout, limits=self._limits, clock=self.clock)
         other.source.clients, other.target.clients = source, target
         other.state = FlowState(flow, patience_seconds=patience_seconds, clients=target)
         return other
@@ -88,20 +92,21 @@ class FlowClusters(Closing):
         """The history of changes to the flow; a context manager."""
         return ControlLog(self.flow, writes_to=writes_to, clients=self.target.clients)
 
+    def _opened(self, cluster: ClusterSettings) -> OpenCluster:
+        flow, limit = self.flow, self._limits.get(cluster.alias, math.inf)
+        state = [seconds for seconds in (self._timeout, limit) if seconds is not None and seconds < math.inf]
+        return OpenCluster(
+            cluster,
+            request_seconds=min(flow.request_seconds, limit),
+            admin_seconds=min(flow.admin_timeout_ms / 1000, limit),
+            link_timeout_ms=int(min(flow.request_timeout_ms, limit * 1000)),
+            state_seconds=min(state, default=None),
+        )
+
     def close(self) -> None:
         """End all connections."""
         self.source.close()
         self.target.close()
-
-
-def _opened(flow: FlowSettings, cluster: ClusterSettings, timeout_seconds: float | None) -> OpenCluster:
-    return OpenCluster(
-        cluster,
-        request_seconds=flow.request_seconds,
-        admin_seconds=flow.admin_timeout_ms / 1000,
-        link_timeout_ms=flow.request_timeout_ms,
-        state_seconds=timeout_seconds,
-    )
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from srm_common.domain.topics.state_topics import flow_state_topic
 from srm_common.errors import ConfigError, CorruptRecord, SrmError
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.moving.left_cluster import request_limits
 from srm_common.usecases.moving.move_steps import LastPass as LastPass
 from srm_common.usecases.moving.move_steps import MoveSteps, failed
 from srm_common.usecases.offsets.resume_points import opposite
@@ -82,7 +83,8 @@ class Move:
         if step not in self._request.steps:
             raise ConfigError(f"a {self._request.kind} in mode {self._request.mode} has no step {step}")
         # Connections of one step: before the next one, either cluster may go away or come back.
-        with FlowClusters(self._flow, clock=self._clock) as clusters:
+        limits = request_limits(self._flow.source.alias, self._request)
+        with FlowClusters(self._flow, limits=limits, clock=self._clock) as clusters:
             if not self._begun:
                 self._go_on_with(step, clusters)
             steps = MoveSteps(clusters, self._request, self.report, self._last_pass)

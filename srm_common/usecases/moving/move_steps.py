@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from srm_common.domain.amount import Amount, counted, duration
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.groups.group_offsets import ABSENT, DEAD, EMPTY
 from srm_common.domain.moving.moves import (
     MoveMode,
     MoveReport,
@@ -21,23 +20,21 @@ from srm_common.domain.moving.moves import (
 from srm_common.domain.offsets.checkpoints import Checkpoint, why_not_moved
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import ClusterError, FlowRunning, SrmError
+from srm_common.errors import FlowRunning, SrmError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.idle_flow import idle_flow
+from srm_common.usecases.moving.left_cluster import IDLE, LeftCluster
 from srm_common.usecases.moving.summary import NAMED, first, listed, summary
 from srm_common.usecases.offsets.backlog import uncopied
 from srm_common.usecases.offsets.group_standings import groups_left_out, left_out_of_the_record
-from srm_common.usecases.offsets.resume_points import Positions, answers, group_states, move_positions, own_offsets
+from srm_common.usecases.offsets.resume_points import group_states, move_positions, own_offsets
 from srm_common.usecases.runs.replicate import raise_if_failed
 from srm_common.usecases.runs.run_journal import last_run
 
 #: One pass of the flow, in whatever way the caller runs flows.
 LastPass = Callable[[FlowSettings], RunRecord]
 
-_IDLE = (EMPTY, DEAD, ABSENT)
 _PAUSE_SECONDS = 1.0
-#: How long the source has to respond: every step queries it, and it may be gone.
-_PATIENCE, _PATIENCE_ON_A_BAD_DAY = 15.0, 4.0
 
 
 class MoveSteps:
@@ -56,11 +53,12 @@ class MoveSteps:
         self.report = report
         self.last_pass = last_pass
         self._here, self._there = flow.target.alias, flow.source.alias
+        self._source = LeftCluster(clusters, request)
 
     def check(self) -> StepResult:
         flow, mode = self.flow, self.request.mode
         self.clusters.target.admin_within(10.0).topics()
-        away = self._source_away()
+        away = self._source.away()
         if away is not None and mode is not MoveMode.DISASTER:
             return failed(
                 StepName.CHECK,
@@ -70,7 +68,10 @@ class MoveSteps:
         said = [f"'{self._here}' responds, '{self._there}' does, too"]
         if away is not None:
             said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
-        positions = self._positions(away)
+        positions = self._source.positions(away)
+        if away is None and not positions.live:
+            away = f"'{self._there}' does not answer everything: {positions.notes[0]}"
+            said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
         others, unlisted = groups_left_out(self.clusters, self.request.groups, source_answers=away is None)
         said += [why_not_moved(name, kind, self._here) for name, kind in others[:NAMED]]
         said += unlisted
@@ -118,7 +119,7 @@ class MoveSteps:
                 time.sleep(_PAUSE_SECONDS)
 
     def drain(self) -> StepResult:
-        away = self._source_away()
+        away = self._source.away()
         mode = self.request.mode
         if mode is MoveMode.DISASTER:
             if away is not None:
@@ -135,14 +136,14 @@ class MoveSteps:
     def _drain_if_possible(self) -> StepResult:
         """The source lives, perhaps not for long."""
         if self.last_pass is None:
-            return _skipped(StepName.DRAIN, str(uncopied(self.clusters)) or "everything is copied")
+            return _skipped(StepName.DRAIN, self._source.backlog())
         try:
             raise_if_failed(self.last_pass(self.flow))
         except SrmError as error:
             return _skipped(
                 StepName.DRAIN, f"the last pass failed; the move continues with what is already copied: {error}"
             )
-        return _done(StepName.DRAIN, str(uncopied(self.clusters)) or "everything is copied")
+        return _done(StepName.DRAIN, self._source.backlog())
 
     def _await(self, missing: Callable[[], str], well: str) -> StepResult:
         deadline = time.monotonic() + self.request.wait_seconds
@@ -185,10 +186,10 @@ class MoveSteps:
         )
 
     def translate(self) -> StepResult:
-        away = self._source_away()
+        away = self._source.away()
         if away is not None and self.request.mode is not MoveMode.DISASTER:
             return failed(StepName.TRANSLATE, f"{away}; start again with mode {MoveMode.DISASTER}", exit_code=3)
-        found = self._positions(away)
+        found = self._source.positions(away)
         busy = self._busy(sorted({report.group for report in found.reports}), away)
         positions = tuple(
             replace(report, applied=None, read_again=Amount.not_known(), reason=busy[report.group])
@@ -197,7 +198,7 @@ class MoveSteps:
             for report in found.reports
         )
         if found.live and self.request.mode is MoveMode.DISASTER:
-            positions = self._with_readers_left(positions)
+            positions = self._source.with_readers_left(positions)
         self.report = self.report.with_positions(positions)
         placed = [position for position in positions if position.translated]
         said = [
@@ -250,7 +251,7 @@ class MoveSteps:
                 place = f"{report.topic}-{report.partition}"
                 wrong.append(f"group {report.group} is at {now} in {place}, not at {report.applied}")
             gone_on += now is not None and now > report.applied
-        if self.request.mode is not MoveMode.DISASTER and self._source_away() is None:
+        if self.request.mode is not MoveMode.DISASTER and self._source.away() is None:
             wrong += self._moved_since()
         if wrong:
             return failed(StepName.VERIFY, *first(wrong))
@@ -271,42 +272,17 @@ class MoveSteps:
 
     # ---- what steps look at
 
-    def _source_away(self) -> str | None:
-        disaster = self.request.mode is MoveMode.DISASTER
-        return answers(self.clusters.source, _PATIENCE_ON_A_BAD_DAY if disaster else _PATIENCE)
-
-    def _positions(self, away: str | None) -> Positions:
-        try:
-            return move_positions(self.clusters, self.request.groups, source_answers=away is None)
-        except ClusterError as error:
-            if away is not None or self.request.mode is not MoveMode.DISASTER:
-                raise
-            # It answers, but not to everything: on a bad day checkpoints have to do.
-            positions = move_positions(self.clusters, self.request.groups, source_answers=False)
-            positions.notes.insert(0, str(error))
-            return positions
-
-    def _with_readers_left(self, positions: tuple[PositionReport, ...]) -> tuple[PositionReport, ...]:
-        """Consumers that are left at the source keep reading an unknown number of records."""
-        states = group_states(self.clusters.source, {position.group for position in positions})
-        left = {group for group, state in states.items() if state not in _IDLE}
-        why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
-        return tuple(
-            position.with_more_to_read(why) if position.group in left and position.translated else position
-            for position in positions
-        )
-
     def _busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
         """The groups that cannot be moved now, each with a message: they have active members."""
         wanted = set(groups)
         busy = {
             group: f"group {group} is in use on '{self._here}' ({state}): stop its consumers there"
             for group, state in group_states(self.clusters.target, wanted).items()
-            if state not in _IDLE
+            if state not in IDLE
         }
         if away is None and self.request.mode is not MoveMode.DISASTER:
             for group, state in group_states(self.clusters.source, wanted).items():
-                if state not in _IDLE:
+                if state not in IDLE:
                     busy[group] = (
                         f"group {group} is in use on '{self._there}' ({state}): stop its consumers there first"
                     )

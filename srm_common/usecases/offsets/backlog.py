@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.amount import counted
@@ -19,12 +19,14 @@ from srm_common.usecases.offsets.source_offsets import committed_now
 class Uncopied:
     """``ends`` of the source's partitions, ``copied_to`` where the flow continues in them, ``partitions`` those that
     have more, each with the number of offsets. ``held`` is a sentence about a partition whose records nobody can read
-    yet, since a transaction is open there."""
+    yet, since a transaction is open there. ``faults`` are what the source did not answer: of these partitions, or of
+    all, nothing is known."""
 
     ends: Mapping[TopicPartition, int]
     copied_to: Mapping[TopicPartition, int]
     partitions: Mapping[TopicPartition, int]
     held: str = ""
+    faults: tuple[SrmError, ...] = ()
 
     def __str__(self) -> str:
         """Empty when everything is copied."""
@@ -43,20 +45,50 @@ def uncopied(clusters: FlowClusters) -> Uncopied:
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
+    found = known_backlog(clusters)
+    for fault in found.faults:
+        raise fault
+    return found
+
+
+def known_backlog(clusters: FlowClusters) -> Uncopied:
+    """The same, as far as the source answers: with ``faults`` instead of its errors.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
+    """
     flow, source = clusters.flow, clusters.source.admin
     going_on = CopiedTopics(str(flow.name), clusters.target.registry.read()).going_on
     copied = {topic for topic in going_on if not flow.policy.is_heartbeats_topic(topic)}
     committed = committed_now(clusters)
-    known = source.topics().partitions
+    faults: list[SrmError] = []
+
+    def offsets(of: Iterable[TopicPartition], at: int, *, committed: bool = True) -> dict[TopicPartition, int]:
+        try:
+            answers = source.offsets(of, at, committed=committed)
+        except SrmError as error:
+            faults.append(error)
+            return {}
+        faults.extend(answer for answer in answers.values() if isinstance(answer, SrmError))
+        return {place: answer for place, answer in answers.items() if not isinstance(answer, SrmError)}
+
+    try:
+        known = source.topics().partitions
+    except SrmError as error:
+        return Uncopied({}, {}, {}, faults=(error,))
     places = [TopicPartition(topic, number) for topic in sorted(copied) for number in range(known.get(topic, 0))]
-    # In this order: a transaction that is committed in between holds nothing.
-    logs = _all(source.offsets(places, LATEST, committed=False))
-    ends = _all(source.offsets(places, LATEST, committed=True)) if flow.read_committed else logs
-    starts = _all(source.offsets(places, EARLIEST))
-    copied_to = {place: max(committed.get(place, 0), starts[place]) for place in places}
-    left = {place: ends[place] - copied_to[place] for place in places if ends[place] > copied_to[place]}
+    # In this order: a transaction that is committed in between holds nothing. What did not answer is not asked again.
+    logs = offsets(places, LATEST, committed=False)
+    ends = offsets(logs, LATEST) if flow.read_committed else logs
+    starts = offsets(ends, EARLIEST)
+    copied_to = {place: max(committed.get(place, 0), start) for place, start in starts.items()}
+    left = {place: ends[place] - to for place, to in copied_to.items() if ends[place] > to}
     return Uncopied(
-        ends, copied_to, left, _held(flow, {place: end for place, end in ends.items() if end < logs[place]})
+        ends,
+        copied_to,
+        left,
+        _held(flow, {place: end for place, end in ends.items() if end < logs[place]}),
+        tuple(faults),
     )
 
 
@@ -70,12 +102,3 @@ def _held(flow: FlowSettings, ends: Mapping[TopicPartition, int]) -> str:
         f"does not end by itself: kafka-transactions.sh --bootstrap-server {flow.source.bootstrap_servers} abort "
         f"--topic {topic} --partition {number} --start-offset {end}"
     )
-
-
-def _all(answers: Mapping[TopicPartition, int | SrmError]) -> dict[TopicPartition, int]:
-    out = {}
-    for place, answer in answers.items():
-        if isinstance(answer, SrmError):
-            raise answer
-        out[place] = answer
-    return out

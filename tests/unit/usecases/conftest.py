@@ -11,7 +11,7 @@ from srm_common.replication.driver.source_view import SourceView
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.idle_flow import signs_of_life
 from srm_common.usecases.monitoring.lag_watch import lag_now
-from srm_common.usecases.moving import move_steps
+from srm_common.usecases.moving import left_cluster, move_steps
 from tests.unit.usecases.fakes import Rounds, Sides
 
 
@@ -49,7 +49,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         "usecases.groups.explain_offsets._SOURCE_SECONDS",
     ):
         monkeypatch.setattr(f"srm_common.{patience}", 0.5)
-    monkeypatch.setattr(move_steps, "_PATIENCE", 3.0)
+    monkeypatch.setattr(left_cluster, "_PATIENCE", 3.0)
     # A clock that is not known is a figure less.
     monkeypatch.setattr(cluster_clock, "_TIMEOUT_MS", 1000)
     for patient, argument, seconds in (

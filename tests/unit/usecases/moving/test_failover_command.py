@@ -17,7 +17,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.testing import FakeCluster, ReservedPort
-from srm_common.usecases.moving import move_steps
+from srm_common.usecases.moving import left_cluster
 from srm_common.usecases.moving.failover import Move
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.faults.live_groups import run_once
@@ -95,7 +95,7 @@ def test_what_lies_beyond_the_copy_is_in_the_bound(
     write(source_kafka, name, [b"not copied"] * 10)
     commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 15))
     sync_checkpoints(flow, at_once=True)
-    monkeypatch.setattr(move_steps, "_PATIENCE_ON_A_BAD_DAY", 0.5)
+    monkeypatch.setattr(left_cluster, "_PATIENCE_ON_A_BAD_DAY", 0.5)
     port = ReservedPort()
     try:
         away = ClusterSettings.plaintext(flow.name.source, port.address)
