@@ -264,8 +264,9 @@ def _counted(records: int) -> str:
 @dataclass(frozen=True)
 class Takeover:
     """``signs``: that something still writes. ``left_out``: topics that MirrorMaker 2 copied and the flow does not,
-    with the reason. ``faults``: stored offsets that cannot be read. ``plan`` adopts the topics; ``results`` are what
-    became of it. ``written``: the flow is ours, and every position is committed."""
+    with the reason. ``faults``: stored offsets that cannot be read. ``held``: copies behind an open transaction.
+    ``plan`` adopts the topics; ``results`` are what became of it. ``written``: the flow is ours, and every position is
+    committed."""
 
     flow: str
     positions: tuple[HandoverPosition, ...]
@@ -273,6 +274,7 @@ class Takeover:
     signs: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     faults: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
     results: tuple[ActionResult, ...] = ()
     written: bool = False
 
@@ -282,6 +284,7 @@ class Takeover:
         return (
             *self.signs,
             *self.faults,
+            *self.held,
             *(f"{position.topic}-{position.partition}: {position.proof}" for position in unproved(self.positions)),
             *map(str, failed(self.results)),
         )

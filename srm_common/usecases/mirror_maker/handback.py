@@ -79,6 +79,8 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
     memory = SourceTopics.from_json(clusters.state.read(StateKey.TOPICS))
     chosen = _chosen(memory, committed)
     topics = handover_topics(clusters, plan_topics(clusters), [*committed, *chosen])
+    # Before the copies are read: what lies behind an open transaction would count as not copied.
+    held = blocked_copies(clusters, topics) if fenced else []
     positions = [
         _of_choice(position, chosen[position.place])
         if position.place in chosen
@@ -108,7 +110,7 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
         flow=str(flow.name),
         positions=tuple(positions),
         faults=tuple(str(fault) for _, fault in sorted(committed.faults.items())),
-        held=tuple(blocked_copies(clusters, topics)) if fenced else (),
+        held=tuple(held),
         rewritten=len(records),
         offsets=len(wanted),
     )

@@ -32,7 +32,13 @@ from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
-from srm_common.usecases.mirror_maker.handover_state import growing, handover_topics, record_handover, stored_offsets
+from srm_common.usecases.mirror_maker.handover_state import (
+    blocked_copies,
+    growing,
+    handover_topics,
+    record_handover,
+    stored_offsets,
+)
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.state.plain_records import NewRecord
@@ -102,6 +108,8 @@ def _found(clusters: FlowClusters, request: TakeoverRequest, *, fenced: bool) ->
     plan = plan_topics(clusters)
     stored = stored_offsets(clusters, request.mirror_maker, fenced=fenced)
     topics = handover_topics(clusters, plan, stored)
+    # Before the copies are read: what lies behind an open transaction would count as not copied.
+    held = blocked_copies(clusters, topics) if fenced else []
     positions = [
         _of_reset(position) if position.place in stored.resets else position
         for position in handover_positions(clusters, topics, stored, compared=request.compared)
@@ -117,6 +125,7 @@ def _found(clusters: FlowClusters, request: TakeoverRequest, *, fenced: bool) ->
             plan=plan,
             left_out=tuple(_left_out(plan, {topic for topic, _ in stored} - wanted)),
             faults=tuple(str(fault) for _, fault in sorted(stored.faults.items())),
+            held=tuple(held),
         ),
         topics,
     )

@@ -28,6 +28,7 @@ from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import FakeCluster
+from srm_common.usecases.mirror_maker import handover_state
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.wire.state.mm2 import (
@@ -240,6 +241,27 @@ def test_whoever_is_at_work_is_told(scene: Scene) -> None:
     (note,) = scene.run("two").notes
     assert "installation 'one' ran flow" in note
     assert scene.run("two").notes == ()
+
+
+def test_a_copy_behind_an_open_transaction_is_not_believed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies behind another producer's transaction would count as not copied, and be copied once more."""
+    monkeypatch.setattr(handover_state, "_MARKERS_SECONDS", 0.3)
+    scene.source.create_topic(scene.topic, 1)
+    scene.target.create_topic(scene.remote, 1)
+    write(scene.source, scene.topic, values(100))
+    other = Producer({"bootstrap.servers": scene.target.bootstrap_servers, "transactional.id": f"{scene.topic}-other"})
+    other.init_transactions(60)
+    other.begin_transaction()
+    other.produce(scene.remote, b"other")
+    other.flush(60)
+    scene.copy(0, 100)
+    scene.store({0: 100})
+    code, found, _ = scene.control("takeover", *NOW)
+    assert (code, found["written"]) == (1, False)
+    assert f"{scene.remote}-0 on {scene.flow.name.target} cannot be read beyond offset 0" in found["obstacles"][0]
+    other.abort_transaction(60)
+    code, found, _ = scene.control("takeover", *NOW)
+    assert (code, verdicts(found)) == (0, {0: ("proved", 100)})
 
 
 def test_copies_of_mirror_maker_are_not_copied_again_for_want_of_its_offsets(scene: Scene) -> None:
