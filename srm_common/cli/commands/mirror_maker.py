@@ -111,7 +111,7 @@ def takeover_command(
 ) -> Answer:
     """Take a flow over from MirrorMaker 2, or Streams Replication Manager, without a gap or a repetition.
 
-    Stop MirrorMaker 2 for this flow first: its workers' group must have no members, and its copies must not grow. Its
+    Stop MirrorMaker 2 for this flow first: a dedicated one must have no workers left, and the copies must not grow. Its
     tasks are then fenced. Its stored offsets are checked against the ends of both logs, by comparing the last records
     of each copy with the source; if it was killed before it could store its progress, the flow continues after what is
     copied. Its topics get records in srm-meta.internal, and the compared records become the first segment of the offset

@@ -28,9 +28,10 @@ def active_writers(
 ) -> list[str]:
     """One sentence for each sign that something is writing into the flow's copies.
 
-    ``mirror_maker`` is one with names of its own; a dedicated MirrorMaker 2 is looked for in any case. A flow's own run
-    leaves no sign here between two chunks: see :mod:`srm_common.kafka.state.driver_presence`. Brokers before Kafka 3.0
-    cannot list transactions.
+    ``mirror_maker`` is one with names of its own; a dedicated MirrorMaker 2 is looked for in any case. Members of a
+    Connect cluster's group are no sign: its workers stay when its connectors are stopped. A flow's own run leaves no
+    sign here between two chunks: see :mod:`srm_common.kafka.state.driver_presence`. Brokers before Kafka 3.0 cannot
+    list transactions.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
@@ -41,8 +42,9 @@ def active_writers(
 
         async def ask() -> list[str]:
             await link.open()
-            others = {ConnectNames.dedicated(flow.name), mirror_maker or ConnectNames.dedicated(flow.name)}
-            return await _transactions(flow, link, others) + await _workers(link, {other.group for other in others})
+            dedicated = ConnectNames.dedicated(flow.name)
+            others = {dedicated, mirror_maker or dedicated}
+            return await _transactions(flow, link, others) + await _workers(link, dedicated.group)
 
         return link.run(ask)
 
@@ -60,7 +62,7 @@ def mirror_maker_workers(flow: FlowSettings, *, pool: LinkPool | None = None) ->
 
         async def ask() -> list[str]:
             await link.open()
-            return await _workers(link, {ConnectNames.dedicated(flow.name).group})
+            return await _workers(link, ConnectNames.dedicated(flow.name).group)
 
         return link.run(ask)
 
@@ -83,13 +85,13 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
     ]
 
 
-async def _workers(link: ClusterLink, groups: set[str]) -> list[str]:
+async def _workers(link: ClusterLink, group: str) -> list[str]:
     """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target."""
     return [
         f"workers of MirrorMaker 2 are in group '{found.group_id}' ({found.group_state}); stop MirrorMaker 2 first"
         for answer in await _of_each_broker(link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]))
         for found in answer.groups
-        if found.group_id in groups and found.group_state not in ("Empty", "Dead")
+        if found.group_id == group and found.group_state not in ("Empty", "Dead")
     ]
 
 

@@ -282,9 +282,11 @@ def test_copies_of_mirror_maker_are_not_copied_again_for_want_of_its_offsets(sce
 
 
 def test_a_mirror_maker_in_a_connect_cluster(scene: Scene, name: str) -> None:
-    """Its names are its own: offsets are read from there, its tasks are fenced, and it gets the offsets back."""
+    """Its names are its own: offsets are read from there, its tasks are fenced, and it gets the offsets back. Its
+    workers stay in their group when the connectors are stopped."""
     alias = scene.flow.name.source
     connect = ConnectNames(f"connect-{name}", f"mirror-{name}", f"connect-offsets-{name}")
+    scene.target.join(connect.group, "connect-worker-1")
     theirs = [
         *("--connect-group", connect.group),
         *("--connector", connect.connector),
