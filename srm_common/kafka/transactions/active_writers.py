@@ -9,15 +9,17 @@ from typing import Any
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import ConnectNames, driver_transactional_id, task_transactional_id
-from srm_common.errors import ClusterError, UnreachableCluster
-from srm_common.kafka.client.library import ListGroupsRequest, ListTransactionsRequest
+from srm_common.domain.flow.principals import Right
+from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
+from srm_common.kafka.client.library import DescribeGroupsRequest, ListGroupsRequest, ListTransactionsRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
-#: The first version of ListGroups that returns states.
-_WITH_STATES = 4
+#: The first version of ListGroups that returns states; the last of DescribeGroups in which a group that does not exist
+#: is dead.
+_WITH_STATES, _DESCRIBED = 4, 5
 #: For a check on which nothing depends.
 _SHORT_MS = 3_000
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -44,7 +46,9 @@ def active_writers(
             await link.open()
             dedicated = ConnectNames.dedicated(flow.name)
             others = {dedicated, mirror_maker or dedicated}
-            return await _transactions(flow, link, others) + await _workers(link, dedicated.group)
+            # Where another task must not fail for want of this right, what can be seen has to do.
+            workers = _workers(link, dedicated.group, must_see=mirror_maker == dedicated)
+            return await _transactions(flow, link, others) + await workers
 
         return link.run(ask)
 
@@ -62,7 +66,7 @@ def mirror_maker_workers(flow: FlowSettings, *, pool: LinkPool | None = None) ->
 
         async def ask() -> list[str]:
             await link.open()
-            return await _workers(link, ConnectNames.dedicated(flow.name).group)
+            return await _workers(link, ConnectNames.dedicated(flow.name).group, must_see=True)
 
         return link.run(ask)
 
@@ -85,14 +89,41 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
     ]
 
 
-async def _workers(link: ClusterLink, group: str) -> list[str]:
-    """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target."""
-    return [
-        f"workers of MirrorMaker 2 are in group '{found.group_id}' ({found.group_state}); stop MirrorMaker 2 first"
+async def _workers(link: ClusterLink, group: str, *, must_see: bool) -> list[str]:
+    """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target.
+
+    ListGroups leaves out, without an error, what the principal may not describe, unless it may describe the cluster;
+    DescribeGroups says so (``KafkaApis``).
+    """
+    states = {
+        found.group_state
         for answer in await _of_each_broker(link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]))
         for found in answer.groups
-        if found.group_id == group and found.group_state not in ("Empty", "Dead")
+        if found.group_id == group
+    }
+    if not states and must_see:
+        states = await _described_states(link, group)
+    return [
+        f"workers of MirrorMaker 2 are in group '{group}' ({state}); stop MirrorMaker 2 first"
+        for state in sorted(states - {"Empty", "Dead"})
     ]
+
+
+async def _described_states(link: ClusterLink, group: str) -> set[str]:
+    """Asked of all brokers, not of the coordinator: whoever looks for it has it create ``__consumer_offsets``."""
+    states = set()
+    untold = f"cluster '{link.alias}' does not say whether workers of MirrorMaker 2 are in group '{group}'"
+    for answer in await _of_each_broker(
+        link,
+        lambda: DescribeGroupsRequest(max_version=_DESCRIBED, groups=[group], include_authorized_operations=False),
+    ):
+        for found in answer.groups:
+            if found.error_code == codes.GROUP_AUTHORIZATION_FAILED:
+                raise AccessDenied(f"{untold}: {Right('Describe', 'group', group).missing(link.settings)}")
+            if found.error_code not in (codes.NONE, codes.NOT_COORDINATOR):
+                raise UnreachableCluster(f"{untold}: {codes.name(found.error_code)}; try again")
+            states.add(found.group_state or "Dead")
+    return states
 
 
 async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any]) -> list[Any]:
@@ -102,7 +133,7 @@ async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any]) ->
             raise answer
         if isinstance(answer, RetriableFault):
             raise UnreachableCluster(f"cluster '{link.alias}' cannot list its active writers: {answer}") from answer
-        if answer.error_code:
+        if getattr(answer, "error_code", 0):  # DescribeGroups has one for each group
             raise UnreachableCluster(
                 f"cluster '{link.alias}' cannot list its active writers: broker {node}: "
                 f"{codes.name(answer.error_code)}; try again"

@@ -166,6 +166,16 @@ def test_one_right_fewer_is_one_sentence_and_nothing_is_lost(
     _one_fewer(ROWS[number], lacking, flow, full)
 
 
+def test_workers_of_mirror_maker_that_may_not_be_seen_are_not_overlooked(make_flow: Callable[[int], Flow]) -> None:
+    """Brokers list no group that the principal may not describe: absent is not the same as idle."""
+    number = next(number for number, row in enumerate(ROWS) if str(row) == "target-READ-GROUP-*")
+    flow = make_flow(number)
+    flow.configure({})
+    for command in ("takeover --dry-run --watch 0", "handback --dry-run"):
+        code, printed = flow.command(*command.split())
+        assert (code, f"Describe on group '{flow.alias('a')}-mm2'" in printed) == (3, True), printed
+
+
 @pytest.mark.parametrize("number", WITH_FURTHER[: len(SYNCS) + len(METRICS)], ids=map(str, (*SYNCS, *METRICS)))
 def test_one_right_fewer_where_more_is_used_is_one_sentence_and_nothing_is_lost(
     make_flow: Callable[[int], Flow], full: Flow, number: int

@@ -28,6 +28,8 @@ from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.idle_flow import signs_of_life
 from srm_common.usecases.mirror_maker import handover_state
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
@@ -41,6 +43,7 @@ from srm_common.wire.state.mm2 import (
 from srm_common.wire.state.plain_records import NewRecord
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 from tests.slot_worker import here
+from tests.unit.usecases.fakes import GROUP_AUTHORIZATION_FAILED
 
 #: Nothing writes: there is no need to wait for it.
 NOW = ("--watch", "0")
@@ -241,6 +244,18 @@ def test_whoever_is_at_work_is_told(scene: Scene) -> None:
     (note,) = scene.run("two").notes
     assert "installation 'one' ran flow" in note
     assert scene.run("two").notes == ()
+
+
+def test_workers_that_may_not_be_seen_are_not_overlooked(scene: Scene) -> None:
+    """Brokers leave groups out of their lists that the principal may not describe."""
+    scene.source.create_topic(scene.topic, 1)
+    scene.target.refuse("DescribeGroups", GROUP_AUTHORIZATION_FAILED)
+    for command in ("takeover", "handback"):
+        code, _, error = scene.control(command)
+        assert (code, f"Describe on group '{scene.flow.name.source}-mm2'" in error) == (3, True), error
+    # Whatever else needs an idle flow does without.
+    with FlowClusters(scene.flow) as clusters:
+        assert signs_of_life(clusters) == []
 
 
 def test_a_copy_behind_an_open_transaction_is_not_believed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
