@@ -14,6 +14,7 @@ from srm_common.errors import ConfigError
 from srm_common.settings_files.connections.client_keys import is_connection_key
 from srm_common.settings_files.connections.connection_layers import ADDRESS, EVERY_CLIENT
 from srm_common.settings_files.conversion.documents import Fields, documents_in, documents_of, nested_too_deeply
+from srm_common.settings_files.conversion.positions import taken_over
 from srm_common.settings_files.conversion.strimzi import contradiction, referenced
 from srm_common.settings_files.sources.properties import Draft, read_properties
 
@@ -148,11 +149,11 @@ def connectors_draft(path: Path) -> Draft:
     }
     for (source, target), parts in flows.items():
         made.flow(f"{source}->{target}", parts, addresses.get(source))
-    draft.lost.append(
-        "Positions: Connect keeps those of its connectors in its own topic, under their names; srm-control takeover "
-        "continues from there with --connector, --connect-group and --offsets-topic; otherwise start.positions "
-        "decides where to start"
-    )
+    draft.lost += [
+        taken_over(f"{source}->{target}", parts[_SOURCE].name)
+        for (source, target), parts in flows.items()
+        if _SOURCE in parts
+    ]
     return draft
 
 

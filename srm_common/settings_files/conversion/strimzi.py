@@ -11,6 +11,7 @@ from pathlib import Path
 
 from srm_common.errors import ConfigError
 from srm_common.settings_files.conversion.documents import Fields, documents_in, documents_of, nested_too_deeply
+from srm_common.settings_files.conversion.positions import taken_over
 from srm_common.settings_files.explanations import has_login, is_secret
 from srm_common.settings_files.sources.properties import Draft
 
@@ -36,10 +37,10 @@ _PATTERNS = {
 _KUBERNETES_REFERENCE = re.compile(
     r"\$\{(secrets|configmaps|strimzienv|strimzisecrets|strimzifile|strimzidir):([^}]*)\}"
 )
-_POSITIONS = (
-    "Positions: Strimzi's MirrorMaker 2 keeps them in mirrormaker2-cluster-offsets or its offsetStorageTopic, "
-    "which is not read here; set where to start with start.positions, or with srm-control source-offsets before a run"
-)
+#: Where the group and the offsets topic of Strimzi's Connect workers are named: as fields of ``target`` in version v1,
+#: as settings of ``connectCluster`` before; and their defaults (``KafkaMirrorMaker2Configuration``).
+_GROUP = ("groupId", "group.id", "mirrormaker2-cluster")
+_OFFSETS = ("offsetStorageTopic", "offset.storage.topic", "mirrormaker2-cluster-offsets")
 
 
 def strimzi_draft(path: Path) -> Draft:
@@ -72,9 +73,28 @@ def _draft(documents: list[object], file: str) -> Draft:
     for mirror, source in mirrors:
         upstream = mirror.needed_text("sourceCluster") if source is None else source.needed_text("alias")
         downstream = mirror.needed_text("targetCluster") if target is None else target.needed_text("alias")
-        _add_mirror(draft, f"{upstream}->{downstream}", mirror)
-    draft.lost.append(_POSITIONS)
+        _add_mirror(draft, f"{upstream}->{downstream}", mirror, by_alias.get(upstream))
+        if mirror.map("sourceConnector") is not None:
+            host = spec.text("connectCluster") or downstream
+            draft.lost.append(_positions(f"{upstream}->{downstream}", downstream, host, by_alias.get(host)))
     return draft
+
+
+def _positions(flow: str, downstream: str, host: str, workers: Fields | None) -> str:
+    """What can be done about a flow's positions. ``host`` is the cluster of the Connect workers."""
+    if host != downstream:
+        return (
+            f"Positions: Strimzi's Connect workers keep those of {flow} on {host}, and srm-control takeover looks for "
+            f"them on {downstream}; start.positions decides where to start"
+        )
+    names = [_of_workers(workers, *key) for key in (_GROUP, _OFFSETS)]
+    return taken_over(flow, f"{flow}.MirrorSourceConnector", *names)
+
+
+def _of_workers(workers: Fields | None, field: str, key: str, default: str) -> str:
+    if workers is None:
+        return default
+    return workers.text(field) or dict(workers.map_or_empty("config").settings()).get(key, default)
 
 
 def _resource(documents: list[object], file: str) -> Fields:
@@ -187,7 +207,7 @@ class _Cluster:
             )
 
 
-def _add_mirror(draft: Draft, flow: str, mirror: Fields) -> None:
+def _add_mirror(draft: Draft, flow: str, mirror: Fields, upstream: Fields | None) -> None:
     origin = mirror.path
     source = mirror.map("sourceConnector")
     stopped = source is not None and (source.switch("pause") or source.text("state") in ("paused", "stopped"))
@@ -199,6 +219,9 @@ def _add_mirror(draft: Draft, flow: str, mirror: Fields) -> None:
     tasks = None if source is None else source.whole("tasksMax")
     if tasks is not None:
         draft.add(f"{flow}.tasks.max", tasks, origin)
+    heartbeats = mirror.map("heartbeatConnector")
+    if heartbeats is not None:
+        draft.add(f"{flow}.heartbeats.topic.location", _heartbeats_location(heartbeats, upstream), heartbeats.path)
     written: dict[str, str] = {}
     for name in ("sourceConnector", "checkpointConnector", "heartbeatConnector"):
         connector = mirror.map(name)
@@ -216,6 +239,12 @@ def _add_mirror(draft: Draft, flow: str, mirror: Fields) -> None:
             draft.add(f"{flow}.{key}.enabled", False, origin, f"Strimzi runs no {name} for it.")
     for left in sorted(set(mirror.values) - _READ_MIRROR):
         draft.lost.append(mirror.place(left))
+
+
+def _heartbeats_location(connector: Fields, upstream: Fields | None) -> str:
+    """Connect's producer writes them: to the cluster of its workers, unless it was given another one."""
+    address = dict(connector.map_or_empty("config").settings()).get("producer.override.bootstrap.servers")
+    return "source" if address and upstream is not None and address == upstream.text("bootstrapServers") else "target"
 
 
 def contradiction(key: str, value: str, kept: str) -> str:

@@ -73,6 +73,10 @@ def test_the_three_resources_of_a_flow(tmp_path: Path) -> None:
         "Positions:",
         "us-west->us-east.refresh.groups.interval.seconds",
     ]
+    assert (
+        "srm-control takeover --flow 'us-west->us-east' --connector my-source-connector --connect-group GROUP "
+        "--offsets-topic TOPIC (GROUP is group.id of the Connect workers, TOPIC is offset.storage.topic of"
+    ) in made.lost[0]
 
 
 @pytest.mark.parametrize(

@@ -238,3 +238,40 @@ def test_a_client_of_oauth_without_a_secret(tmp_path: Path) -> None:
     assert dict(made.variables) == {"A_CLIENT_SECRET": "secret of the OAuth client"}
     assert "a.sasl.oauthbearer.client.credentials.client.id = c" in made.text
     assert any("authentication.accessToken: only the client-credentials" in sentence for sentence in made.lost)
+
+
+def positions_of(tmp_path: Path, document: object) -> list[str]:
+    return [sentence for sentence in strimzi(tmp_path, document).lost if sentence.startswith("Positions:")]
+
+
+@pytest.mark.parametrize(
+    ("names", "options"),
+    [
+        ({}, "--connect-group mirrormaker2-cluster --offsets-topic mirrormaker2-cluster-offsets"),
+        (
+            {"config": {"group.id": "g", "offset.storage.topic": "o"}},
+            "--connect-group g --offsets-topic o",
+        ),
+        ({"groupId": "g1", "offsetStorageTopic": "o1"}, "--connect-group g1 --offsets-topic o1"),
+    ],
+    ids=["defaults", "settings", "fields"],
+)
+def test_the_command_that_continues_from_its_positions(tmp_path: Path, names: dict[str, Any], options: str) -> None:
+    document = resource()
+    document["spec"]["clusters"][1].update(names)
+    (sentence,) = positions_of(tmp_path, document)
+    flow = "--flow 'a->b' --connector 'a->b.MirrorSourceConnector'"
+    assert f"srm-control takeover {flow} {options}; otherwise" in sentence
+
+
+def test_positions_on_another_cluster_cannot_be_taken_over(tmp_path: Path) -> None:
+    (sentence,) = positions_of(tmp_path, resource(connectCluster="a"))
+    assert "keep those of a->b on a, and srm-control takeover looks for them on b" in sentence
+
+
+@pytest.mark.parametrize(("server", "location"), [(None, "target"), ("a:1", "source"), ("b:1", "target")])
+def test_heartbeats_go_where_connect_writes_them(tmp_path: Path, server: str | None, location: str) -> None:
+    document = resource()
+    config = {} if server is None else {"producer.override.bootstrap.servers": server}
+    document["spec"]["mirrors"][0]["heartbeatConnector"] = {"config": config}
+    assert f"a->b.heartbeats.topic.location = {location}" in strimzi(tmp_path, document).text
