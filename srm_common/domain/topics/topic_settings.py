@@ -39,6 +39,7 @@ OPTIONAL = frozenset({BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX, TIMESTAMP_TYPE})
 _NEVER_COPIED = (DIFFERENCE_MAX, TIMESTAMP_TYPE)
 #: Tiered storage is a property of a cluster; a target without it refuses these.
 _TIERED = ("remote.", "local.retention.")
+_REMOTE, _DELETES_REMOTE = "remote.storage.enable", "remote.log.delete.on.disable"
 
 
 class Source(Enum):
@@ -149,7 +150,7 @@ class SettingRules:
                 continue
             if not self._target.knows(key) or self._is_excluded(key):
                 continue
-            if key.startswith(_TIERED) and not self._target.tiered_storage:
+            if key.startswith(_TIERED) and not self._carries_tiered(key, source):
                 continue
             if setting.source is not Source.DEFAULT or self._defaults_from_source:
                 wishes[key] = Wish(setting.value, "the source has it")
@@ -169,6 +170,14 @@ class SettingRules:
         given[TIMESTAMP_TYPE] = Wish("CreateTime", "copies keep the time of each record")
         wishes |= {key: wish for key, wish in given.items() if not self._is_left_to_target(key)}
         return wishes
+
+    def _carries_tiered(self, key: str, source: Mapping[str, TopicSetting]) -> bool:
+        """A source without tiered storage does not undo what the target's operators have set on the copies. Brokers
+        refuse to turn it off, and every other change with it, unless what is in the remote store may be deleted."""
+        if not self._target.tiered_storage or source[key].source is not Source.TOPIC:
+            return False
+        deletes = source.get(_DELETES_REMOTE)
+        return (key, source[key].value) != (_REMOTE, "false") or (deletes is not None and deletes.value == "true")
 
     def excluded(self, keys: Iterable[str]) -> list[str]:
         """Those of ``keys`` that ``config.properties.exclude`` keeps from being copied."""
