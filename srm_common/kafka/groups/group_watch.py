@@ -1,12 +1,12 @@
 """Committed offsets of a cluster's consumer groups, queried every few seconds over persistent connections.
 
-One ListGroups per broker, and one OffsetFetch per coordinator for every 500 groups (KIP-709, Kafka 3.0); an older
-cluster is queried group by group.
+One ListGroups per broker, and one OffsetFetch per coordinator for every 500 groups (KIP-709, Kafka 3.0), or for
+fewer where the answer would be too large; an older cluster is queried group by group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
@@ -17,11 +17,13 @@ from srm_common.kafka.client.library import ListGroupsRequest
 from srm_common.kafka.client.links.group_coordinators import (
     GroupCoordinators,
     fetches_many,
+    in_halves,
     in_parts,
     offset_fetch_request,
 )
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 
@@ -102,24 +104,30 @@ class GroupWatch(Closing):
         self, link: ClusterLink, by_node: Mapping[int, list[str]], faults: list[str]
     ) -> tuple[list[GroupOffsets], list[str]]:
         parts = [(node, part) for node, ones in by_node.items() for part in in_parts(ones)]
-        answers = await link.send_each((node, offset_fetch_request(part)) for node, part in parts)
         offsets: list[GroupOffsets] = []
-        for (_, part), answer in zip(parts, answers, strict=True):
-            if isinstance(answer, RetriableFault):
-                faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {answer}")
-                self._coordinators.forget(part)
-                continue
-            for one in answer.groups:
-                if one.error_code in codes.COORDINATOR_MOVES:
-                    self._coordinators.forget([one.group_id])
-                elif one.error_code not in (codes.NONE, _GROUP_ID_NOT_FOUND):
-                    problem = codes.name(one.error_code)
-                    faults.append(
-                        f"cluster '{link.alias}' did not return the offsets of group {one.group_id}: {problem}"
-                    )
+        while parts:
+            answers = await link.send_each((node, offset_fetch_request(part)) for node, part in parts)
+            again = []
+            for (node, part), answer in zip(parts, answers, strict=True):
+                if isinstance(answer, AnswerTooLarge) and len(part) > 1:
+                    again += [(node, half) for half in in_halves(part)]
+                elif isinstance(answer, RetriableFault):
+                    faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {answer}")
+                    self._coordinators.forget(part)
                 else:
-                    offsets.append(GroupOffsets(one.group_id, _offsets(one)))
+                    offsets += self._answered(link, answer, faults)
+            parts = again
         return offsets, faults
+
+    def _answered(self, link: ClusterLink, answer: Any, faults: list[str]) -> Iterator[GroupOffsets]:
+        for one in answer.groups:
+            if one.error_code in codes.COORDINATOR_MOVES:
+                self._coordinators.forget([one.group_id])
+            elif one.error_code not in (codes.NONE, _GROUP_ID_NOT_FOUND):
+                problem = codes.name(one.error_code)
+                faults.append(f"cluster '{link.alias}' did not return the offsets of group {one.group_id}: {problem}")
+            else:
+                yield GroupOffsets(one.group_id, _offsets(one))
 
 
 def _offsets(answer: Any) -> dict[TopicPartition, CommittedOffset]:

@@ -31,6 +31,7 @@ from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal, side_by_side
 from srm_common.kafka.client.library import Errors, FindCoordinatorRequest, quiet_library
 from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge, RetriableFault
 from srm_common.kafka.client.logins.security import connection_arguments
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey, refuse_old_brokers
@@ -41,10 +42,6 @@ _TRANSACTION_COORDINATOR = 1
 #: How long connections that another link used may take to show that they still work, before they are replaced.
 _STILL_THERE_SECONDS = 1.0
 _RECONNECT_BACKOFF_MS, _RECONNECT_BACKOFF_MAX_MS = 50, 1000  # Kafka's clients have them
-
-
-class RetriableFault(Exception):
-    """A request that may succeed when it is sent again; the text says what happened."""
 
 
 class BrokerLink(Closing):
@@ -278,7 +275,8 @@ class BrokerLink(Closing):
         except Errors.IncompatibleBrokerVersion as error:
             raise UnsupportedBroker(f"cluster {self.alias}: {fault_text(error)}") from error
         except Errors.KafkaError as error:
-            raise RetriableFault(f"broker of {self.alias} did not respond: {error}") from error
+            kind = AnswerTooLarge if isinstance(error, Errors.InvalidReceiveError) else RetriableFault
+            raise kind(f"broker of {self.alias} did not respond: {error}") from error
 
     def disconnect(self, node: Any) -> None:
         """Close the connection to a node; whatever waits for an answer fails at once."""

@@ -85,3 +85,7 @@ def offset_fetch_request(groups: Iterable[str]) -> Any:
 
 def in_parts(groups: Sequence[str], size: int = GROUPS_PER_REQUEST) -> list[Sequence[str]]:
     return [groups[at : at + size] for at in range(0, len(groups), size)]
+
+
+def in_halves(groups: Sequence[str]) -> list[Sequence[str]]:
+    return in_parts(groups, (len(groups) + 1) // 2)

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.library import ApiVersionsRequest, ListOffsetsRequest
-from srm_common.kafka.client.links.broker_link import BrokerLink, RetriableFault
+from srm_common.kafka.client.links.broker_link import BrokerLink
+from srm_common.kafka.client.links.retriable_fault import RetriableFault
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.messages import request_part
 

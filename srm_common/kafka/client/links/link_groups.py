@@ -24,11 +24,13 @@ from srm_common.kafka.client.links.group_coordinators import (
     GROUPS_PER_REQUEST,
     GroupCoordinators,
     fetches_many,
+    in_halves,
     in_parts,
     offset_fetch_request,
 )
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault, list_offsets_request
 from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
@@ -174,13 +176,19 @@ class LinkGroups:
         per_request: Callable[[ClusterLink], int],
         seconds: float,
     ) -> dict[str, Future[Any]]:
-        """Send ``ask`` to the coordinators, side by side, each time for at most ``per_request`` groups; it returns
-        error code and value by group."""
+        """Send ``ask`` to the coordinators, side by side, each time for at most ``per_request`` groups, and for half
+        of them where the answer is too large; it returns error code and value by group."""
 
         async def of_part(link: ClusterLink, node: int, groups: Sequence[str]) -> dict[str, Future[Any]]:
             try:
                 found = await ask(link, node, [wanted[group] for group in groups])
             except RetriableFault as error:
+                if isinstance(error, AnswerTooLarge) and len(groups) > 1:
+                    return {
+                        group: answer
+                        for half in in_halves(groups)
+                        for group, answer in (await of_part(link, node, half)).items()
+                    }
                 self._coordinators.forget(groups)
                 return {group: _not_answered(error) for group in groups}
             self._coordinators.forget(group for group, (code, _) in found.items() if code in codes.COORDINATOR_MOVES)

@@ -6,7 +6,9 @@ from confluent_kafka import Consumer, TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.protocol import frames
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.testing import FakeCluster
 from tests.kafka.group_commits import commit
 
@@ -57,3 +59,25 @@ def test_an_unreachable_cluster_is_named() -> None:
     reader = GroupReader(ClusterSettings.plaintext("east", "127.0.0.1:1"), timeout_seconds=1)
     with pytest.raises(UnreachableCluster, match="'east'"):
         reader.groups()
+
+
+def test_answers_that_are_too_large_are_asked_for_in_parts(
+    source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One group with more than may be read spoils no other."""
+    source_kafka.create_topic(name, 40)
+    groups = [f"{name}-{number}" for number in range(6)]
+    for group in groups:
+        source_kafka.commit(group, {(name, number): 1 for number in range(40)}, "m" * 4000)
+    huge = f"{name}-huge"
+    source_kafka.commit(huge, {(name, number): 1 for number in range(40)}, "m" * 12_000)
+    cluster = ClusterSettings.plaintext("source", source_kafka.bootstrap_servers)
+    monkeypatch.setattr(frames, "_LARGEST_ANSWER", 350_000)
+    offsets, faults = GroupReader(cluster, timeout_seconds=5).offsets([huge, *groups])
+    assert [(found.group, len(found.offsets)) for found in offsets] == [(group, 40) for group in groups]
+    assert [fault.group for fault in faults] == [huge]
+    assert "at most 350000 are possible" in faults[0].reason
+    with GroupWatch(cluster) as watch:
+        offsets, (sentence,) = watch.committed(lambda group: group.startswith(name))
+    assert sorted(found.group for found in offsets) == groups
+    assert "did not return the offsets of 1 groups" in sentence
