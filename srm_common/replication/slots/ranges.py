@@ -195,10 +195,15 @@ class RangeState:
         return self.copied_to if share.downstream_start < 0 else CopiedTo(share.upstream_end, share.downstream_end)
 
     def start_over(self, keep_acknowledged: bool) -> None:
-        """The chunk failed: read again from the last committed (or, without transactions, acknowledged) offset."""
-        if keep_acknowledged and self.share is not None:
-            self.share.upstream_end = self.share.acknowledged
-            self.fetched = self.share.acknowledged
+        """The chunk failed: read again from the last committed (or, without transactions, acknowledged) offset.
+
+        What was acknowledged beyond the end is not kept: :meth:`stop_at` was called since, because the records of the
+        flow's state, or the dead letters, that belong to it were refused. To write them again would end in the same
+        refusal; the next run copies it again.
+        """
+        share = self.share
+        if keep_acknowledged and share is not None and share.acknowledged <= self.end:
+            share.upstream_end = self.fetched = share.acknowledged
         else:
             self.share = None
             self.fetched = self.committed

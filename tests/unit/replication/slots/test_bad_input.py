@@ -14,6 +14,7 @@ from confluent_kafka import TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange, SlotTask
 from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots import chunk
@@ -125,6 +126,74 @@ def test_a_topic_that_never_was(engine: Engine, name: str) -> None:
         assert f"partition {place}" in sentence(one.error)
         assert "does not exist" in str(one.error)
         assert one.error_kind == "NoSuchPartition"
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+@pytest.mark.parametrize("topic", ["offsets", "segments"])
+@pytest.mark.parametrize(
+    ("code", "kind", "means"),
+    [
+        (codes.TOPIC_AUTHORIZATION_FAILED, "AccessDenied", "needs the permission Write on topic"),
+        (codes.INVALID_TIMESTAMP, "ClusterError", "refuses records for their time"),
+        (codes.MESSAGE_TOO_LARGE, "RecordTooLarge", "is too small for what has to be written there"),
+    ],
+)
+def test_the_flows_own_records_are_refused(
+    engine: Engine,
+    target_kafka: FakeCluster,
+    name: str,
+    code: int,
+    kind: str,
+    means: str,
+    topic: str,
+    exactly_once: bool,
+) -> None:
+    """Each range whose records were among them stops where it was; nothing is written a second time for it."""
+    engine.create(name, 2)
+    for partition in range(2):
+        produce(engine.source, name, partition, mixed_records(10))
+    engine.copy(name, exactly_once=exactly_once)
+    for partition in range(2):
+        produce(engine.source, name, partition, mixed_records(10))
+    written = engine.state.offsets_topic if topic == "offsets" else engine.state.segments_topic
+    with target_kafka.refuse("Produce", code, when=written):
+        outcome = engine.copy(name, exactly_once=exactly_once)
+    for partition in range(2):
+        hurt = outcome.ranges[name, partition]
+        assert (hurt.position, hurt.copied.records, hurt.error_kind) == (10, 0, kind)
+        assert means in sentence(hurt.error)
+        assert written in str(hurt.error)
+    (slot,) = outcome.slots
+    assert slot.retries == 1
+    again = engine.copy(name, exactly_once=exactly_once)
+    assert not again.errors
+    if exactly_once:
+        assert engine.check(name) == 40
+    elif topic == "offsets":
+        assert again.records == 20
+        copies = target_kafka.records(engine.copy_of(name), 0)
+        assert len(copies) == 30, "at least once: what was acknowledged, and never committed, is copied again"
+
+
+def test_others_commit_when_the_flows_own_records_of_one_range_are_refused(
+    engine: Engine, target_kafka: FakeCluster, name: str
+) -> None:
+    """Without transactions, what the target has of them already is kept."""
+    topics = [f"{name}-{number}" for number in range(6)]
+    for topic in topics:
+        engine.create(topic)
+        produce(engine.source, topic, 0, mixed_records(10))
+    with target_kafka.refuse("Produce", codes.MESSAGE_TOO_LARGE, when=engine.state.segments_topic, times=1):
+        outcome = engine.copy(*topics, exactly_once=False)
+    hurt = [one for one in outcome.ranges.values() if one.error is not None]
+    whole = [one for one in outcome.ranges.values() if one.error is None]
+    assert {(one.position, one.error_kind) for one in hurt} == {(0, "RecordTooLarge")}
+    assert {(one.position, one.copied.records) for one in whole} == {(10, 10)}
+    assert hurt
+    assert whole
+    for one in whole:
+        assert len(target_kafka.records(one.downstream_topic, 0)) == 10
+    assert not engine.copy(*topics, exactly_once=False).errors
 
 
 def test_records_deleted_at_the_source(engine: Engine, name: str) -> None:

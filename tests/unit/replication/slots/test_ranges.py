@@ -49,6 +49,17 @@ def test_a_share_has_the_fingerprint_of_what_was_acknowledged_at_its_offsets(sta
     assert state.open_share().fingerprint == NO_BATCHES
 
 
+def test_what_was_acknowledged_beyond_the_end_is_not_kept(state: RangeState) -> None:
+    """Its offset record would be refused once more, and so on for ever; what lies before a refused batch is kept."""
+    copied(state, packed((100, 5, 5)), 70)
+    state.stop_at(105, RecordTooLarge("the batch"))
+    state.start_over(keep_acknowledged=True)
+    assert state.acknowledged_only
+    state.stop_at(100, AccessDenied("the offset record"))
+    state.start_over(keep_acknowledged=True)
+    assert (state.acknowledged_only, state.share, state.fetched, state.settled) == (False, None, 100, True)
+
+
 def done(state: RangeState) -> bool:
     return state.settled
 
