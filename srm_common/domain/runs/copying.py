@@ -42,6 +42,9 @@ class CopyRange:
     ``start`` were read since the newest segment of the offset map, and held nothing to copy. ``copied_to``: what the
     flow has committed, None where it does not know. No transform is for ``heartbeats``. ``compacted``: the copy is, by
     its settings, so the source is likely to have holes.
+    ``copy_generation``: as ``generation``, of the copy; 0 where its id is not known. ``copy_end``: up to where this run
+    has committed the copy, 0 where it has not yet. What earlier runs have committed may be gone, by
+    ``on.target.loss``.
     """
 
     upstream_topic: str
@@ -57,6 +60,8 @@ class CopyRange:
     copied_to: CopiedTo | None = None
     compacted: bool = False
     leading_epoch: int = -1
+    copy_generation: int = 0
+    copy_end: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,8 +89,8 @@ class PartitionTrack:
     nothing to copy, since the newest segment of the offset map; ``copied_to`` what the flow has committed, None where
     only the target knows, if any; ``copied`` what all passes brought, ``recent_bytes`` what the last one did;
     ``unmeasured_records`` came with a pass whose result did not arrive. ``heartbeats``, ``compacted``: see
-    :class:`~srm_common.domain.runs.copying.CopyRange`. ``topic_id``: of the source topic, as last listed. Times are
-    seconds of a monotonic clock."""
+    :class:`~srm_common.domain.runs.copying.CopyRange`. ``topic_id``, ``copy_id``: of the source topic and of the
+    copy, as last listed. Times are seconds of a monotonic clock."""
 
     upstream_topic: str
     downstream_topic: str
@@ -118,6 +118,7 @@ class PartitionTrack:
     heartbeats: bool = False
     compacted: bool = False
     topic_id: str = ""
+    copy_id: str = ""
 
     @property
     def place(self) -> TopicPartition:

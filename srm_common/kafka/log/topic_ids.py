@@ -25,8 +25,8 @@ _PAUSE_SECONDS = 0.1
 _GONE = frozenset({codes.UNKNOWN_TOPIC_OR_PARTITION, codes.TOPIC_AUTHORIZATION_FAILED, codes.INVALID_TOPIC})
 
 
-class ReadTopics:
-    """The topics that a reader reads from, by the ids that they had when it began."""
+class UsedTopics:
+    """The topics that a slot reads from, or writes to, by the ids that they had when it began."""
 
     def __init__(self, link: ClusterLink) -> None:
         self._link = link

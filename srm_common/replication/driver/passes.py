@@ -271,6 +271,7 @@ class Passes:
         if track.position is None or track.end is None:
             raise ValueError(f"{track.upstream_topic}-{track.partition} was not placed")
         topic_id = self.points.memory.topic_id(track.upstream_topic)
+        copied_to = self.points.copied_to(track)
         return CopyRange(
             upstream_topic=track.upstream_topic,
             downstream_topic=track.downstream_topic,
@@ -282,9 +283,11 @@ class Passes:
             leader_epoch=track.leader_epoch,
             unmapped=track.unmapped,
             heartbeats=track.heartbeats,
-            copied_to=self.points.copied_to(track),
+            copied_to=copied_to,
             compacted=track.compacted,
             leading_epoch=self.points.source.leader_epoch_of(track.place, topic_id),
+            copy_generation=generation_of(track.copy_id or None),
+            copy_end=copied_to.downstream_end if copied_to is not None and track.records else 0,
         )
 
     def _store(self) -> None:

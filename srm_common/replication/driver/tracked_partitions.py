@@ -87,6 +87,7 @@ class TrackedPartitions:
                     self.tracks[place].max_message_bytes = topic.max_message_bytes
                     self.tracks[place].compacted = topic.compacted
                 self.tracks[place].topic_id = url_safe(topic.upstream_topic_id)
+                self.tracks[place].copy_id = url_safe(topic.downstream_topic_id)
         for place, track in self.tracks.items():
             if place in there:
                 self._missing_since.pop(place, None)

@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import NoSuchPartition
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.log.topic_ids import UsedTopics
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
 from srm_common.replication.slots.map_records import map_records
@@ -48,6 +50,7 @@ class Chunk:
         self._target = target
         self._producer = producer
         self._sending = Sending(job, target, producer, signal)
+        self._copies = UsedTopics(target)
         self._keys: dict[TopicPartition, bytes] = {}
         self.bytes = 0
         self._runs = 0
@@ -130,6 +133,7 @@ class Chunk:
         the former one refuses, and the chunk restarts."""
         by_leader: dict[int, list[Turn]] = {}
         leaderless = []
+        self._refuse_replaced([turn.state for turn in turns])
         for turn in turns:
             leader = self._target.leader(*turn.state.downstream)
             if leader is None:
@@ -139,6 +143,32 @@ class Chunk:
         if leaderless:
             raise ChunkFailed(self._target.leaderless(*leaderless[0].downstream), leaderless)
         return by_leader
+
+    def _refuse_replaced(self, states: Sequence[RangeState]) -> None:
+        """What goes into a copy that was created since does not follow what was committed to the former one. Brokers
+        may also know less than the driver, so it is looked at again for a while."""
+        replaced = [s for s in states if self._copies.replaced(s.downstream.topic, s.spec.copy_generation)]
+        if replaced:
+            topic = replaced[0].downstream.topic
+            raise ChunkFailed(
+                NoSuchPartition(
+                    f"topic {topic} at {self._target.alias} was deleted and created again while it was written to; "
+                    f"on.target.loss says what follows"
+                ),
+                replaced,
+            )
+
+    async def _look_for_replaced(self, moved: Sequence[RangeState]) -> None:
+        """Before the commit. That a copy ends earlier than what earlier runs have committed to it may be decided
+        already (``on.target.loss``), or it was created again a moment ago."""
+        shorter = [
+            state
+            for state in moved
+            if state.copied_to is not None and 0 <= state.chunk_share.downstream_start < state.copied_to.downstream_end
+        ]
+        if shorter and not await self._target.refresh():
+            raise ChunkFailed(f"cluster {self._target.alias} does not list its topics", shorter)
+        self._refuse_replaced(moved)
 
     async def _round(self, waiting: Mapping[int, Sequence[Turn]], block: Block) -> list[Turn] | None:
         """Send the next batch of every turn. If the chunk's time is up by then, return the turns of the next chunk:
@@ -224,6 +254,7 @@ class Chunk:
         moved = [s for s in states if s.share is not None and s.share.upstream_end > s.share.upstream_start]
         repeated = False
         if moved:
+            await self._look_for_replaced(moved)
             # Without transactions a share may be left from a chunk that was started over.
             with_letters = [state for state in moved if state.chunk_share.dead_letters]
             if with_letters:

@@ -20,7 +20,7 @@ from srm_common.kafka.client.protocol.frames import RawFetch
 from srm_common.kafka.log.compared_logs import ComparedLogs
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
-from srm_common.kafka.log.topic_ids import ReadTopics
+from srm_common.kafka.log.topic_ids import UsedTopics
 from srm_common.replication.slots.answers import Answers, Proofs
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.ranges import RangeState
@@ -76,7 +76,7 @@ class Fetching:
         self._crash: Exception | None = None
         self._tasks: set[Any] = set()
         self._replicas = PreferredReplicas(source)
-        self._topics = ReadTopics(source)
+        self._topics = UsedTopics(source)
         self._logs = ComparedLogs(source)
         #: Ranges whose topic was not there: they are not read before the metadata say which topic is there now.
         self._absent: set[RangeState] = set()

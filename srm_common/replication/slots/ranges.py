@@ -12,7 +12,7 @@ from srm_common.domain.runs.copying import CopyRange, CopyStats, RangeResult
 from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
+from srm_common.errors import AccessDenied, DataLost, NoSuchPartition, PartitionError, SrmError
 from srm_common.replication.slots.share import Share
 from srm_common.wire.batches.batch import Packed, SourceBatch
 
@@ -41,7 +41,7 @@ class RangeState:
 
     ``committed``: everything before it is committed on the target. ``mapped``: where the newest segment of the offset
     map ended, if nothing to copy was read from there to ``committed``. ``copied_to``: where the copy ended then, None
-    if that is unknown. ``fetched``: where the next Fetch begins.
+    if that is unknown; ``copy_end`` the same where this run has committed it. ``fetched``: where the next Fetch begins.
     ``tailing``: the end moves with the source log's, until :meth:`stop_at` fixes it. ``held``: it waits until others
     have had their chunk. ``transform``: what becomes of its batches, where the flow changes records. ``clock``:
     measures pauses and patience, in seconds.
@@ -63,6 +63,7 @@ class RangeState:
         self.committed = self.fetched = spec.start
         self.mapped = spec.start - spec.unmapped
         self.copied_to = spec.copied_to
+        self.copy_end = spec.copy_end
         self.end = self._seen_end = spec.end
         self.share: Share | None = None
         self.error: SrmError | None = None
@@ -147,7 +148,8 @@ class RangeState:
     def open_share(self) -> Share:
         """Its share of the current chunk, opened if there is none."""
         if self.share is None:
-            self.share = Share(self.committed, self.committed, self.committed, opened_ms=int(time.time() * 1000))
+            start, opened_ms = self.committed, int(time.time() * 1000)
+            self.share = Share(start, start, start, downstream_end=self.copy_end, opened_ms=opened_ms)
         return self.share
 
     def commit(self, now_ms: float) -> None:
@@ -160,6 +162,7 @@ class RangeState:
         self.committed = share.upstream_end
         if share.downstream_start >= 0:
             self.mapped = share.upstream_end
+            self.copy_end = share.downstream_end
         self.copied_to = self.copied_with(share)
         self.epochs.forget_before(self.committed - 1)
         self._failures, self._failing_since, self._absent_since = 0, 0.0, 0.0
@@ -202,7 +205,7 @@ class RangeState:
         refusal; the next run copies it again.
         """
         share = self.share
-        if keep_acknowledged and share is not None and share.acknowledged <= self.end:
+        if keep_acknowledged and share is not None and share.sound and share.acknowledged <= self.end:
             share.upstream_end = self.fetched = share.acknowledged
         else:
             self.share = None
@@ -239,6 +242,26 @@ class RangeState:
         self.fetched = min(self.fetched, self.end)
         if self.error is None:
             self.error = error
+
+    def stored_before_its_end(self, offset: int, target: str) -> SrmError:
+        """The target stored a batch at an offset that lies before another one that it has acknowledged; returns why.
+
+        If only batches of the open chunk are gone, they are copied again. The range stops if any is gone that this run
+        has committed: what followed would hide the gap.
+        """
+        share = self.chunk_share
+        share.sound = False
+        place = f"{self.downstream[0]}-{self.downstream[1]}"
+        if offset >= self.copy_end:
+            end = share.downstream_end
+            return PartitionError(f"the copy {place} at {target} took a batch at offset {offset}, before its end {end}")
+        error = DataLost(
+            f"the copy {place} at {target} continues at offset {offset}, although this run has committed it up to "
+            f"offset {self.copy_end}: it was cut (an unclean leader election, a lost disk), or deleted and created "
+            f"again, while it was written to; nothing more was committed to it"
+        )
+        self.stop_at(self.committed, error)
+        return error
 
     def refused_as_corrupt(self, batch: SentBatch) -> bool:
         """The target has refused a batch as corrupt. True if it has refused it in an earlier chunk, too: the first time

@@ -242,7 +242,11 @@ class Sending:
                 packed = batch.packed
                 if packed is not None and self._failure is None:
                     # After a failure a later batch may be stored without the one before it.
-                    batch.states[0].chunk_share.acknowledge(packed, base_offset)
+                    share = batch.states[0].chunk_share
+                    if base_offset >= share.downstream_end:
+                        share.acknowledge(packed, base_offset)
+                    else:
+                        self._not_behind(batch.states[0], base_offset)
             elif (
                 error_code == codes.CONCURRENT_TRANSACTIONS
                 and batch.partition in self._opening  # or a later batch is stored already
@@ -253,6 +257,10 @@ class Sending:
                 offset = batch.packed.runs[0][0] if batch.packed is not None else None
                 self.refuse(error_code, part.error_message, batch.partition, batch.states, offset)
         return again if self._failure is None else []
+
+    def _not_behind(self, state: RangeState, base_offset: int) -> None:
+        error = state.stored_before_its_end(base_offset, self._target.alias)
+        self._fail(ChunkFailed(error, () if state.error is error else (state,)))
 
     def _patient(self, request: _Request, now: float) -> bool:
         request.busy_since = request.busy_since or now

@@ -23,7 +23,10 @@ class Share:
     #: Everything before it was acknowledged, in order.
     acknowledged: int
     downstream_start: int = -1
-    downstream_end: int = -1
+    #: The least offset that the next batch can get: the end of the last one, or at first of what was committed before.
+    downstream_end: int = 0
+    #: Whether all that was acknowledged is still there, as far as is known.
+    sound: bool = True
     records: int = 0
     bytes: int = 0
     batches: int = 0

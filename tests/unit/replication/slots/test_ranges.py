@@ -10,7 +10,14 @@ from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, o
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import AccessDenied, CorruptBatch, NoSuchPartition, PartitionError, RecordTooLarge, SrmError
+from srm_common.errors import (
+    AccessDenied,
+    CorruptBatch,
+    NoSuchPartition,
+    PartitionError,
+    RecordTooLarge,
+    SrmError,
+)
 from srm_common.replication.slots.ranges import RangeState, SentBatch
 from srm_common.replication.slots.share import Share
 from srm_common.wire.batches.batch import Packed
@@ -58,6 +65,20 @@ def test_what_was_acknowledged_beyond_the_end_is_not_kept(state: RangeState) -> 
     state.stop_at(100, AccessDenied("the offset record"))
     state.start_over(keep_acknowledged=True)
     assert (state.acknowledged_only, state.share, state.fetched, state.settled) == (False, None, 100, True)
+
+
+def test_a_batch_before_the_end_of_its_copy_spoils_the_chunk(state: RangeState) -> None:
+    """If only the chunk's own batches are gone, they are copied again; the range stops where committed ones are."""
+    copied(state, packed((100, 5, 5)), 70)
+    state.commit(0)
+    copied(state, packed((105, 5, 5)), 80)
+    assert state.open_share().downstream_end == 85
+    assert "took a batch at offset 82, before its end 85" in str(state.stored_before_its_end(82, "b"))
+    assert state.error is None
+    state.start_over(keep_acknowledged=True)
+    assert (state.share, state.fetched, state.open_share().downstream_end) == (None, 105, 75)
+    assert "this run has committed it up to offset 75" in str(state.stored_before_its_end(74, "b"))
+    assert (state.result().error_kind, state.end, state.settled) == ("DataLost", 105, True)
 
 
 def done(state: RangeState) -> bool:

@@ -1,4 +1,4 @@
-"""A source topic that is deleted, and created again under the same name."""
+"""A source topic, or a copy, that is deleted, and created again under the same name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from srm_common.domain.flow.settings import OnDataLoss
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
+from srm_common.replication.slots import ranges
 from srm_common.testing import FakeCluster
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare
@@ -52,6 +55,60 @@ def test_between_the_look_of_the_driver_and_the_pass_of_its_slots(
     assert (record.state, record.records) == (RunState.DONE, 50)
     copied = [one.value for one in target_kafka.records(f"{flow.name.source}.{name}", 0)]
     assert copied == values("old", 20) + values("new", 50)
+
+
+def test_a_copy_between_the_look_of_the_driver_and_the_pass_of_its_slots(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next refresh decides by ``on.target.loss``, and nothing is in the new one."""
+    monkeypatch.setattr(ranges, "_SPREAD_SECONDS", 0.1)
+    flow = flow_between(source_kafka, target_kafka, name, on_target_loss=OnDataLoss.RESET)
+    copy = f"{flow.name.source}.{name}"
+
+    def too_late(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        delete_topic(target_kafka, copy)
+        target_kafka.create_topic(copy)
+        return here(job, tasks)
+
+    source_kafka.create_topic(name)
+    source_kafka.write(name, [(None, value) for value in values("old", 20)])
+    prepare(flow)
+    assert replicate(flow, RunOptions("first"), here).records == 20
+    source_kafka.write(name, [(None, value) for value in values("new", 5)])
+
+    record = replicate(flow, RunOptions("second"), too_late)
+    assert (record.state, record.records) == (RunState.FAILED, 0)
+    (failed,) = record.failed_partitions
+    assert "was deleted and created again while it was written to" in str(failed.trouble)
+
+    prepare(flow)
+    record = replicate(flow, RunOptions("third"), here)
+    assert (record.state, record.records) == (RunState.DONE, 25)
+    assert [one.value for one in target_kafka.records(copy, 0)] == values("old", 20) + values("new", 5)
+
+
+def test_a_slot_is_told_which_copy_is_meant_and_what_this_run_has_committed_to_it(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    """What earlier runs have committed may be gone, as decided by ``on.target.loss``: that is no bound."""
+    told: list[tuple[int, int]] = []
+
+    def ten_at_a_time(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        (task,) = tasks
+        (asked,) = task.ranges
+        told.append((asked.copy_generation, asked.copy_end))
+        return here(job, [replace(task, ranges=(replace(asked, end=asked.start + 10),))])
+
+    source_kafka.create_topic(name)
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    for run in ("first", "second"):
+        source_kafka.write(name, [(None, value) for value in values(run, 20)])
+        assert replicate(flow, RunOptions(run), ten_at_a_time).records == 20
+    # A marker follows each transaction.
+    assert [end for _, end in told] == [0, 10, 0, 32]
+    assert len({generation for generation, _ in told}) == 1
+    assert told[0][0]
 
 
 def test_with_as_many_records_as_the_former_one(
