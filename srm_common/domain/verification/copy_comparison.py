@@ -26,11 +26,13 @@ from srm_common.domain.offsets.fingerprints import NO_BATCHES, fingerprint_of, o
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_offsets
 from srm_common.domain.verification.copy_batch import BatchRow, CopyBatch
+from srm_common.domain.verification.cut_segments import first_copied_again, records_from
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.map_gaps import GapKind, MapGap, gap_behind
 from srm_common.domain.verification.unmapped_batches import CopyTraits, UnmappedBatches
 
 _ABORTED = "their transaction was aborted, though the map was committed with it"
+_GROWN_AGAIN = "the log was truncated, and has grown again"
 
 
 @dataclass(slots=True)
@@ -45,8 +47,8 @@ class _Open:
     at: int = 0
     faulty: bool = False
     thinned: bool = False
-    #: Whether what is missing was copied again, and lies behind.
-    again: bool = False
+    #: How many of the missing records were copied again, and lie behind.
+    again: int = 0
     holes: list[tuple[int, int]] = field(default_factory=list)
     #: Digest and content by producer: of one only, unless others wrote in between.
     sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -61,6 +63,7 @@ class CopyComparison:
             committed later.
         high: the log's high watermark after the map was read: what was committed behind it was cut off.
         findings: gets what is found; of an earlier stretch of the same partition, where there is one.
+        following: where the map goes on behind the last segment, downstream, if it does.
     """
 
     def __init__(
@@ -70,12 +73,13 @@ class CopyComparison:
         high: int,
         traits: CopyTraits,
         findings: Findings | None = None,
+        following: int | None = None,
     ) -> None:
         self.findings = Findings() if findings is None else findings
         self._log = log
         self._high = high
         self._traits = traits
-        self._waiting = _with_next(segments)
+        self._waiting = _with_next(segments, following)
         self._open: _Open | None = None
         self._before: Segment | None = None
         #: Between that and the one in work; what of the map is lost there, and the records that were seen of it.
@@ -191,10 +195,14 @@ class CopyComparison:
     def _end_run(self, now: _Open) -> None:
         runs = now.segment.runs
         run, after = runs[now.run], runs[now.run + 1]
-        if now.at < run.downstream_end and not run.foreign:
-            now.holes.append((now.at, run.downstream_end - 1))
+        self._end_at(now, run)
         now.run += 1
         now.at = max(now.at, after.downstream)
+
+    def _end_at(self, now: _Open, run: OffsetSpan) -> None:
+        end = min(run.downstream_end, now.end)
+        if now.at < end and not run.foreign:
+            now.holes.append((now.at, end - 1))
 
     def _outside(self, batch: CopyBatch) -> None:
         """A batch that lies in no segment."""
@@ -290,14 +298,14 @@ class CopyComparison:
         if now.start < log.start:
             if segment.downstream_end > log.start:
                 findings.leave(NotProved.RETENTION, records)
-        elif now.end < segment.downstream_end:
-            findings.leave(NotProved.COPIED_AGAIN, records)
+            if now.end > log.start:
+                self._report_cut(now)
         else:
             while now.run < len(segment.runs) - 1:
                 self._end_run(now)
-            if now.at < segment.runs[-1].downstream_end and not segment.runs[-1].foreign:
-                now.holes.append((now.at, segment.runs[-1].downstream_end - 1))
+            self._end_at(now, segment.runs[-1])
             self._report_holes(now)
+            self._report_cut(now)
             self._compare_sums(now, records)
         self._before = segment
         self._unmapped.writers = frozenset(now.sums) if segment.fingerprint is not None else frozenset()
@@ -311,19 +319,30 @@ class CopyComparison:
             self._differ(now, DifferenceKind.COMPACTED, now.start, now.end - 1)
             return
         for first, last in now.holes:
-            if upstream_offsets(now.segment, first, last)[0] >= now.segment.upstream_end:
-                now.again = True
-                continue
-            if last >= self._high:
-                self._differ(now, DifferenceKind.TRUNCATED, max(first, self._high), last)
-                last = self._high - 1
-            if first <= last:
-                self._differ(now, DifferenceKind.LOST, first, last)
+            self._missing(now, first, last)
+
+    def _report_cut(self, now: _Open) -> None:
+        """What lay where the next segment begins. No cleaner moves the end of a log back: it was truncated."""
+        if now.end < now.segment.downstream_end:
+            self._missing(now, now.end, now.segment.downstream_end - 1, _GROWN_AGAIN)
+
+    def _missing(self, now: _Open, first: int, last: int, detail: str = "") -> None:
+        again = first_copied_again(now.segment)
+        if last >= again:
+            now.again += records_from(now.segment, max(first, again)) - records_from(now.segment, last + 1)
+            last = again - 1
+        if last >= max(first, self._high):
+            self._differ(now, DifferenceKind.TRUNCATED, max(first, self._high), last)
+            last = self._high - 1
+        if first <= last:
+            self._differ(now, DifferenceKind.LOST, first, last, detail)
 
     def _compare_sums(self, now: _Open, records: int) -> None:
         segment, findings = now.segment, self.findings
         mixed = any(run.foreign for run in segment.runs)
         if now.faulty:
+            if now.again:
+                findings.leave(NotProved.COPIED_AGAIN, now.again)
             return
         if now.again:
             findings.leave(NotProved.COPIED_AGAIN, records)
@@ -365,7 +384,7 @@ class CopyComparison:
         self.findings.add(Difference(kind, first, last, *upstream_offsets(now.segment, first, last), detail))
 
 
-def _with_next(segments: Iterable[Segment]) -> Iterator[tuple[Segment, int]]:
+def _with_next(segments: Iterable[Segment], following: int | None) -> Iterator[tuple[Segment, int]]:
     """Each with where its part of the copy ends: a later one may begin inside."""
     before: Segment | None = None
     for segment in segments:
@@ -373,4 +392,5 @@ def _with_next(segments: Iterable[Segment]) -> Iterator[tuple[Segment, int]]:
             yield before, min(before.downstream_end, segment.downstream_start)
         before = segment
     if before is not None:
-        yield before, before.downstream_end
+        end = before.downstream_end
+        yield before, end if following is None else min(end, following)

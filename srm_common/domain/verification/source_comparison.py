@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.verification.cut_segments import first_copied_again, own_end, records_from
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.map_gaps import GapKind, gap_behind
 from srm_common.domain.verification.named_keys import NamedKeys
@@ -67,6 +68,7 @@ def stretches(
     high: int,
     ends: tuple[bool, int | None],
     findings: Findings,
+    following: int | None = None,
 ) -> Iterator[Stretch]:
     """The map as stretches, in order, with what lies before, between and behind its segments.
 
@@ -76,6 +78,7 @@ def stretches(
         high: its high watermark after the map was read: what was committed behind it was cut off.
         ends: whether the map begins with the first, and the next upstream offset to copy where it ends with the last.
         findings: gets what later segments took a part of.
+        following: where the map goes on behind the last segment, downstream, if it does.
     """
     first, position = ends
     before: Segment | None = None
@@ -97,13 +100,15 @@ def stretches(
             return  # committed after the log was looked at
         before = segment
     if before is not None:
-        yield from _of_segment(before, before.downstream_end, findings)
+        yield from _of_segment(before, before.downstream_end if following is None else following, findings)
         if position is not None and copy.end > before.downstream_end:
             end = max(position, before.upstream_end)
             yield Stretch(before.upstream_end, end, before.downstream_end, copy.end, NotProved.NOT_COPIED)
 
 
-def shared_stretches(segments: Iterable[Segment], copy: LogRange, high: int, findings: Findings) -> Iterator[Stretch]:
+def shared_stretches(
+    segments: Iterable[Segment], copy: LogRange, high: int, findings: Findings, following: int | None = None
+) -> Iterator[Stretch]:
     """The map of a copy that other flows write to as well, run by run: what lies between may be theirs. Upstream they
     leave nothing out. The arguments are those of :func:`stretches`."""
     before: Segment | None = None
@@ -114,33 +119,40 @@ def shared_stretches(segments: Iterable[Segment], copy: LogRange, high: int, fin
         if segment.downstream_start >= copy.end and segment.downstream_end <= high:
             return  # committed after the log was looked at
     if before is not None:
-        yield from _runs_of(before, before.downstream_end, findings)
+        yield from _runs_of(before, before.downstream_end if following is None else following, findings)
 
 
 def _runs_of(segment: Segment, following: int, findings: Findings) -> Iterator[Stretch]:
-    if _is_cut(segment, following, findings):
+    end = _end_of(segment, following, findings)
+    if end is None:
         return
-    at = segment.upstream_start
+    at, again = segment.upstream_start, first_copied_again(segment)
     for run in segment.runs:
-        end = segment.upstream_end if run is segment.runs[-1] else run.upstream_end
+        if run.downstream >= again:
+            break
+        last = run is segment.runs[-1] or run.upstream_end >= segment.upstream_end
+        until = segment.upstream_end if last else run.upstream_end
         if run.foreign:
             findings.leave(NotProved.MIXED, run.length)
         else:
-            yield Stretch(at, end, run.downstream, run.downstream_end)
-        at = end
+            yield Stretch(at, until, min(run.downstream, end), min(run.downstream_end, end))
+        at = until
 
 
 def _of_segment(segment: Segment, following: int, findings: Findings) -> Iterator[Stretch]:
-    if not _is_cut(segment, following, findings):
-        yield Stretch(segment.upstream_start, segment.upstream_end, segment.downstream_start, segment.downstream_end)
+    end = _end_of(segment, following, findings)
+    if end is not None:
+        yield Stretch(segment.upstream_start, segment.upstream_end, segment.downstream_start, end)
 
 
-def _is_cut(segment: Segment, following: int, findings: Findings) -> bool:
-    """Whether the next one, which begins there, took a part of a segment."""
-    if following < segment.downstream_end or segment.runs[-1].upstream_end > segment.upstream_end:
-        findings.leave(NotProved.COPIED_AGAIN, sum(run.length for run in segment.runs if not run.foreign))
-        return True
-    return False
+def _end_of(segment: Segment, following: int, findings: Findings) -> int | None:
+    """Up to where the copy can be compared with a segment, of which the next one, which begins at ``following``, may
+    have taken a part. What was copied again is left out; what is lost is missing before the end."""
+    end = own_end(segment, following)
+    again = records_from(segment, segment.downstream_start if end is None else first_copied_again(segment))
+    if again:
+        findings.leave(NotProved.COPIED_AGAIN, again)
+    return end
 
 
 class Side:
@@ -281,8 +293,8 @@ class SourceComparison:
         elif here and not self._gone(stretch):
             cut = stretch.downstream_end > self._high
             kind = DifferenceKind.TRUNCATED if cut else DifferenceKind.LOST
-            last = stretch.downstream_end - 1
             first = max(stretch.downstream, self._high) if cut else stretch.downstream
+            last = max(first, stretch.downstream_end - 1)  # nothing is there where the log has grown again
             difference = Difference(kind, first, last, here[0].offset, stretch.upstream_end - 1)
             self.findings.add(self._keys.named(difference, here[0].content))
         elif there and not self._gone(stretch):

@@ -144,10 +144,11 @@ class SourceOfCopies:
     ) -> None:
         for begin, end in one.rows:
             ends = not begin, one.traits.position if end == len(one.found) else None
+            following = one.found.downstream_starts[end] if end < len(one.found) else None
             if one.traits.shared:
-                found = shared_stretches(readable(begin, end), one.log, one.high, findings)
+                found = shared_stretches(readable(begin, end), one.log, one.high, findings, following)
             else:
-                found = stretches(readable(begin, end), source, one.log, one.high, ends, findings)
+                found = stretches(readable(begin, end), source, one.log, one.high, ends, findings, following)
             for group in _in_a_row(kept_by_both(found, source, one.log, findings), apart=one.traits.shared):
                 self._compare_group(one, source, group, findings)
 

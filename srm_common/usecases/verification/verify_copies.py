@@ -301,6 +301,7 @@ class _Verifying:
         findings: Findings,
     ) -> None:
         begin, end = stretch
+        behind = found.downstream_starts[end] if end < len(found) else None
         if seam:
             # As if the next segment were open, which it is elsewhere.
             log = LogRange(log.start, min(log.end, found.downstream_starts[end]))
@@ -309,10 +310,10 @@ class _Verifying:
             traits = replace(traits, exactly_once=True, position=found.starts[end], copied_to=copied_to)
         elif end < len(found):
             # What is behind its last segment is no part of it.
-            log = LogRange(log.start, min(log.end, found[end - 1].downstream_end))
+            log = LogRange(log.start, min(log.end, found[end - 1].downstream_end, found.downstream_starts[end]))
             traits = replace(traits, position=None, copied_to=None)
         start = max(log.start, found.downstream_starts[begin] if begin else 0)
-        comparison = CopyComparison(self._readable(found, begin, end), log, high, traits, findings)
+        comparison = CopyComparison(self._readable(found, begin, end), log, high, traits, findings, behind)
 
         async def read() -> None:
             await read_mapped(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, build_segment
+from srm_common.domain.verification.copy_batch import CopyBatch
 from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.unmapped_batches import CopyTraits
@@ -208,11 +209,52 @@ def test_a_take_over_maps_the_end_of_a_batch() -> None:
 def test_a_copy_made_again_takes_a_part_of_an_older_segment() -> None:
     """The target's log was cut inside of it, and the rest copied again."""
     copy = small()
-    copy.segments[1] = replace(
-        copy.segments[1], downstream_end=44, runs=(copy.segments[1].runs[0]._replace(length=23),)
-    )
+    run = copy.segments[1].runs[0]._replace(length=23, upstream_length=23)
+    copy.segments[1] = replace(copy.segments[1], downstream_end=44, runs=(run,))
     findings = copy.compare()
     assert (findings.not_proved, findings.proved, findings.different) == ({NotProved.COPIED_AGAIN: 23}, 40, False)
+
+
+def grown_again(upstream_start: int) -> Copy:
+    """The log was cut inside of the second chunk, at 36, and the third was copied from this upstream offset on."""
+    copy = small()
+    del copy.batches[3:], copy.segments[2]
+    one = copy.segments[1]
+    copy.segments[1] = replace(one, upstream_end=min(one.upstream_end, upstream_start))
+    copy.upstream, copy.end = upstream_start, 36
+    copy.commit([Content(300, 1000, 20)], [0])
+    copy.batches.insert(3, CopyBatch(31, 36, 5, 7, FLOW))
+    return copy
+
+
+def test_what_a_cut_log_lost_before_it_grew_again_is_no_repetition() -> None:
+    """Nothing of it was copied again: the flow went on behind it."""
+    for start in (40, 50):
+        findings = grown_again(start).compare(CopyTraits())
+        (lost,) = findings.differences
+        detail = "the log was truncated, and has grown again"
+        assert lost == Difference(DifferenceKind.LOST, 36, 40, 35, 39, detail)
+        assert (findings.proved, findings.proved_to, findings.not_proved) == (40, 20, {})
+    assert grown_again(40).compare(CopyTraits(compacted=True)).counts == {DifferenceKind.LOST: 1}
+
+
+def test_only_what_was_copied_again_is_a_repetition() -> None:
+    findings = grown_again(37).compare(CopyTraits())
+    (lost,) = findings.differences
+    assert (lost.kind, lost.upstream_first, lost.upstream_last) == (DifferenceKind.LOST, 35, 36)
+    assert findings.not_proved == {NotProved.COPIED_AGAIN: 3}
+    for start in (35, 32):
+        findings = grown_again(start).compare(CopyTraits())
+        assert (findings.counts, findings.not_proved) == ({}, {NotProved.COPIED_AGAIN: 20})
+
+
+def test_a_part_of_the_map_ends_where_the_next_one_begins() -> None:
+    """Of a sample, say: batches behind are none of its own."""
+    copy = grown_again(40)
+    comparison = CopyComparison(copy.segments[1:2], LogRange(0, 36), copy.end, CopyTraits(compacted=True), None, 36)
+    for batch in copy.batches[2:4]:
+        comparison.take(batch)
+    assert [(one.kind, one.upstream_first) for one in comparison.finish().differences] == [(DifferenceKind.LOST, 35)]
 
 
 def again() -> Copy:
@@ -271,7 +313,7 @@ def test_what_is_missing_and_was_copied_again_is_no_difference() -> None:
     assert (findings.counts, findings.proved, findings.not_proved) == ({}, 30, {NotProved.COPIED_AGAIN: 40})
     del copy.batches[2]
     (lost,) = copy.compare().differences
-    assert (lost.kind, lost.upstream_first, lost.upstream_last) == (DifferenceKind.LOST, 20, 39)
+    assert (lost.kind, lost.upstream_first, lost.upstream_last) == (DifferenceKind.LOST, 20, 29)
 
 
 def test_a_lost_record_of_the_map_is_told_from_what_mirror_maker_copies() -> None:

@@ -1,0 +1,42 @@
+"""Copies that lost their end, and have grown again since."""
+
+from __future__ import annotations
+
+import pytest
+
+from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.verification.differences import DifferenceKind
+from srm_common.domain.verification.repair_plan import repair_plan
+from srm_common.domain.verification.verification import Against, Verdict
+from srm_common.usecases.verification.verify_copies import verify_copies
+from tests.kafka.flows import write
+from tests.unit.usecases.fakes import Sides
+from tests.unit.usecases.verification.planted_faults import COPY
+
+
+def numbered(sides: Sides, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        write(sides.source, "orders", [b"%d" % number])
+
+
+@pytest.mark.parametrize("against", Against)
+def test_what_a_cut_log_lost_is_told_and_offered(steady_sides: Sides, against: Against) -> None:
+    """The flow went on behind it, so that nothing was copied again."""
+    sides = steady_sides
+    sides.set(on_target_loss=OnDataLoss.SKIP)
+    sides.source.create_topic("orders", 1)
+    sides.refresh()
+    for first, count in ((0, 4), (4, 10)):
+        numbered(sides, first, count)
+        sides.run(f"at {first}")
+    sides.target.move_leader(COPY, keep=8)
+    numbered(sides, 14, 20)
+    sides.run("behind")
+    assert [int(value) for value in sides.values(COPY)] == [*range(4), *range(14, 34)]
+    (one,) = verify_copies(sides.clusters(), against=against).partitions
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.DIFFERENT, 24, {})
+    assert set(one.findings.counts) == {DifferenceKind.LOST}
+    assert one.findings.proved_to == 4
+    assert max(difference.upstream_last for difference in one.findings.differences) == 13
+    (step,) = repair_plan("a->b", [one])
+    assert step.first == 4
