@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Variable
+from airflow.sdk.exceptions import AirflowRuntimeError
 
 from srm_common.domain.filters.flow_filters import in_environment, variable_name, variable_names
 from srm_common.domain.flow import FlowName
+from srm_common.errors import AirflowError
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
+_LOG = logging.getLogger(__name__)
 #: Where Airflow's context has the states of a task's assets.
 _OF_CONTEXT = "asset_state_store"
 
@@ -66,25 +70,71 @@ def asset_state_outside_of_tasks(asset: str) -> Any:
     return AssetStateStoreAccessor(name=asset)
 
 
+# Airflow does not tell a variable that does not exist from one that it could not read: its server logs whatever its
+# database or a secrets backend says, and answers that there is none. So a variable that was not found may be there.
+
+
+def _is_listed(name: str) -> bool | None:
+    """Whether Airflow's database has a variable, and nothing else: secrets backends cannot list theirs. None: this
+    Airflow (3.2) does not say.
+
+    Raises:
+        AirflowError: it does not respond.
+    """
+    keys = getattr(Variable, "keys", None)
+    if keys is None:
+        return None
+    try:
+        return name in list(keys(prefix=name))
+    except ImportError:
+        return None  # outside of tasks, where variables are those of the environment
+    except AirflowRuntimeError as error:
+        if (error.error.detail or {}).get("status_code") == 404:
+            return None  # an API server of Airflow 3.2
+        raise AirflowError(f"Airflow does not say whether it has the variable {name}: {error}") from error
+
+
+def _why_unread(name: str) -> str | None:
+    """Why a variable may exist that was just not found, if that is known."""
+    try:
+        if not _is_listed(name):
+            return None
+    except AirflowError as error:
+        return str(error)
+    return f"Airflow has the variable {name} but did not return its value, and the log of its API server says why"
+
+
 #: Made by the first run. ``AIRFLOW_VAR_SRM_INSTALLATION`` gives it a name of one's own.
 VARIABLE = "srm_installation"
+_LOOKS = 3
+_PAUSE_SECONDS = 1.0
 
 
-def installation_id() -> str:
-    """The same for every worker of this Airflow; created on first use."""
-    found = Variable.get(VARIABLE, default=None)
-    if found is None:
-        Variable.set(VARIABLE, uuid.uuid4().hex[:12], "Distinguishes installations that run the same flow")
-        # Another process may have done so at the same moment.
-        found = Variable.get(VARIABLE)
-    return str(found)
+def installation_id() -> str | None:
+    """The same for every worker of this Airflow; created on first use. None: there may be one that cannot be read now,
+    which this run must not replace."""
+    if (found := Variable.get(VARIABLE, default=None)) is not None:
+        return str(found)
+    try:
+        listed = _is_listed(VARIABLE)
+    except AirflowError as error:
+        _LOG.warning("this run does not say which installation it belongs to: %s", error)
+        return None
+    looks = 1 if listed is False else _LOOKS
+    for _ in range(looks - 1):
+        time.sleep(_PAUSE_SECONDS)
+        if (found := Variable.get(VARIABLE, default=None)) is not None:
+            return str(found)
+    if listed:
+        return None
+    Variable.set(VARIABLE, uuid.uuid4().hex[:12], "Distinguishes installations that run the same flow")
+    # Another process may have done so at the same moment.
+    made = Variable.get(VARIABLE, default=None)
+    return None if made is None else str(made)
 
 
 # The flow as it is to run now: the properties file, and the filters of its Airflow variable. Read by every task when
 # it runs, so that an edit acts at the next run.
-
-
-_LOG = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -107,6 +157,7 @@ def flow_now(config: str, flow: str, clusters: FlowClusters | None = None) -> Ef
         ConfigError: the file is wrong.
         UnreachableCluster, AccessDenied, ClusterError: there is no variable, or no good one, and the target, which
             has the edits made elsewhere and the last good ones, does not respond.
+        AirflowError: the variable may exist but cannot be read, and no earlier lists are known.
     """
     from srm_common.usecases.filters.effective_filters import effective_filters
 
@@ -128,6 +179,8 @@ def edited_lists(flow: FlowName, flows: Sequence[FlowName]) -> EditedLists:
     for name in variable_names(flow, flows):
         text = Variable.get(name, default=None)
         if text is None:
+            if (reason := _why_unread(name)) is not None:
+                return EditedLists(None, f"Airflow variable {name}", unread=reason)
             continue
         override = in_environment(name)
         # Airflow itself looks there first.

@@ -137,6 +137,31 @@ def test_a_flow_without_a_dag_is_named(scheduler: AirflowScheduler) -> None:
         scheduler.trigger("srm.x.y", {}, "", Somebody())
 
 
+def test_a_variable_that_cannot_be_read_is_not_taken_for_none(
+    scheduler: AirflowScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.models.variable import Variable
+    from airflow.secrets.metastore import MetastoreBackend
+    from sqlalchemy.exc import OperationalError
+    from sqlalchemy.orm import Session
+
+    scheduler.set_variable("srm_filters__p__q", '{"topics": []}', "", Somebody())
+
+    def broken(*_: object, **__: object) -> None:
+        raise OperationalError("SELECT", {}, Exception("server closed the connection"))
+
+    with monkeypatch.context() as outage:
+        # Airflow logs this, and says that there is none.
+        outage.setattr(MetastoreBackend, "get_variable", broken)
+        assert Variable.get_variable_from_secrets("srm_filters__p__q") is None
+        with pytest.raises(AirflowError, match="srm_filters__p__q exists but cannot be read"):
+            scheduler.variable("srm_filters__p__q")
+        assert scheduler.variable("srm_filters__not__there") is None
+        outage.setattr(Session, "scalar", broken)
+        with pytest.raises(AirflowError, match=r"Airflow's database does not respond: .*server closed the connection"):
+            scheduler.variable("srm_filters__p__q")
+
+
 def test_a_variable_is_read_as_tasks_find_it(scheduler: AirflowScheduler, monkeypatch: pytest.MonkeyPatch) -> None:
     assert scheduler.variable("srm_filters__us-east__b") is None
     scheduler.set_variable("srm_filters__us-east__b", '{"topics": []}', "what is copied", Somebody())

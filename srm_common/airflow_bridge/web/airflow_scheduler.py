@@ -124,9 +124,17 @@ class AirflowScheduler:
     def variable(self, name: str) -> str | None:
         """As tasks find it: the environment and secrets backends come before the database."""
         try:
-            return Variable.get_variable_from_secrets(key=name)
-        except (AirflowException, SQLAlchemyError) as error:
+            found = Variable.get_variable_from_secrets(key=name)
+        except AirflowException as error:
             raise AirflowError(f"Airflow variable {name} cannot be read: {_first_line(error)}") from error
+        if found is None:
+            # Airflow only logs what a backend, its database among them, says instead of an answer.
+            with _session() as session:
+                if session.scalar(select(Variable.key).where(Variable.key == name)) is not None:
+                    raise AirflowError(
+                        f"Airflow variable {name} exists but cannot be read; the API server's log says why"
+                    )
+        return found
 
     def set_variable(self, name: str, value: str, description: str, caller: Caller) -> None:
         variable = in_environment(name)

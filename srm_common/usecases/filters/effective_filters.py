@@ -3,6 +3,10 @@
 Edits are kept in the Airflow variable of the flow. Where that does not exist, the last edit that srm-control made
 without an Airflow counts (its record in ``srm-control.internal``). If the variable cannot be read, the last valid lists
 stay in effect: those of the last record.
+
+So they do if the variable is not found although the last record is from it. Where Airflow cannot read its database or
+secrets backend, it says that a variable does not exist, and topics that someone has excluded must not be copied because
+of that. So deleting the variable is no edit; with ``{}`` in it, the lists of the file apply again.
 """
 
 from __future__ import annotations
@@ -13,19 +17,21 @@ from srm_common.domain.filters.flow_filters import FilterLists, FlowFilters
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import ControlRecord
 from srm_common.domain.flow.names import CONTROL_TOPIC
-from srm_common.errors import ConfigError
+from srm_common.errors import AirflowError, ConfigError
 from srm_common.usecases.filters.filter_history import IN_AIRFLOW, IN_ENVIRONMENT, IN_KAFKA, last_edit, record_edit
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
 @dataclass(frozen=True, slots=True)
 class EditedLists:
-    """What was found where edits are kept. ``text`` None: there is none. ``place`` for people, e.g. ``Airflow variable
-    srm_filters__a__b``; ``origin`` one of the words of :mod:`srm_common.usecases.filters.filter_history`."""
+    """What was found where edits are kept. ``text`` None: none was found, and ``unread`` is why there may be one
+    nevertheless, if that is known. ``place`` for people, e.g. ``Airflow variable srm_filters__a__b``; ``origin`` one of
+    the words of :mod:`srm_common.usecases.filters.filter_history`."""
 
     text: str | None
     place: str
     origin: str = IN_AIRFLOW
+    unread: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ def effective_filters(clusters: FlowSettings | FlowClusters, found: EditedLists 
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: srm-control.internal was needed, and cannot be read.
+        AirflowError: there may be lists that cannot be read, and no earlier ones are known.
     """
     flow = clusters.flow if isinstance(clusters, FlowClusters) else clusters
     if found is not None and found.text is not None:
@@ -63,8 +70,10 @@ def effective_filters(clusters: FlowSettings | FlowClusters, found: EditedLists 
         except ConfigError as error:
             return _last_good(flow, last_edit(clusters), found, str(error))
     last = last_edit(clusters)
-    if last is None or (found is not None and last.origin != IN_KAFKA):
-        return _made(flow, FilterLists(), "", IN_KAFKA if found is None else found.origin, last=last)
+    if found is not None and (found.unread is not None or (last is not None and last.origin != IN_KAFKA)):
+        return _not_found(flow, last, found)
+    if last is None:
+        return _made(flow, FilterLists(), "", IN_KAFKA if found is None else found.origin)
     lists = _recorded(last)
     if isinstance(lists, str):
         return _made(
@@ -89,8 +98,20 @@ def record_found(flow: FlowSettings | FlowClusters, effective: EffectiveFilters)
     if effective.lists.to_json() == ({} if last is None else last.after):
         return None
     place = "environment variable" if effective.origin == IN_ENVIRONMENT else "variable"
-    note = f"found in the Airflow {place}" if effective.lists.lists else "the Airflow variable is gone"
+    note = f"found in the Airflow {place}" if effective.lists.lists else f"the Airflow {place} has no lists"
     return record_edit(flow, effective.lists, origin=effective.origin, note=note)
+
+
+def _not_found(flow: FlowSettings, last: ControlRecord | None, found: EditedLists) -> EffectiveFilters:
+    if last is not None and last.after:
+        reason = found.unread or (
+            f"it was not found, and Airflow does not tell whether it was deleted or could not be read; if {flow.name} "
+            f"is to go by the properties file, set it to {{}}"
+        )
+        return _last_good(flow, last, found, reason)
+    if found.unread is not None:
+        raise AirflowError(f"{found.unread}; {flow.name} has no other lists that are known to be valid")
+    return _made(flow, FilterLists(), "", found.origin, last=last)
 
 
 def _last_good(flow: FlowSettings, last: ControlRecord | None, found: EditedLists, reason: str) -> EffectiveFilters:

@@ -46,7 +46,8 @@ def srm_control(
 
     yield call
     with contextlib.suppress(LocalAirflowError):
-        airflow.request("DELETE", f"/api/v2/variables/{VARIABLE}")
+        # Deleting it would leave the lists in effect.
+        airflow.patch(f"/api/v2/variables/{VARIABLE}", {"key": VARIABLE, "value": "{}"})
 
 
 def topics_of(kafka: LocalKafka) -> set[str]:

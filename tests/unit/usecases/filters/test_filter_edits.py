@@ -16,12 +16,13 @@ from srm_common.cli.main import run
 from srm_common.domain.filters.flow_filters import FilterLists
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import FILTERS
-from srm_common.errors import EditConflict
+from srm_common.errors import AirflowError, EditConflict
 from srm_common.kafka.state.control_log import ControlLog
 from srm_common.testing import FakeCluster
 from srm_common.usecases.filters.effective_filters import EditedLists, effective_filters, record_found
 from srm_common.usecases.filters.filter_history import (
     IN_AIRFLOW,
+    IN_ENVIRONMENT,
     IN_KAFKA,
     filter_history,
     last_edit,
@@ -216,14 +217,47 @@ def test_a_variable_that_cannot_be_read_leaves_the_last_good_lists(flow: FlowSet
         assert fault.startswith("the variable cannot be used: ")
         assert "continues with its last valid filters" in fault
         assert record_found(flow, filters) is None
-    gone = effective_filters(flow, EditedLists(None, "the variable"))
-    assert (gone.flow.topics, gone.faults) == (flow.topics, ())
-    record = record_found(flow, gone)
+    emptied = effective_filters(flow, EditedLists("{}", "the variable"))
+    assert (emptied.flow.topics, emptied.faults) == (flow.topics, ())
+    record = record_found(flow, emptied)
     assert record is not None
     assert (record.before, record.after, record.who) == ({"topics": ["good"]}, {}, None)
     again = effective_filters(flow, EditedLists("{", "the variable"))
     assert again.flow.topics == flow.topics
     assert "the lists of the properties file apply" in again.faults[0]
+
+
+@pytest.mark.parametrize("unread", [None, "Airflow does not respond"])
+@pytest.mark.parametrize("origin", [IN_AIRFLOW, IN_ENVIRONMENT])
+def test_a_variable_that_is_not_found_leaves_the_last_lists_too(
+    flow: FlowSettings, origin: str, unread: str | None
+) -> None:
+    """Airflow says the same of a variable that was deleted and of one that its database could not return: topics that
+    someone excluded must not be copied during an outage."""
+    good = effective_filters(flow, EditedLists('{"topics": ["good"]}', "the variable", origin))
+    record_found(flow, good)
+    for _ in range(2):
+        gone = effective_filters(flow, EditedLists(None, "the variable", unread=unread))
+        assert gone.flow.topics == ("good",)
+        (fault,) = gone.faults
+        assert unread is None or unread in fault
+        assert unread is not None or f"if {flow.name} is to go by the properties file, set it to {{}}" in fault
+        assert "continues with its last valid filters" in fault
+        assert record_found(flow, gone) is None, "nothing is known, so nothing is recorded"
+    broken = effective_filters(flow, EditedLists("{", "the variable"))
+    assert broken.flow.topics == ("good",), "the last lists are still known"
+    record_found(flow, effective_filters(flow, EditedLists("{}", "the variable")))
+    assert effective_filters(flow, EditedLists(None, "the variable")).faults == ()
+
+
+def test_a_variable_that_cannot_be_read_stops_a_flow_of_which_no_lists_are_known(flow: FlowSettings) -> None:
+    unread = EditedLists(None, "the variable", unread="Airflow does not respond")
+    with pytest.raises(AirflowError, match=r"^Airflow does not respond; .* has no other lists"):
+        effective_filters(flow, unread)
+    make_edit(flow, FilterLists.of({"topics": ["mine"]}), based_on=None, who="ann@x")
+    filters = effective_filters(flow, unread)
+    assert filters.flow.topics == ("mine",)
+    assert "Airflow does not respond" in filters.faults[0]
 
 
 def test_without_a_variable_runs_in_airflow_go_by_edits_made_without_airflow(srm: Srm, flow: FlowSettings) -> None:
