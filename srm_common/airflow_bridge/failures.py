@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.schedule import not_scheduled
 from srm_common.errors import (
     AccessDenied,
     ClusterError,
@@ -20,6 +23,7 @@ from srm_common.errors import (
     StateTopicInvalid,
     UnsupportedBroker,
 )
+from srm_common.settings_files.configuration import load_configuration
 
 # No retry fixes these. Another run that owns the flow is among them: a retry would take it back.
 FINAL: tuple[type[SrmError], ...] = (
@@ -36,6 +40,21 @@ FINAL_EXIT_CODES = frozenset({ConfigError.exit_code, OwnershipError.exit_code})
 RECORDED_EXIT_CODES = frozenset({RunFailed.exit_code, ClusterError.exit_code, StateError.exit_code})
 
 UNABLE_KEY = "unable"
+_SCHEDULED = "scheduled"
+
+
+def skip_if_disabled(context: Mapping[str, Any], config: str, flow: str) -> None:
+    """Skips a scheduled run of a flow that the file disables by now; its DAG may still be the one before that.
+
+    A file that cannot be read is left to the task.
+    """
+    run_type = context["dag_run"].run_type
+    if str(getattr(run_type, "value", run_type)) != _SCHEDULED:
+        return
+    name = FlowName.parse(flow)
+    with suppress(ConfigError):
+        if load_configuration(Path(config), connections=None).flow(name).disabled:
+            raise AirflowSkipException(not_scheduled(name))
 
 
 @contextmanager

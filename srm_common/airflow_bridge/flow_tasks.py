@@ -22,6 +22,7 @@ from urllib.parse import quote
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.names import MISCONFIGURED_TAG, tags_of
+from srm_common.domain.monitoring.schedule import not_scheduled
 from srm_common.domain.offsets.checkpoints import checkpoint_period_seconds, group_sync_period_seconds
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
@@ -63,7 +64,7 @@ class DagSpec:
 
     flow: FlowName
     dag_id: str
-    schedule: timedelta
+    schedule: timedelta | None
     paused_at_first: bool
     tags: tuple[str, ...]
     doc: str
@@ -86,7 +87,8 @@ def flow_dag(
     return DagSpec(
         flow=settings.name,
         dag_id=settings.name.dag_id,
-        schedule=timedelta(seconds=settings.schedule_interval_seconds),
+        # Unpausing it in Airflow does not start a flow that the file disables.
+        schedule=None if settings.disabled else timedelta(seconds=settings.schedule_interval_seconds),
         paused_at_first=not settings.enabled,
         tags=tags_of(settings.name),
         doc=_facts(settings) + _warned(warnings) + _links(settings.name, web_path, goes_back),
@@ -193,6 +195,8 @@ def _facts(settings: FlowSettings) -> str:
         if not settings.run_max_seconds
         else f"every {settings.schedule_interval_seconds:g} s, reading for {settings.run_max_seconds:g} s per run"
     )
+    if settings.disabled:
+        pace = f"only those started by hand or by a move: {not_scheduled(name)}"
     rows = [
         ("Source", f"`{name.source}` at `{settings.source.bootstrap_servers}`"),
         ("Target", f"`{name.target}` at `{settings.target.bootstrap_servers}`"),

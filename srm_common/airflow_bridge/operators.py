@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from srm_common.airflow_bridge.failures import UNABLE_KEY, stop_if_unable, translate_errors, why_unable
+from srm_common.airflow_bridge.failures import (
+    UNABLE_KEY,
+    skip_if_disabled,
+    stop_if_unable,
+    translate_errors,
+    why_unable,
+)
 from srm_common.airflow_bridge.params import RunParams
 from srm_common.airflow_bridge.unshared_store import unshared_store
 from srm_common.airflow_bridge.variables import ensure_asset_state, open_flow
@@ -49,6 +55,7 @@ class FlowOperator(BaseOperator):
 
     def pre_execute(self, context: Any) -> None:
         ensure_asset_state(context)
+        skip_if_disabled(context, self.config, self.flow)
 
     def settings(self) -> FlowSettings:
         """The flow as the file has it now."""

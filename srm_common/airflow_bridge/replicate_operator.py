@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from srm_common.airflow_bridge.failures import RECORDED_EXIT_CODES, stop_if_unable, translate_errors
+from srm_common.airflow_bridge.failures import RECORDED_EXIT_CODES, skip_if_disabled, stop_if_unable, translate_errors
 from srm_common.airflow_bridge.params import RunParams
 from srm_common.airflow_bridge.spark_job_operator import SparkJobOperator, job_path
 from srm_common.airflow_bridge.variables import installation_id, open_flow
@@ -37,6 +37,9 @@ class ReplicateOperator(SparkJobOperator):
     def __init__(self, *, flow: str, config: str, conn_id: str = "spark", **kwargs: Any) -> None:
         super().__init__(config=config, conn_id=conn_id, name=f"srm {flow}", **kwargs)
         self.flow = flow
+
+    def pre_execute(self, context: Any) -> None:
+        skip_if_disabled(context, self.config, self.flow)
 
     def execute(self, context: Context) -> None:
         stop_if_unable(context)

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +16,14 @@ from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from srm_common.domain.filters.flow_filters import in_environment, variable_name, variable_names
-from srm_common.domain.flow import FlowName
+from srm_common.domain.flow import FlowName, GraphFlow
 from srm_common.errors import AirflowError
-from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.configuration import Configuration, load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
 
+    from srm_common.domain.flow import FlowSettings
     from srm_common.usecases.filters.effective_filters import EditedLists, EffectiveFilters
     from srm_common.usecases.flows.flow_clusters import FlowClusters
 
@@ -142,9 +144,38 @@ def open_flow(config: str, flow: str) -> Iterator[tuple[EffectiveFilters, FlowCl
     """The flow as :func:`flow_now` has it, with its clusters, which the task has open once for all that it does."""
     from srm_common.usecases.flows.flow_clusters import FlowClusters
 
-    with FlowClusters(load_configuration(Path(config)).flow(flow)) as clusters:
+    configuration = load_configuration(Path(config))
+    with FlowClusters(with_opposite(configuration.flow(flow), configuration)) as clusters:
         now = flow_now(config, flow, clusters)
         yield now, clusters.with_flow(now.flow)
+
+
+def with_opposite(flow: FlowSettings, configuration: Configuration) -> FlowSettings:
+    """``flow``, whose graph has the flow in the other direction if that copies without being enabled in the file: one
+    for which the file says neither ``enabled = true`` nor ``false`` does, once somebody has unpaused its DAG.
+
+    Raises:
+        AirflowError: Airflow does not say so.
+    """
+    back = configuration.flows.get(FlowName(flow.name.target, flow.name.source))
+    if back is None or back.enabled or back.disabled or not is_unpaused(back.name.dag_id):
+        return flow
+    copying = GraphFlow(back.name, back.policy, back.source, back.target, back.schemas_context)
+    return replace(flow, graph=(*flow.graph, copying))
+
+
+def is_unpaused(dag_id: str) -> bool:
+    """Whether Airflow has this DAG, and it is not paused; for tasks. Raises :class:`AirflowError`."""
+    from airflow.sdk.execution_time import task_runner
+
+    if not hasattr(task_runner, "SUPERVISOR_COMMS"):
+        return False  # outside of tasks
+    try:
+        return not task_runner.RuntimeTaskInstance.get_dag(dag_id).is_paused
+    except AirflowRuntimeError as error:
+        if (error.error.detail or {}).get("status_code") == 404:
+            return False
+        raise AirflowError(f"Airflow does not say whether {dag_id} is paused: {error}") from error
 
 
 def flow_now(config: str, flow: str, clusters: FlowClusters | None = None) -> EffectiveFilters:

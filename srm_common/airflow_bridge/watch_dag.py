@@ -128,7 +128,9 @@ class WatchOperator(BaseOperator):
             misconfigured=None if fault is None else str(fault),
         )
         pool = "default_pool" if settings is None else pool_of(settings)
-        look = look_at(seen, lambda: activity_of(flow, pool, context["ti"]))
+        # Of a flow that the file disables, nothing is due, as of one that is paused.
+        idle = settings is not None and settings.disabled
+        look = look_at(seen, lambda: FlowActivity(paused=True) if idle else activity_of(flow, pool, context["ti"]))
         for alarm in look.alarms:
             self.log.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
         return _Watched(flow, state, before, look)

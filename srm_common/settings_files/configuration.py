@@ -245,6 +245,7 @@ class _Loader:
         if faults:
             raise one_fault(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
+        fields["disabled"] = not fields["enabled"] and self.layers.find(BY_NAME["enabled"], name).entry is not None
         fields |= {**filter_classes, "alarm_notifiers": notifiers, **transforms}
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"

@@ -200,6 +200,14 @@ def test_one_flows_trouble_is_not_the_others(parse: Parse, monkeypatch: pytest.M
     assert states["b->c"]["alarm_memory"] == {"good_run_ended_ms": now_ms, "told": {}}
 
 
+def test_of_a_flow_that_the_file_disables_no_run_is_due(parse: Parse, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, _, context = watch_task(parse, {**FLOWS, **NOTIFIERS, "a->b.enabled": "false"})
+    with Mailbox() as mailbox:
+        monkeypatch.setenv("AIRFLOW_CONN_ALARMS", mailbox.connection)
+        task.execute(context)
+    assert [subject.split()[3] for subject in mailbox.subjects] == ["b->c", "c->a"]
+
+
 class Hanging:
     """A notifier that never comes back, for the file to name."""
 

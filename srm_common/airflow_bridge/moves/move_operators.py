@@ -18,6 +18,7 @@ from srm_common.airflow_bridge.moves.flow_schedule import FlowSchedule
 from srm_common.airflow_bridge.params import MoveParams
 from srm_common.airflow_bridge.variables import flow_now
 from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.schedule import not_scheduled
 from srm_common.domain.moving.moves import (
     POSITIONS,
     READ_AGAIN,
@@ -232,6 +233,8 @@ class ResumeOperator(MoveOperator):
         with translate_errors():
             for name in self._flows(move):
                 said += self.schedule(name, context).resume()
+                if self.is_configured(name) and self.settings(name).disabled:
+                    said[-1] = f"{name.dag_id} is not paused, but {not_scheduled(name)}"
         for sentence in said:
             self.log.info("%s", sentence)
         return said

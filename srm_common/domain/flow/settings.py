@@ -186,6 +186,8 @@ class FlowSettings:
     source: ClusterSettings
     target: ClusterSettings
     enabled: bool = False
+    #: The file says ``enabled = false``, rather than nothing: then no run copies because of a schedule.
+    disabled: bool = False
     policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
     policy_switch: Literal["refuse", "force"] = "refuse"
     #: Every enabled flow of the file, in its order; empty where nothing is known of others.

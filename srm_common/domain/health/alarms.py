@@ -43,6 +43,7 @@ def help_with(what: HealthState | AlarmKind, flow: str) -> Help:
     return Help(text, command and command.replace("FLOW", f"'{flow}'"), action, anchor(what))
 
 
+ENABLE = "Set its key enabled to true in the file and resume the flow when it should copy again."
 MEND_THE_FILE = "Fix the error in the file; the flow continues within a minute."
 
 _Remedy = tuple[str, str | None, Action | None]

@@ -92,7 +92,8 @@ class Alarm:
 class Observation:
     """Everything that health is judged by. Times are epoch milliseconds, None if unknown.
 
-    ``paused`` and ``enabled`` as the scheduler has them (None: unknown); ``misconfigured`` is the error in the file
+    ``paused`` as the scheduler has it (None: unknown), or because of ``disabled``: no run is scheduled, since the file
+    says so; ``misconfigured`` is the error in the file
     that disables the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is active.
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers``, ``copies_differ`` as reported last.
@@ -110,6 +111,7 @@ class Observation:
     flow: str
     now_ms: int
     paused: bool | None = None
+    disabled: bool = False
     misconfigured: str | None = None
     schedule_interval_seconds: float | None = None
     run_max_seconds: float = 0.0

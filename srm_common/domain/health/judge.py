@@ -12,6 +12,7 @@ from typing import NamedTuple
 from srm_common.domain.amount import NONE, counted, duration
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.health.alarms import (
+    ENABLE,
     MEND_THE_FILE,
     behind,
     help_with,
@@ -32,7 +33,7 @@ from srm_common.domain.health.health import (
     overdue_since,
 )
 from srm_common.domain.monitoring.flow_history import FlowHistory
-from srm_common.domain.monitoring.schedule import ScheduledFlow
+from srm_common.domain.monitoring.schedule import ScheduledFlow, not_scheduled
 from srm_common.errors import ConfigError, DataLost
 
 
@@ -60,6 +61,9 @@ def _health(seen: Observation) -> Health:
         made = _made(seen, HealthState.FAILING, cause, seen.failing_since_ms)
         mend = replace(help_with(HealthState.FAILING, seen.flow), text=MEND_THE_FILE, action=None)
         return replace(made, help=mend, error_kind=ConfigError.__name__)
+    if seen.disabled:
+        made = _made(seen, HealthState.PAUSED, not_scheduled(FlowName.parse(seen.flow)) + _at_last(seen), None)
+        return replace(made, help=replace(help_with(HealthState.PAUSED, seen.flow), text=ENABLE, action=None))
     if seen.paused:
         return _made(seen, HealthState.PAUSED, f"the flow is paused in Airflow{_at_last(seen)}", None)
     lost = _lost(seen)
@@ -247,8 +251,12 @@ def observe(
         seen = _with_history(seen, history)
     if settings is None:
         return seen
+    # Without a scheduler, whoever starts its runs decides.
+    disabled = settings.disabled and schedule is not None
     return replace(
         seen,
+        disabled=disabled,
+        paused=seen.paused or disabled if schedule is not None else None,
         schedule_interval_seconds=settings.schedule_interval_seconds,
         lag_objective_records=settings.lag_objective_records,
         stalled_after_seconds=settings.stalled_after_seconds,

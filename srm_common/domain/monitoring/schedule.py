@@ -48,3 +48,11 @@ def waits_for_slot(task: str, pool: str) -> str:
 def waits_for_worker(task: str) -> str:
     """For a task that was handed to the executor but has not started."""
     return f"task {task} waits for a worker"
+
+
+def not_scheduled(flow: FlowName) -> str:
+    """Why no run of a flow is scheduled that the file disables, and what to do; for people."""
+    return (
+        f"the file disables {flow} ({flow}.enabled = false), so no run of it is scheduled; to change that, set it to "
+        f"true and unpause {flow.dag_id}"
+    )

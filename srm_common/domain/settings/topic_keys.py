@@ -17,7 +17,11 @@ _BACK = "Groups can return at any time, without a list to maintain."
 def selection_keys() -> Iterator[Key]:
     key = partial(Key, section="What is copied")
     yield key("enabled", Kind.SWITCH, "false", levels=FLOW_ONLY).means(
-        "Whether the flow exists: one DAG per enabled flow.", _TO_MM2
+        "Whether the flow copies on its schedule. `true`: Airflow creates its DAG unpaused. `false`: no run is "
+        "scheduled, even if the DAG is unpaused; runs that are started by hand or by a move do copy. Not set, though "
+        "other keys of the flow are: Airflow creates its DAG paused, and whoever unpauses it starts the flow. A flow "
+        "that is enabled later has to be unpaused once.",
+        _TO_MM2,
     )
     yield key("topics", Kind.PATTERNS, ".*").means(
         "Topics to copy: an expression must match the whole name. An empty list matches nothing.", _TO_MM2

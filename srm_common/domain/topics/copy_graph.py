@@ -197,6 +197,9 @@ class CopyGraph:
                 + "; the next refresh checks again"
             )
             return Conflict(rule, Answer.ASK, reason, guessed - self._knowledge.unreadable.keys())
+        if rival is not None and rival.flow == self._opposite and self._flow.disabled and self._opposite in self._order:
+            # The file was turned; this flow, started by hand, would copy back what the other one wrote.
+            return Conflict(rule, Answer.REFUSE, f"{reason}; {self._flow.name} is disabled in the file")
         if own is None or own.state not in (TopicState.CLAIMED, TopicState.REPLICATING):
             return Conflict(rule, Answer.REFUSE, reason)
         if own.state is TopicState.CLAIMED:

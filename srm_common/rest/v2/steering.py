@@ -6,6 +6,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.schedule import not_scheduled
 from srm_common.domain.plans.plan import Plan
 from srm_common.rest.app_context import AfterLogin, AppContext, AppContextDep, CallerDep, ReadableFlow, TriggerableFlow
 from srm_common.rest.faults import ApiError, responses
@@ -75,6 +76,9 @@ def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppCon
     """Resume the flow's schedule."""
     known(context, flow)
     scheduler_of(context, f'run it with srm-control run --flow "{flow}"').set_paused(flow, False, caller)
+    settings = context.configuration().flows.get(flow)
+    if settings is not None and settings.disabled:
+        return Done(done=f"{flow} is not paused any more, but {not_scheduled(flow)}", now_ms=now_ms())
     return Done(done=f"{flow} runs on its schedule again", now_ms=now_ms())
 
 

@@ -83,6 +83,13 @@ def test_the_file_decides_whether_a_new_flow_starts(enabled: bool) -> None:
     assert flow_dag(replace(FLOW, enabled=enabled)).paused_at_first is not enabled
 
 
+def test_a_flow_that_the_file_disables_has_no_schedule() -> None:
+    spec = flow_dag(replace(FLOW, disabled=True))
+    assert (spec.schedule, spec.paused_at_first) == (None, True)
+    assert "set it to true and unpause srm.east.west" in spec.doc
+    assert flow_dag(FLOW).schedule == timedelta(seconds=30)
+
+
 def test_the_page_of_a_flow_tells_its_facts() -> None:
     facts = flow_dag(replace(FLOW, topics=("orders.*", "a|b"), run_max_seconds=20)).doc
     for fact in ("east-1:9092,east-2:9092", "west-1:9092", "`orders.*`", r"`a\|b`", "`east.orders`", "exactly once"):

@@ -137,6 +137,7 @@ def test_three_sites(load: Load) -> None:
     assert central.target.confluent["sasl.password"] == "top-hush"
     assert central.target.kafka_python["ssl_cafile"] == "/etc/kafka/ca.pem"
     assert not configuration.flow("eu-central->us-west").enabled
+    assert not configuration.flow("eu-central->us-west").disabled, "not a word about it"
     assert not configuration.flow("eu-central->us-west").emit_heartbeats
 
 
@@ -158,6 +159,13 @@ def test_defaults_override_by_presence(load: Load) -> None:
     assert flow.topics == ()
     assert flow.on_data_loss is OnDataLoss.SKIP
     assert not flow.enabled
+
+
+@pytest.mark.parametrize(("line", "says"), [("true", (True, False)), ("FALSE", (False, True))])
+def test_a_flow_is_disabled_where_the_file_says_so(load: Load, line: str, says: tuple[bool, bool]) -> None:
+    for key in ("A->B.enabled", "A->B"):
+        flow = load(BASE + f"A->B.topics = x\n{key} = {line}\n").flow("A->B")
+        assert (flow.enabled, flow.disabled) == says
 
 
 def test_exactly_once_levels(load: Load) -> None:

@@ -44,6 +44,22 @@ STORY = [
 ]
 
 
+def test_a_flow_that_the_file_disables_is_paused_whatever_airflow_says(tmp_path: Path) -> None:
+    flow = replace(flow_of(tmp_path), enabled=False, disabled=True)
+    memory = AlarmMemory().after(report(0))
+    late = START + 10 * 86_400_000
+    for paused in (True, False):
+        found = judge(observe(FLOW, memory.history, flow, ScheduledFlow(FLOW, "srm.a.b", paused), late))
+        assert found.health.state is HealthState.PAUSED
+        assert found.health.cause.startswith("the file disables a->b (a->b.enabled = false), so no run of it is ")
+        assert found.health.help is not None
+        assert (found.health.help.action, "enabled to true" in found.health.help.text) == (None, True)
+        assert found.alarms == []
+    # Where there is no Airflow, something else starts its runs.
+    found = judge(observe(FLOW, memory.history, flow, None, late))
+    assert found.health.state is HealthState.STALLED
+
+
 def test_the_alarm_of_skipped_records_names_the_dead_letter_topic_of_the_file(tmp_path: Path) -> None:
     """Also where no run could say it in a note, since it did not end well."""
     flow = flow_of(

@@ -18,6 +18,7 @@ from srm_common.testing import FakeCluster
 from srm_common.usecases.moving.failover import last_move
 from srm_common.usecases.moving.switch_direction import SwitchMove
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
+from srm_common.usecases.topics.plan_topics import decide_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import flow_between, read, write
@@ -63,6 +64,36 @@ def switch(flow: FlowSettings, back: FlowSettings, group: str, *, dry_run: bool 
         if results[-1].failed:
             break
     return results
+
+
+def test_a_disabled_flow_that_is_started_by_hand_copies_nothing_back(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    """Each record of the flow that has taken over would arrive at both clusters a second time."""
+    starts = parse_topic_starts(".*=opposite")
+    policy = IdentityReplicationPolicy()
+    there = flow_between(source_kafka, target_kafka, name, policy=policy, start_positions=starts)
+    there = replace(there, name=FlowName(there.name.source, f"{there.name.source}new"))
+    back = replace(there, name=FlowName(there.name.target, there.name.source), source=there.target, target=there.source)
+    there, back = file_with(there, back)
+    source_kafka.create_topic(name)
+    write(source_kafka, name, [b"old"])
+    assert copy(there).records == 1
+
+    back, there = file_with(back, replace(there, disabled=True))
+    write(target_kafka, name, [b"new"])
+    assert copy(back).records == 1
+    for _ in range(2):
+        assert copy(there).records == 0
+        assert copy(back).records == 0
+    (refused,) = (one for one in decide_topics(there) if one.topic == name)
+    assert refused.reason.endswith(f"; {there.name} is disabled in the file"), refused.reason
+    values = [one.value for one in read(source_kafka, name)]
+    assert values == [one.value for one in read(target_kafka, name)] == [b"old", b"new"]
+
+    # Turned once more, after the other one's last run.
+    there, back = file_with(replace(there, disabled=False), replace(back, disabled=True))
+    assert [one.accepted for one in decide_topics(there) if one.topic == name] == [True]
 
 
 def test_a_flow_is_turned_round_and_back(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> None:
