@@ -73,7 +73,7 @@ def _specs(configuration: Configuration) -> Iterator[DagSpec]:
         )
     ids = dag_ids(configuration)
     for flow, fault in sorted(configuration.faults.items()):
-        yield misconfigured_dag(flow, fault, ids[flow])
+        yield misconfigured_dag(flow, fault, ids[flow], enabled=configuration.says_enabled(flow))
 
 
 def _build_dag(spec: DagSpec, config: Path, additions: Additions) -> DAG:

@@ -117,13 +117,15 @@ def dag_ids(configuration: Configuration) -> dict[FlowName, str]:
     return ids
 
 
-def misconfigured_dag(flow: FlowName, fault: ConfigError, dag_id: str) -> DagSpec:
-    """The DAG of a flow whose keys are wrong: one task, which fails with the reason."""
+def misconfigured_dag(flow: FlowName, fault: ConfigError, dag_id: str, *, enabled: bool | None = True) -> DagSpec:
+    """The DAG of a flow whose keys are wrong: one task, which fails with the reason. ``enabled`` as the file
+    has it all the same."""
     return DagSpec(
         flow=flow,
         dag_id=dag_id,
-        schedule=MISCONFIGURED_SCHEDULE,
-        paused_at_first=False,
+        schedule=None if enabled is False else MISCONFIGURED_SCHEDULE,
+        # Once the error is fixed, the flow's own DAG takes this one's place, and is paused or not as this one was.
+        paused_at_first=enabled is not True,
         tags=(*tags_of(flow), MISCONFIGURED_TAG),
         doc=f"## `{flow}` is disabled\n\n{fault}\n\nFix the file; the DAG then reappears. Other flows continue.\n",
         tasks=(TaskSpec(Work.MISCONFIGURED, doc=f"Fails with the reason why `{flow}` is disabled."),),

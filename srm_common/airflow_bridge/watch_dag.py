@@ -128,9 +128,15 @@ class WatchOperator(BaseOperator):
             misconfigured=None if fault is None else str(fault),
         )
         pool = "default_pool" if settings is None else pool_of(settings)
-        # Of a flow that the file disables, nothing is due, as of one that is paused.
-        idle = settings is not None and settings.disabled
-        look = look_at(seen, lambda: FlowActivity(paused=True) if idle else activity_of(flow, pool, context["ti"]))
+        enabled = configuration.says_enabled(flow)
+
+        def ask() -> FlowActivity:
+            # Of a flow that the file disables, nothing is due, as of one that is paused.
+            if enabled is False:
+                return FlowActivity(paused=True)
+            return activity_of(flow, pool, context["ti"], enabled=enabled is True)
+
+        look = look_at(seen, ask)
         for alarm in look.alarms:
             self.log.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
         return _Watched(flow, state, before, look)
@@ -154,9 +160,9 @@ class WatchOperator(BaseOperator):
         )
 
 
-def activity_of(flow: FlowName, pool: str, task_instance: Any) -> FlowActivity:
+def activity_of(flow: FlowName, pool: str, task_instance: Any, *, enabled: bool = True) -> FlowActivity:
     """What Airflow has of a flow's DAG, asked by the running task ``task_instance``. ``pool`` is that of its task
-    ``replicate``.
+    ``replicate``. A flow that is not ``enabled`` in the file need not have a DAG.
 
     Raises:
         AirflowRuntimeError: Airflow does not respond.
@@ -167,7 +173,7 @@ def activity_of(flow: FlowName, pool: str, task_instance: Any) -> FlowActivity:
     except AirflowRuntimeError as error:
         if (error.error.detail or {}).get("status_code") != 404:
             raise
-        return FlowActivity(waiting=f"this Airflow has no DAG {dag_id}")
+        return FlowActivity(waiting=f"this Airflow has no DAG {dag_id}") if enabled else FlowActivity(paused=True)
     if paused:
         return FlowActivity(paused=True)
     if task_instance.get_ti_count(dag_id, states=_AT_WORK):

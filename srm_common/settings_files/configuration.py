@@ -90,6 +90,14 @@ class Configuration:
         settings = self.flows.get(name)
         return self.fault_notifiers.get(name, ()) if settings is None else settings.alarm_notifiers
 
+    def says_enabled(self, name: FlowName) -> bool | None:
+        """What the file says of a flow, also of one in ``faults``; None: nothing, or nothing that can be told."""
+        settings = self.flows.get(name)
+        if settings is not None:
+            return settings.enabled if settings.enabled or settings.disabled else None
+        entry = (self.layers.flows.get(name) or self.layers.strangers.get(name) or {}).get("enabled")
+        return None if entry is None else {"true": True, "false": False}.get(entry.value.strip().lower())
+
     @property
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
         return tuple(flow for flow in self.flows.values() if flow.enabled)

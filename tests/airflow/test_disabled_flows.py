@@ -50,6 +50,11 @@ def test_no_run_is_scheduled_of_a_flow_that_the_file_disables(parse: Parse) -> N
     )
 
 
+def test_an_error_in_the_file_does_not_start_a_flow_that_nobody_enabled(parse: Parse) -> None:
+    dags = parse(**{"a->b.enabled": "true", "a->b.tasks.max": "many", "b->a.tasks.max": "many"}).dags
+    assert [dags[dag_id].is_paused_upon_creation for dag_id in ("srm.a.b", "srm.b.a")] == [False, True]
+
+
 def tasks(bag: DagBag, dag_id: str) -> list[BaseOperator]:
     found: list[Any] = [task for task in bag.dags[dag_id].tasks if task.task_id != "outcome"]
     return found

@@ -159,6 +159,22 @@ def test_what_a_flow_is_doing(tasks: Tasks, activity: FlowActivity) -> None:
     assert activity_of(FlowName("a", "b"), "srm_b", tasks) == activity
 
 
+def test_a_flow_that_nobody_enabled_needs_no_dag() -> None:
+    found = activity_of(FlowName("a", "b"), "srm_b", Tasks(missing=404), enabled=False)
+    assert found == FlowActivity(paused=True)
+
+
+def test_an_error_in_the_file_is_no_alarm_of_a_flow_that_nobody_enabled(
+    parse: Parse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = {"a->b.tasks.max": "many", "b->c.tasks.max": "many"}
+    task, _, context = watch_task(parse, {**FLOWS, **NOTIFIERS, **wrong, "a->b.enabled": "false"})
+    with Mailbox() as mailbox:
+        monkeypatch.setenv("AIRFLOW_CONN_ALARMS", mailbox.connection)
+        task.execute(context)
+    assert [subject.split(" ")[0] for subject in mailbox.subjects] == ["b->c", "no"]
+
+
 def test_an_airflow_that_does_not_answer_tells_nothing() -> None:
     with pytest.raises(AirflowRuntimeError):
         activity_of(FlowName("a", "b"), "srm_b", Tasks(missing=500))

@@ -128,6 +128,31 @@ def test_a_misconfigured_flow_says_why_and_how_it_comes_back() -> None:
     assert not spec.paused_at_first
 
 
+def test_a_misconfigured_flow_that_nobody_enabled_does_not_start_once_it_is_mended(tmp_path: Path) -> None:
+    """Airflow pauses a DAG as the file says only when it creates it, and the ids are the same."""
+    file = tmp_path / "srm.properties"
+    flows = {
+        "a->b": "true",
+        "b->a": "false",
+        "a->c": None,
+        "c->a": " TRUE",
+        "b->c": "ture",
+        "x->a": "true",
+    }
+    servers = "".join(f"{alias}.bootstrap.servers = {alias}.example:1\n" for alias in "abc")
+    lines = [f"{flow}.tasks.max = many\n" for flow in flows]
+    lines += [f"{flow}.enabled = {enabled}\n" for flow, enabled in flows.items() if enabled is not None]
+    file.write_text(f"clusters = a, b, c\n{servers}{''.join(lines)}")
+    configuration = load_configuration(file)
+    specs = {
+        str(flow): misconfigured_dag(flow, fault, flow.dag_id, enabled=configuration.says_enabled(flow))
+        for flow, fault in configuration.faults.items()
+    }
+    assert {flow for flow, spec in specs.items() if not spec.paused_at_first} == {"a->b", "c->a", "x->a"}
+    assert {flow for flow, spec in specs.items() if spec.schedule is None} == {"b->a"}
+    assert set(specs) == set(flows)
+
+
 def test_a_flow_that_is_refused_for_its_dag_id_leaves_the_other_ones_dag_alone(tmp_path: Path) -> None:
     file = tmp_path / "srm.properties"
     aliases = ("a", "a.b", "a.b.c", "b.c.d", "c.d", "d")
