@@ -40,7 +40,8 @@ _PAGE = 100
 
 
 class AirflowRest:
-    """One Airflow. ``user`` None: no login, as where every visitor is an administrator.
+    """One Airflow. ``user`` None: no login, as where every visitor is an administrator. ``mend_address`` and
+    ``mend_login``: what messages ask for where one of them is wrong.
 
     Raises:
         AirflowError: from every method: Airflow does not respond, rejects the credentials, or a permission is missing.
@@ -54,8 +55,12 @@ class AirflowRest:
         token: str | None = None,
         *,
         timeout_seconds: float = _TIMEOUT_SECONDS,
+        mend_address: str = f"check {URL}",
+        mend_login: str = f"check {USER} and {PASSWORD}",
     ) -> None:
         self.url = url.rstrip("/")
+        self._mend_address = mend_address
+        self._mend_login = mend_login
         self._timeout_seconds = timeout_seconds
         self.user = user
         self._password = password
@@ -227,9 +232,11 @@ class AirflowRest:
             raise
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise AirflowError(f"Airflow at {self.url} did not respond: {reason}; check {URL}") from error
+            raise AirflowError(f"Airflow at {self.url} did not respond: {reason}; {self._mend_address}") from error
         except ValueError:
-            raise AirflowError(f"{self.url} is not an Airflow: {method} {path} returned no JSON; check {URL}") from None
+            raise AirflowError(
+                f"{self.url} is not an Airflow: {method} {path} returned no JSON; {self._mend_address}"
+            ) from None
 
     @contextmanager
     def _of_airflow(self) -> Iterator[None]:
@@ -237,12 +244,14 @@ class AirflowRest:
         try:
             yield
         except (KeyError, TypeError) as error:
-            raise AirflowError(f"{self.url} is not an Airflow: its response has other fields; check {URL}") from error
+            raise AirflowError(
+                f"{self.url} is not an Airflow: its response has other fields; {self._mend_address}"
+            ) from error
 
     def _refusal(self, method: str, path: str, failure: urllib.error.HTTPError) -> str:
         if failure.code == 401:
             who = f"refuses the login of '{self.user}'" if self.user else "requires authentication"
-            return f"Airflow at {self.url} {who}; check {USER} and {PASSWORD}"
+            return f"Airflow at {self.url} {who}; {self._mend_login}"
         if failure.code == 403:
             who = f"user '{self.user}'" if self.user else "an anonymous caller"
             return f"Airflow at {self.url} denies this to {who}: {method} {path} requires a permission"

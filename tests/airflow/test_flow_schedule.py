@@ -7,13 +7,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from srm_common.airflow_bridge.moves import flow_schedule
 from srm_common.airflow_bridge.moves.flow_schedule import FlowSchedule
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import AirflowError
+
+#: Before the tests replace it.
+AIRFLOW_ITSELF = flow_schedule.airflow_itself
 
 pytestmark = pytest.mark.airflow
 
@@ -81,3 +85,39 @@ def test_a_run_is_waited_for_while_the_server_restarts(monkeypatch: pytest.Monke
     assert [one.run_id for one in sent] == ["r"]
     with pytest.raises(AirflowError, match=r"waited 0 s for run r of srm\.a\.b to end"):
         schedule(SILENT).run_once("r", {}, "note", seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    ("execution", "base", "host", "address"),
+    [
+        ("http://api-server:8080/execution/", "https://airflow.example", None, "http://api-server:8080"),
+        ("http://api:1/prefix/execution", "", None, "http://api:1/prefix"),
+        ("", "https://airflow.example/prefix", None, "https://airflow.example/prefix"),
+        ("", "/prefix", None, "http://localhost:8080/prefix"),
+        ("http://api-server:8080/execution/", "", "https://own.example", "https://own.example"),
+        ("http://api-server:8080/execution/", "", "own", "http://own:81"),
+    ],
+)
+def test_tasks_find_the_api_server_where_their_supervisors_do(
+    monkeypatch: pytest.MonkeyPatch, execution: str, base: str, host: str | None, address: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", execution)
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
+    connection = SimpleNamespace(host=host, port=81 if host else None, schema=None, login="mover", password="x")
+    monkeypatch.setattr(BaseHook, "get_connection", lambda name: connection)
+    assert AIRFLOW_ITSELF().url == address
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_that_a_person_will_have_to_pause_is_said_beforehand(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    def get_connection(name: str) -> Any:
+        if not known:
+            raise AirflowNotFoundException(name)
+        return SimpleNamespace(host="http://127.0.0.1:1", port=None, schema=None, login="mover", password="x")
+
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", "http://127.0.0.1:1/execution/")
+    monkeypatch.setattr(BaseHook, "get_connection", get_connection)
+    monkeypatch.setattr(flow_schedule, "airflow_itself", AIRFLOW_ITSELF)
+    said = str(schedule(False).why_not_steered())
+    assert "will wait for a person to do it on the DAG's page: Airflow at http://127.0.0.1:1 did not respond" in said
+    assert said.endswith("; set its host in the Airflow connection 'srm_airflow'"), "no variable of srm-control"

@@ -1,9 +1,9 @@
 """The schedule of a flow's DAG, controlled by a task of another DAG: pause it, run it once, resume it.
 
 Airflow 3.3 lets a task look at other DAGs and start runs of them. Pausing a DAG and ending a run are for users: they go
-by the REST API, as the login of the Airflow connection ``srm_airflow`` (``conn_type`` http; its host may be left out),
-or without one where every visitor is an administrator. Where Airflow refuses, the task asks a person to do it on the
-DAG's page, and waits.
+by the REST API, as the login of the Airflow connection ``srm_airflow`` (``conn_type`` http; its host may be left out
+where tasks reach that API under the address of the execution API), or without one where every visitor is an
+administrator. Where Airflow refuses, the task asks a person to do it on the DAG's page, and waits.
 """
 
 from __future__ import annotations
@@ -51,6 +51,18 @@ class FlowSchedule:
     def is_paused(self) -> bool:
         with self._refusals():
             return self._paused()
+
+    def why_not_steered(self) -> str | None:
+        """Why a task would have to ask a person to pause the DAG, as far as that can be known without trying; None:
+        nothing speaks against it."""
+        try:
+            self._rest.is_paused(self.dag_id)
+        except AirflowError as error:
+            return (
+                f"this run cannot pause or unpause {self.dag_id} by itself, and will wait for a person to do it on the "
+                f"DAG's page: {error}"
+            )
+        return None
 
     def pause(self, why: str) -> list[str]:
         """Pause the DAG, and end the runs that it would keep frozen; what was done, for people.
@@ -171,15 +183,33 @@ def _is_missing(error: AirflowRuntimeError) -> bool:
 
 def airflow_itself() -> AirflowRest:
     """The API of the Airflow that runs this task, as the user of the connection ``srm_airflow``."""
-    here = conf.get("api", "base_url", fallback="http://localhost:8080")
+    address = f"set its host in the Airflow connection '{CONNECTION}'"
     try:
         connection = BaseHook.get_connection(CONNECTION)
     except AirflowNotFoundException:
-        return AirflowRest(here)
-    url = here
+        return AirflowRest(
+            _own_address(), mend_address=address, mend_login=f"create the Airflow connection '{CONNECTION}'"
+        )
+    url = _own_address()
     if connection.host and "://" in connection.host:
         url = connection.host
     elif connection.host:
         port = f":{connection.port}" if connection.port else ""
         url = f"{connection.schema or 'http'}://{connection.host}{port}"
-    return AirflowRest(url, connection.login or None, connection.password or None)
+    return AirflowRest(
+        url,
+        connection.login or None,
+        connection.password or None,
+        mend_address=address,
+        mend_login=f"check the Airflow connection '{CONNECTION}'",
+    )
+
+
+def _own_address() -> str:
+    """Where this task finds the API server: where its supervisor does. ``[api] base_url`` is made for browsers, and by
+    default is on this machine, which need not be the API server's."""
+    execution_api = str(conf.get("core", "execution_api_server_url", fallback="") or "").strip().rstrip("/")
+    if execution_api:
+        return execution_api.removesuffix("/execution")
+    base = str(conf.get("api", "base_url", fallback="") or "").strip() or "/"
+    return f"http://localhost:8080{base}" if base.startswith("/") else base

@@ -6,6 +6,7 @@ They hold the path of the configuration file only; flow, mode and groups are par
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -97,10 +98,20 @@ class MoveStepOperator(MoveOperator):
                     self.log.info("%s", sentence)
             work = self._work(move)
             result = work.run(step)
+            if step is StepName.CHECK and not result.failed:
+                result = replace(result, sentences=(*result.sentences, *self._by_hand(move, context)))
         if step is StepName.TRANSLATE:
             context["ti"].xcom_push(key=POSITIONS, value=shown_positions(work.report.positions))
             context["ti"].xcom_push(key=READ_AGAIN, value=work.report.shown_read_again)
         return self._returned(result, context)
+
+    def _by_hand(self, move: MoveParams, context: Context) -> list[str]:
+        """What a person will have to do, since the task that has to do it may not: better known before a disaster, and
+        by whoever approves."""
+        if StepName.STOP not in move.request.steps or not self.is_configured(move.copying):
+            return []
+        said = self.schedule(move.copying, context).why_not_steered()
+        return [] if said is None else [said]
 
     def _work(self, move: MoveParams) -> Move:
         from srm_common.usecases.moving.failover import Move
