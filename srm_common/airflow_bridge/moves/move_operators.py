@@ -5,17 +5,23 @@ They hold the path of the configuration file only; flow, mode and groups are par
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator, BaseOperatorLink
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowRuntimeError,
+    AirflowSkipException,
+)
 
 from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.moves.flow_schedule import FlowSchedule
+from srm_common.airflow_bridge.moves.move_tasks import MoveWork
 from srm_common.airflow_bridge.params import MoveParams
 from srm_common.airflow_bridge.variables import flow_now
 from srm_common.domain.flow import FlowName
@@ -258,19 +264,18 @@ class ResumeOperator(MoveOperator):
 
 
 class MoveReportOperator(MoveStepOperator):
-    """Reports the whole move. If a step failed, says which one, and how to continue."""
+    """Reports the whole move. If a task failed, or a step did not run, says which one, and how to continue."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         move = self.move(context)
         results = self._results(move, context)
         for result in results.values():
             self.log.info("%s", result.render())
-        lacking = [step for step in move.request.steps if step not in results or results[step].failed]
-        lacking = [step for step in lacking if step is not StepName.REPORT]
-        if lacking:
+        states = self._states(context)
+        if (unfinished := self._unfinished(move, results, states)) is not None:
             sentence = (
-                f"the move is not finished: step '{lacking[0]}' failed, its log says why. Fix that and "
-                f"clear the task with its downstream tasks; every step may be repeated"
+                f"the move is not finished: {unfinished}. Fix that and clear the task with its downstream tasks; every "
+                f"step may be repeated{self._goes_on(move, states, context)}"
             )
             context["ti"].xcom_push(key="return_value", value={"sentences": [sentence]})
             # So that it is among the tasks that failed, when these are cleared.
@@ -278,6 +283,51 @@ class MoveReportOperator(MoveStepOperator):
         if move.request.dry_run:
             return {"sentences": [f"nothing was changed; {StepName.TRANSLATE} says where groups would resume"]}
         return super().execute(context)
+
+    def _unfinished(
+        self, move: MoveParams, results: Mapping[StepName, StepResult], states: Mapping[str, str]
+    ) -> str | None:
+        """The first task that failed, or else the first step that did not run."""
+        # Not all that fails is a step: what follows the last pass of the flow has not run when that failed.
+        for task in self.dag.task_dict:
+            if states.get(task) == "failed":
+                return f"{'step' if task in move.request.steps else 'task'} '{task}' failed, its log says why"
+        lacking = [step for step in move.request.steps if step not in results or results[step].failed]
+        lacking = [step for step in lacking if step is not StepName.REPORT]
+        if not lacking:
+            return None
+        if lacking[0] in results or not states:
+            return f"step '{lacking[0]}' failed, its log says why"
+        return f"step '{lacking[0]}' did not run (its state is {states.get(lacking[0]) or 'none'})"
+
+    def _goes_on(self, move: MoveParams, states: Mapping[str, str], context: Context) -> str:
+        """That the flow copies on, since the last pass needed it unpaused and nothing has paused it again."""
+        began = states.get(MoveWork.LAST_PASS) in ("success", "failed")
+        if not began or states.get(StepName.STOP) == "success" or StepName.STOP not in move.request.steps:
+            return ""
+        schedule = self.schedule(move.copying, context)
+        try:
+            paused = schedule.is_paused()
+        except AirflowError:
+            return ""
+        if paused:
+            return ""
+        return (
+            f". Meanwhile {move.copying} copies on its schedule: {MoveWork.LAST_PASS} leaves {schedule.dag_id} "
+            f"unpaused; pause it if it must not copy"
+        )
+
+    def _states(self, context: Context) -> dict[str, str]:
+        """Of the tasks of this run; none if Airflow does not say."""
+        run_id = context["run_id"]
+        # The protocol lacks it.
+        task: Any = context["ti"]
+        try:
+            found = task.get_task_states(dag_id=self.dag_id, run_ids=[run_id]).get(run_id) or {}
+        except AirflowRuntimeError as error:
+            self.log.warning("Airflow does not say how the tasks of this run ended: %s", error)
+            return {}
+        return {name: str(getattr(state, "value", state)) for name, state in found.items() if state is not None}
 
     def _results(self, move: MoveParams, context: Context) -> dict[StepName, StepResult]:
         """What the steps of this run have returned."""
