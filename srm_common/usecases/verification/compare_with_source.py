@@ -207,12 +207,15 @@ class SourceOfCopies:
         while number < classes:
             sides = [NewestValues(number, classes, show=self._keys.show) for _ in range(3)]
             newest, there, later = sides
-            reads = (
+            first = (
                 (newest, self._of_source(one.upstream, source.start, copied)),
                 (there, self._of_copy(one.copy, one.log.start, one.log.end)),
-                (later, self._of_source(one.upstream, copied, source.end)),
             )
-            if not all(self._take(into, batches, one.same_times, checked) for into, batches in reads):
+            whole = all(self._take(into, batches, one.same_times, checked) for into, batches in first)
+            # Of a key that was written again meanwhile, a cleaner may have taken the older value from under either
+            # reading: the end is listed when both are over.
+            rest = self._of_source(one.upstream, copied, self._source_end(one.upstream)) if whole else iter(())
+            if not (whole and self._take(later, rest, one.same_times, checked)):
                 classes, number, checked = 4 * classes, 0, Findings()
                 continue
             compare_newest(newest, there, later, checked, self._keys, expires=expires)
@@ -272,10 +275,17 @@ class SourceOfCopies:
         )
 
     def _log(self, link: ClusterLink, place: TopicPartition, *, committed: bool) -> LogRange:
+        end = self._end(link, place, committed=committed)
+        return LogRange(self._start(link, place), end)
+
+    def _source_end(self, place: TopicPartition) -> int:
+        return self._end(self._source, place, committed=self._flow.read_committed)
+
+    def _end(self, link: ClusterLink, place: TopicPartition, *, committed: bool) -> int:
         ends, faults = link.end_offsets([place], committed=committed, timeout_seconds=_LISTING_SECONDS)
         if place not in ends:
             raise UnreachableCluster(faults[place])
-        return LogRange(self._start(link, place), ends[place])
+        return ends[place]
 
     def _start(self, link: ClusterLink, place: TopicPartition) -> int:
         found, faults = link.start_offsets([place], timeout_seconds=_LISTING_SECONDS)

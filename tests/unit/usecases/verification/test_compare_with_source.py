@@ -9,13 +9,17 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer
 
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.verification.differences import DifferenceKind, NotProved
 from srm_common.domain.verification.named_keys import key_digest
 from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, VerificationScope
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.client.protocol.buffers import Lease
 from srm_common.testing.fake_cluster.log import PartitionLog
 from srm_common.testing.fake_cluster.records import Record, batch_of, records_of, stored
 from srm_common.usecases.verification import compare_with_source
+from srm_common.usecases.verification.compare_with_source import SourceOfCopies
 from srm_common.usecases.verification.verify_copies import verify_copies
 from tests.kafka.flows import write
 from tests.kafka.records import delete_topic
@@ -353,3 +357,26 @@ def test_of_a_compacted_copy_that_is_shared_no_newest_value_is_known(keyed: Side
     one = compared(keyed)
     assert (one.verdict, one.findings.counts) == (Verdict.PARTLY, {})
     assert set(one.findings.not_proved) == {NotProved.MIXED}
+
+
+@pytest.mark.parametrize("cleaned", ["source", "target"])
+def test_keys_that_are_written_while_both_logs_are_read_are_no_difference(
+    keyed: Sides, cleaned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cleaner of one side takes the older value from under the reader."""
+    listed = SourceOfCopies._log
+
+    def then_go_on(self: SourceOfCopies, link: ClusterLink, place: TopicPartition, *, committed: bool) -> LogRange:
+        found = listed(self, link, place, committed=committed)
+        keyed.source.write("orders", [(b"1", b"new"), (b"never seen", b"new")])
+        if cleaned == "source":
+            keyed.source.compact("orders")
+        else:
+            keyed.source.write("orders", [(b"last", b"new")])
+            keyed.run("meanwhile")
+            keyed.target.compact(COPY)
+        return found
+
+    monkeypatch.setattr(SourceOfCopies, "_log", then_go_on)
+    one = compared(keyed)
+    assert (one.verdict, one.findings.differences) == (Verdict.PROVED, [])
