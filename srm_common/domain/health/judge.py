@@ -83,7 +83,7 @@ def _made(seen: Observation, state: HealthState, cause: str, since_ms: int | Non
 def _at_last(seen: Observation) -> str:
     if seen.running_since_ms is not None:
         run = f"run {seen.running_run_id}" if seen.running_run_id else "a run"
-        return f"; {run} is still active and ends by itself"
+        return f"; of {run}, the current task continues to its end, and the others wait until the flow is resumed"
     if seen.last_run_ok is False:
         return f"; its last run failed: {_failure(seen)}"
     if seen.last_run_ended_ms is None:

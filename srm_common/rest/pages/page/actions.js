@@ -13,7 +13,7 @@ const STEERING = {
     picture: "pause",
     right: "trigger",
     sentences: (name) => [
-      `${name} starts no more runs until it is resumed. An active run finishes first; nothing is lost.`,
+      `${name} starts no more runs until it is resumed. A task that is running finishes first; nothing is lost.`,
       "While it is paused the lag grows. Records that the source deletes in the meantime can no longer be copied.",
     ],
   },

@@ -38,7 +38,8 @@ PART = Amount(51, 51, parts=3, unknown=1)
             {"paused": True, "running_since_ms": NOW - 5, "running_run_id": "r8"},
             HealthState.PAUSED,
             None,
-            "the flow is paused in Airflow; run r8 is still active and ends by itself",
+            "the flow is paused in Airflow; of run r8, the current task continues to its end, and the others wait "
+            "until the flow is resumed",
         ),
         (
             FAILED,
