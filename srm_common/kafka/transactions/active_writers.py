@@ -46,9 +46,9 @@ def active_writers(
             await link.open()
             dedicated = ConnectNames.dedicated(flow.name)
             others = {dedicated, mirror_maker or dedicated}
+            found = await _transactions(flow, link, others)
             # Where another task must not fail for want of this right, what can be seen has to do.
-            workers = _workers(link, dedicated.group, must_see=mirror_maker == dedicated)
-            return await _transactions(flow, link, others) + await workers
+            return found + await _workers(link, dedicated.group, must_see=mirror_maker == dedicated)
 
         return link.run(ask)
 

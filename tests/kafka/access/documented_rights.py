@@ -94,9 +94,9 @@ SERVICES = _where_more_is_used("`service.gateway.enabled`")
 LETTERS = _where_more_is_used("`errors.deadletterqueue.topic.name`", "letters.a")
 FURTHER = [*SYNCS, *METRICS, *SERVICES, *LETTERS]
 #: The principals that have all rows but one of these, the one that has all of both but for offset syncs at the source,
-#: and the one that meets a state topic with settings that lose state.
+#: the one that meets a state topic with settings that lose state, and the one that may see no group of the target.
 WITH_FURTHER = range(READER + 1, READER + 1 + len(FURTHER))
-USES_MORE, REPAIRS = WITH_FURTHER.stop, WITH_FURTHER.stop + 1
+USES_MORE, REPAIRS, SEES_NO_GROUPS = WITH_FURTHER.stop, WITH_FURTHER.stop + 1, WITH_FURTHER.stop + 2
 #: The header of records that a transform of these flows fails on.
 BAD = "bad"
 USING_LETTERS = {
@@ -117,7 +117,7 @@ def user_of(number: int) -> str:
     return f"cell{number}"
 
 
-LOGINS = {user_of(number): f"{number}-pw" for number in range(REPAIRS + 1)}
+LOGINS = {user_of(number): f"{number}-pw" for number in range(SEES_NO_GROUPS + 1)}
 
 
 @dataclass
@@ -231,6 +231,9 @@ def guarded_clusters(jvm: BrokerJvm) -> Iterator[dict[str, LocalKafka]]:
         create(both["target"], [row.of(READER) for row in SYNCS])
         for number in (*WITH_FURTHER, USES_MORE, REPAIRS):
             _give_more(both, number)
+        for side, kafka in both.items():
+            seeing = [row for row in ROWS if row.side == side and str(row) != "target-READ-GROUP-*"]
+            create(kafka, [row.of(SEES_NO_GROUPS) for row in seeing])
         yield both
     finally:
         for kafka in both.values():
