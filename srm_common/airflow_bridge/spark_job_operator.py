@@ -23,6 +23,7 @@ from srm_common.replication.spark.spark_conf import (
     spark_settings,
 )
 from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.connections.airflow_connections import looked_up
 from srm_common.settings_files.sources.secret_variables import answering, hand_over
 
 if TYPE_CHECKING:
@@ -107,14 +108,16 @@ class SparkJobOperator(SparkSubmitOperator):
         """The provider silently treats a missing connection as YARN.
 
         Raises:
-            AirflowFailException: there is none, or the driver would run elsewhere, without the files of the task.
+            AirflowException: there is none, or Airflow could not read it, which it does not tell apart.
+            AirflowFailException: the driver would run elsewhere, without the files of the task.
         """
         try:
-            connection = BaseHook.get_connection(self._conn_id)
+            connection = looked_up(self._conn_id, BaseHook.get_connection, AirflowNotFoundException)
         except AirflowNotFoundException:
-            raise AirflowFailException(
-                f"the Airflow connection '{self._conn_id}', which says where Spark runs, does not exist; create it: "
-                f"airflow connections add {self._conn_id} --conn-type spark --conn-host 'local[2]'"
+            raise AirflowException(
+                f"the Airflow connection '{self._conn_id}', which says where Spark runs, was not found, or Airflow's "
+                f"secrets backend did not answer; if there is none, create it: airflow connections add {self._conn_id} "
+                f"--conn-type spark --conn-host 'local[2]'"
             ) from None
         mode, place = connection.extra_dejson.get("deploy-mode"), f"the Airflow connection '{self._conn_id}'"
         if not mode:

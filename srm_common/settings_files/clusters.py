@@ -113,8 +113,9 @@ class WrittenClusters:
             if connection is None:
                 raise at_entry(
                     named,
-                    f"names the Airflow connection '{conn_id}', which this process does not find; create it, or set "
-                    f"the environment variable {variable_name(conn_id)}",
+                    f"names the Airflow connection '{conn_id}', which this process does not find, or which Airflow's "
+                    f"secrets backend did not return; create it, or set the environment variable "
+                    f"{variable_name(conn_id)}",
                 )
             self.connections[alias] = connection
         return self.connections[alias]

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk import BaseHook, Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from srm_common.airflow_bridge import spark_job_operator
 from srm_common.airflow_bridge.spark_job_operator import SparkJobOperator
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.settings_files.connections import airflow_connections
 from tests.flow_settings import small_flow
 
 pytestmark = pytest.mark.airflow
@@ -108,7 +110,26 @@ def test_deploy_mode_cluster_is_refused(
     assert submitting(extra={"deploy-mode": "client"})
 
 
-def test_a_connection_that_is_not_there() -> None:
+def test_a_connection_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or that Airflow could not read: it says the same, so that a retry may help."""
+    monkeypatch.setattr(airflow_connections, "_PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(airflow_connections, "_in_vain", set())
+    asked: list[str] = []
+    there = Connection(conn_id="late", conn_type="spark", host="local[2]")
+
+    def get_connection(conn_id: str) -> Connection:
+        asked.append(conn_id)
+        if conn_id == "late" and len(asked) == 3:
+            return there
+        raise AirflowNotFoundException(conn_id)
+
+    monkeypatch.setattr(BaseHook, "get_connection", get_connection)
+    SparkJobOperator(task_id="t", config="srm.properties", conn_id="late").require_connection()
+    asked.clear()
     operator = SparkJobOperator(task_id="t", config="srm.properties", conn_id="nowhere")
-    with pytest.raises(AirflowFailException, match=r"the Airflow connection 'nowhere', .* does not exist; create it"):
-        operator.require_connection()
+    words = r"connection 'nowhere', .* was not found, or Airflow's secrets backend did not answer; .* create it"
+    for _ in range(2):
+        with pytest.raises(AirflowException, match=words) as failure:
+            operator.require_connection()
+        assert not isinstance(failure.value, AirflowFailException), "it is retried"
+    assert len(asked) == 3 + 1, "a process waits once"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self
@@ -27,6 +28,8 @@ from srm_common.settings_files.sources.secret_variables import variable, variabl
 
 VARIABLE_PREFIX = "AIRFLOW_CONN_"
 _DEFAULT_PORT = 9092
+_PAUSES_SECONDS = (1.0, 2.0)
+_in_vain: set[str] = set()
 _JAVA_NAMES = {
     "metadata.broker.list": "bootstrap.servers",
     "sasl.mechanisms": "sasl.mechanism",
@@ -191,7 +194,10 @@ def from_airflow(conn_id: str) -> AirflowConnection | None:
     # Airflow sets it in tasks; there the database is out of reach, but the API responds.
     in_a_task = hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
     try:
-        kept = BaseHook.get_connection(conn_id) if in_a_task else Connection.get_connection_from_secrets(conn_id)
+        if in_a_task:
+            kept = looked_up(conn_id, BaseHook.get_connection, AirflowNotFoundException)
+        else:
+            kept = Connection.get_connection_from_secrets(conn_id)
     except AirflowNotFoundException:
         return None
     except PermissionError as denied:
@@ -207,6 +213,21 @@ def from_airflow(conn_id: str) -> AirflowConnection | None:
         password=kept.password or None,
         extra=_extra(conn_id, kept.extra),
     )
+
+
+def looked_up(conn_id: str, get: Callable[[str], Any], not_found: type[Exception]) -> Any:
+    """What ``get`` returns, which raises ``not_found`` also if Airflow's database or secrets backend does not answer
+    for a moment: it is called a few times, unless this process has done so in vain before."""
+    for pause in () if conn_id in _in_vain else _PAUSES_SECONDS:
+        try:
+            return get(conn_id)
+        except not_found:
+            time.sleep(pause)
+    try:
+        return get(conn_id)
+    except not_found:
+        _in_vain.add(conn_id)
+        raise
 
 
 def _has_airflow_home() -> bool:

@@ -107,7 +107,8 @@ def test_the_file_goes_before_the_connection_and_the_connection_before_what_coun
     ("connection", "sentence"),
     [
         (None, "srm.properties:2: A.connection names the Airflow connection 'kafka_east', which this process does not "
-         "find; create it, or set the environment variable AIRFLOW_CONN_KAFKA_EAST"),
+         "find, or which Airflow's secrets backend did not return; create it, or set the environment variable "
+         "AIRFLOW_CONN_KAFKA_EAST"),
         ("hush hush", "the value of AIRFLOW_CONN_KAFKA_EAST is neither JSON nor a URI of an Airflow connection"),
         ('{"password": "hush', "the value of AIRFLOW_CONN_KAFKA_EAST is neither JSON nor a URI of an Airflow"),
         ({"host": "h", "extra": "hush"}, "Airflow connection kafka_east: its extra is not JSON"),
