@@ -121,6 +121,12 @@ class VariableFilters:
             )
         self._variables.set_variable(self._name, lists.format(), f"What the flow {self._flow.name} copies")
         kept = self._variables.variable(self._name)
+        if kept is not None and kept == self._text != lists.format():
+            # The environment has a check of its own, so it is a secrets backend that goes before the database.
+            raise ConfigError(
+                f"{self.place} is still read as before, so runs do not go by this edit: a secrets backend of Airflow "
+                f"has the variable, too, and is asked before the database; edit it there"
+            )
         if kept is None or FilterLists.parse(kept) != lists:
             raise EditConflict(f"{self.place} was edited again right after this edit; check it and repeat the edit")
         try:

@@ -16,9 +16,10 @@ from srm_common.cli.main import run
 from srm_common.domain.filters.flow_filters import FilterLists
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import FILTERS
-from srm_common.errors import AirflowError, EditConflict
+from srm_common.errors import AirflowError, ConfigError, EditConflict
 from srm_common.kafka.state.control_log import ControlLog
 from srm_common.testing import FakeCluster
+from srm_common.usecases.filters.edited_filters import VariableFilters
 from srm_common.usecases.filters.effective_filters import EditedLists, effective_filters, record_found
 from srm_common.usecases.filters.filter_history import (
     IN_AIRFLOW,
@@ -248,6 +249,29 @@ def test_a_variable_that_is_not_found_leaves_the_last_lists_too(
     assert broken.flow.topics == ("good",), "the last lists are still known"
     record_found(flow, effective_filters(flow, EditedLists("{}", "the variable")))
     assert effective_filters(flow, EditedLists(None, "the variable")).faults == ()
+
+
+class Backend:
+    """Variables of an Airflow whose secrets backend has them, so that the database's do not count."""
+
+    def __init__(self) -> None:
+        self.database: list[str] = []
+
+    def variable(self, name: str) -> str | None:
+        return '{"topics": ["backend"]}'
+
+    def set_variable(self, name: str, text: str, description: str) -> None:
+        self.database.append(text)
+
+
+def test_an_edit_of_a_variable_that_a_secrets_backend_has_is_refused(flow: FlowSettings) -> None:
+    filters = VariableFilters(flow, [flow.name], Backend(), who="ann@x")
+    effective = filters.effective()
+    with pytest.raises(
+        ConfigError, match=r"is still read as before, .*: a secrets backend of Airflow has the variable"
+    ):
+        filters.write(FilterLists.of({"topics": ["mine"]}), effective, "")
+    assert last_edit(flow) is None, "it is not in effect"
 
 
 def test_a_variable_that_cannot_be_read_stops_a_flow_of_which_no_lists_are_known(flow: FlowSettings) -> None:
