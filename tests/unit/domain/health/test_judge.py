@@ -282,6 +282,7 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "open_transaction_alarm_seconds": st.floats(0, 7200),
     "now_ms": st.just(NOW),
     "paused": st.none() | st.booleans(),
+    "disabled": st.booleans(),
     "last_run_ok": st.none() | st.booleans(),
     "run_max_seconds": st.floats(0, 10**6),
     "failed_partitions": st.integers(0, 9),
@@ -321,7 +322,7 @@ def test_every_verdict_tells_why_and_what_helps(seen: Observation) -> None:
     assert health.since_ms is None or health.since_ms <= NOW + MINUTE
     assert len({alarm.kind for alarm in alarms}) == len(alarms)
     # Nothing that failed looks healthy.
-    if seen.last_run_ok is False and not seen.paused:
+    if seen.last_run_ok is False and not (seen.paused or seen.disabled):
         assert health.state in (HealthState.FAILING, HealthState.LOST_DATA)
     if seen.paused and seen.misconfigured is None:
         assert health.state is HealthState.PAUSED
