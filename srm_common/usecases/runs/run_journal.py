@@ -104,13 +104,11 @@ class RunJournal:
 
     def find_open_transactions(self, tracks: Iterable[PartitionTrack], source: SourceView) -> None:
         """At the end of a run. A partition whose last stable offset is where the last run left it may be held there."""
+        listed = {track.place: track.end for track in tracks}
         ends = {
-            track.place: track.end
-            for track in tracks
-            if track.end is not None
-            and track.position == track.end
-            and (before := self.copies_before.get(track.place)) is not None
-            and before.end == track.end
+            place: end
+            for place, end in listed.items()
+            if end is not None and (before := self.copies_before.get(place)) is not None and before.end == end
         }
         try:
             highs, silent = source.held(ends)
@@ -121,7 +119,8 @@ class RunJournal:
             return
         held = {place: (ends[place], high) for place, high in highs.items()}
         now_ms = self._now_ms()
-        elsewhere = [one for one in self._open_transactions if one.place in silent or not self._run.wants(one.topic)]
+        unseen = silent.keys() | {place for place, end in listed.items() if end is None}
+        elsewhere = [one for one in self._open_transactions if one.place in unseen or not self._run.wants(one.topic)]
         self._open_transactions = still_open(self._open_transactions, held, whose, now_ms, elsewhere)
         if late := overdue(self._open_transactions, now_ms, self._flow.open_transaction_alarm_seconds):
             self.note(sentence(late, now_ms))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Producer
 
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.runs.open_transaction import OpenTransaction
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.replication.driver.source_view import Listed, SourceView
+from srm_common.testing import FakeCluster
 from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides
 
 
@@ -87,3 +92,32 @@ def test_a_source_that_goes_away_at_the_end_spoils_no_run(
     record = sides.run("third")
     sides.source.come_back()
     assert (record.state, record.open_transactions) == (RunState.DONE, known)
+
+
+def test_what_is_known_of_a_partition_without_a_leader_stays_known(target_kafka: FakeCluster) -> None:
+    known = OpenTransaction("orders", 1, 0, 1, since_ms=1)
+    with FakeCluster(2, name="halves") as source, closing(Sides(source, target_kafka)) as sides:
+        sides.impatient()
+        source.create_topic("orders", 2)
+        sides.refresh()
+        first = sides.run("first")
+        record = replace(first, open_transactions=(known,))
+        sides.clusters().state.write(StateKey.RUN, record.to_json())
+        source.stop(2)
+        second = sides.run("second")
+        assert [one.error is None for one in second.partitions] == [True, False]
+        assert second.open_transactions == (known,)
+        source.restart(2)
+        assert sides.run("third").open_transactions == ()
+
+
+def test_it_is_told_of_also_where_the_copy_cannot_be_written_to(sides: Sides, hanging: Producer) -> None:
+    hanging.commit_transaction(60)
+    hanging.begin_transaction()
+    hanging.produce("orders", b"open")
+    hanging.flush(60)
+    with sides.target.refuse("Produce", TOPIC_AUTHORIZATION_FAILED, when="a.orders"):
+        assert sides.run("second").state is RunState.FAILED
+        record = sides.run("third")
+    assert record.backlog.most
+    assert [found.transactional_id for found in record.open_transactions] == ["till"]
