@@ -14,7 +14,7 @@ from srm_common.replication.driver.hanging_transactions import Copy
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.starting_points import Committed
 
-#: Of so many copies that are not copied now a run record keeps the ids: they may be selected again.
+#: Of so many copies that the last run's record has no partitions of, the ids are kept: they may be selected again.
 _OTHER_COPIES = 1_000
 
 
@@ -106,8 +106,10 @@ class CopyEnds:
     @property
     def topic_ids(self) -> dict[str, str]:
         """To record with the ends, with those of copies that this run did not look at."""
-        others = {topic: known for topic, known in self._ids_before.items() if topic not in self._ids_now}
-        kept = dict(list(others.items())[-_OTHER_COPIES:])
+        recorded = {partition.downstream_topic for partition in self._before.values()}
+        others = [topic for topic in self._ids_before if topic not in recorded and topic not in self._ids_now]
+        forgotten = {*others[:-_OTHER_COPIES], *self._ids_now}
+        kept = {topic: known for topic, known in self._ids_before.items() if topic not in forgotten}
         return kept | {topic: known for topic, known in self._ids_now.items() if known}
 
     @staticmethod

@@ -10,8 +10,10 @@ import pytest
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
+from srm_common.usecases.runs.copy_ends import CopyEnds
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.runs.run_journal import RunJournal
 from srm_common.usecases.topics.refresh_topics import refresh_topics
@@ -132,3 +134,14 @@ def test_a_copy_that_is_resumed_goes_on(copied: Sides, between: bool) -> None:
     for run_id in ("resumed", "again"):
         assert copied.run(run_id).state is RunState.DONE
     assert copied.values(COPY) == more
+
+
+def test_a_run_of_few_topics_forgets_none_of_the_ids_that_the_record_needs() -> None:
+    topics = [f"a.{number}" for number in range(1_500)]
+    before = {
+        TopicPartition(topic[2:], 0): PartitionRecord(topic[2:], topic, 0, records=0, bytes=0) for topic in topics
+    }
+    others = [f"a.gone{number}" for number in range(1_500)]
+    ids = CopyEnds(before, dict.fromkeys([*topics, *others], "id")).topic_ids
+    assert ids.keys() >= set(topics)
+    assert [topic for topic in ids if topic not in topics] == others[500:]
