@@ -15,6 +15,7 @@ from srm_common.errors import ConfigError
 
 #: Kafka's states of a group without active members; a group that does not exist is ``ABSENT``.
 EMPTY, DEAD, ABSENT = "empty", "dead", "absent"
+IDLE = (EMPTY, DEAD, ABSENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def sync_group(group: str, target: TargetGroup, checkpoints: Iterable[Checkpoint
     the group's newest, one a partition.
     """
     wanted = sorted(checkpoints, key=lambda one: (one.topic, one.partition))
-    if target.state not in (EMPTY, DEAD, ABSENT):
+    if target.state not in IDLE:
         return GroupSync(group, in_use=target.state)
     found = [target.offsets.get(TopicPartition(checkpoint.topic, checkpoint.partition), -1) for checkpoint in wanted]
     commit = tuple(one for one, offset in zip(wanted, found, strict=True) if offset < one.downstream)
@@ -209,7 +210,7 @@ def _judged(wanted: GroupOffset, group: TargetGroup | str, log: LogRange | str |
         return AppliedOffset(wanted, problem=group)
     before = group.offsets.get(TopicPartition(wanted.topic, wanted.partition))
     judged = AppliedOffset(wanted, before)
-    if group.state not in (EMPTY, DEAD, ABSENT):
+    if group.state not in IDLE:
         reason = f"group {wanted.group} is in use ({group.state}): stop its consumers, then run again"
         return replace(judged, problem=reason)
     if not isinstance(log, LogRange):

@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from srm_common.domain.amount import counted
-from srm_common.domain.groups.group_offsets import ABSENT, DEAD, EMPTY
+from srm_common.domain.groups.group_offsets import IDLE
 from srm_common.domain.moving.moves import MoveMode, MoveRequest, PositionReport
 from srm_common.errors import SrmError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.backlog import known_backlog
 from srm_common.usecases.offsets.resume_points import Positions, answers, move_positions
 
-IDLE = (EMPTY, DEAD, ABSENT)
 #: How long it has to respond: every step queries it, and it may be gone.
 _PATIENCE, _PATIENCE_ON_A_BAD_DAY = 15.0, 4.0
 #: How long any other request may take on a bad day. Later ones of a step are not sent once one has failed.

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from srm_common.domain.amount import Amount, counted, duration
 from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.groups.group_offsets import IDLE
 from srm_common.domain.moving.moves import (
     MoveMode,
     MoveReport,
@@ -23,10 +24,9 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import FlowRunning, SrmError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.idle_flow import idle_flow
-from srm_common.usecases.moving.left_cluster import IDLE, LeftCluster
-from srm_common.usecases.moving.summary import NAMED, first, listed, summary
+from srm_common.usecases.moving.left_cluster import LeftCluster
 from srm_common.usecases.offsets.backlog import uncopied
-from srm_common.usecases.offsets.group_standings import groups_left_out, left_out_of_the_record
+from srm_common.usecases.offsets.group_standings import groups_left_out, left_out_of_the_record, untold
 from srm_common.usecases.offsets.resume_points import group_states, move_positions, own_offsets
 from srm_common.usecases.runs.replicate import raise_if_failed
 from srm_common.usecases.runs.run_journal import last_run
@@ -35,6 +35,8 @@ from srm_common.usecases.runs.run_journal import last_run
 LastPass = Callable[[FlowSettings], RunRecord]
 
 _PAUSE_SECONDS = 1.0
+#: Sentences about single groups or partitions in a step's result; the positions have all of them.
+_NAMED = 20
 
 
 class MoveSteps:
@@ -65,15 +67,14 @@ class MoveSteps:
                 f"{away}; mode {mode} needs the source. Where it is gone, use mode {MoveMode.DISASTER}",
                 exit_code=3,
             )
-        said = [f"'{self._here}' responds, '{self._there}' does, too"]
-        if away is not None:
-            said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
         positions = self._source.positions(away)
         if away is None and not positions.live:
             away = f"'{self._there}' does not answer everything: {positions.notes[0]}"
-            said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
+        said = [f"'{self._here}' responds, '{self._there}' does, too"]
+        if away is not None:
+            said = [f"'{self._here}' responds; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
         others, unlisted = groups_left_out(self.clusters, self.request.groups, source_answers=away is None)
-        said += [why_not_moved(name, kind, self._here) for name, kind in others[:NAMED]]
+        said += [why_not_moved(name, kind, self._here) for name, kind in others[:_NAMED]]
         said += unlisted
         kinds = dict(others)
         if positions.unknown:
@@ -95,9 +96,9 @@ class MoveSteps:
             )
         busy = self._still_busy(groups, away)
         if busy and self.request.groups is not None:
-            return failed(StepName.CHECK, *first(busy.values()))
-        said += first(busy.values())
-        said.append(f"groups to move: {listed(groups)}")
+            return failed(StepName.CHECK, *_first(busy.values()))
+        said += _first(busy.values())
+        said.append(f"groups to move: {_listed(groups)}")
         if away is not None:
             said += self._left_behind()
         return _done(StepName.CHECK, *said)
@@ -208,7 +209,7 @@ class MoveSteps:
         nowhere = [position for position in positions if not position.translated and position.group not in busy]
         if nowhere:
             said.append(f"{counted(len(nowhere), 'position')} without a place, the first: {nowhere[0].reason}")
-        said += [*busy.values()][:NAMED]
+        said += [*busy.values()][:_NAMED]
         said += found.notes
         return _done(StepName.TRANSLATE, *said, exit_code=1 if busy else 0)
 
@@ -233,7 +234,7 @@ class MoveSteps:
         said = f"{counted(committed, 'offset')} of {counted(groups, 'group')} committed on '{self._here}'"
         if faults:
             return failed(
-                StepName.APPLY, f"{said}, which stay; repeat this step once the others are fixed", *first(faults)
+                StepName.APPLY, f"{said}, which stay; repeat this step once the others are fixed", *_first(faults)
             )
         kept = sum(position.translated for position in self.report.positions) - committed
         return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} needed no change"] if kept else []))
@@ -254,7 +255,7 @@ class MoveSteps:
         if self.request.mode is not MoveMode.DISASTER and self._source.away() is None:
             wrong += self._moved_since()
         if wrong:
-            return failed(StepName.VERIFY, *first(wrong))
+            return failed(StepName.VERIFY, *_first(wrong))
         said = [f"{counted(len(wanted), 'position')} read back from '{self._here}'"]
         if gone_on:
             said.append(f"at {gone_on} of them consumers have read on already")
@@ -262,9 +263,31 @@ class MoveSteps:
 
     def conclude(self) -> StepResult:
         report = self.report
+        placed = [position for position in report.positions if position.translated]
+        nowhere = [position for position in report.positions if not position.translated]
+        groups = sorted({position.group for position in placed})
         # Positions have an age where they are from the target; so is what is known of those that have none.
         from_here = any(position.age_ms for position in report.positions)
-        said = summary(report, self._here, left_out_of_the_record(self.clusters) if from_here else 0)
+        left_out = left_out_of_the_record(self.clusters) if from_here else 0
+        skipped = "none is skipped"
+        if nowhere or left_out:
+            without = counted(len(nowhere) + left_out, "position")
+            skipped = f"where groups have an offset none is skipped; auto.offset.reset applies to {without} without one"
+        said = [
+            f"{counted(len(groups), 'group')} moved to '{self._here}': {_listed(groups)}",
+            f"{report.bound}; {skipped}",
+        ]
+        oldest = max((position.age_ms for position in placed), default=0)
+        if oldest:
+            said.append(f"positions are as they were known up to {duration(oldest)} ago")
+        topics = sorted({position.topic for position in placed})
+        said.append(f"start the consumers on '{self._here}'; their topics there: {_listed(topics)}")
+        said += _first(
+            f"group {position.group} has no offset in {position.topic}-{position.partition}: {position.reason}"
+            for position in nowhere
+        )
+        if left_out:
+            said.append(untold(left_out))
         broken = [step.step for step in report.steps if step.failed]
         if broken:
             return failed(StepName.REPORT, f"step {broken[0]} failed: repeat it once that is fixed", *said)
@@ -341,3 +364,15 @@ def _as_checkpoint(position: PositionReport) -> Checkpoint:
     assert position.applied is not None
     group, topic, partition = position.group, position.topic, position.partition
     return Checkpoint(group, topic, partition, position.upstream, position.applied, position.metadata)
+
+
+def _first(sentences: Iterable[str]) -> list[str]:
+    found = list(sentences)
+    more = len(found) - _NAMED
+    return found if more <= 0 else [*found[:_NAMED], f"and {more} more; the positions of the report have all"]
+
+
+def _listed(words: Iterable[str]) -> str:
+    listed = list(words)
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return ", ".join(listed[:_NAMED]) + more
