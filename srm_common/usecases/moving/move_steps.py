@@ -21,7 +21,7 @@ from srm_common.domain.moving.moves import (
 from srm_common.domain.offsets.checkpoints import Checkpoint, why_not_moved
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import FlowRunning, SrmError
+from srm_common.errors import CorruptRecord, FlowRunning, SrmError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.idle_flow import idle_flow
 from srm_common.usecases.moving.left_cluster import LeftCluster
@@ -270,7 +270,9 @@ class MoveSteps:
         from_here = any(position.age_ms for position in report.positions)
         left_out = left_out_of_the_record(self.clusters) if from_here else 0
         skipped = "none is skipped"
-        if nowhere or left_out:
+        if left_out is None:
+            skipped = "where groups have an offset none is skipped; which positions have none is not known in full"
+        elif nowhere or left_out:
             without = counted(len(nowhere) + left_out, "position")
             skipped = f"where groups have an offset none is skipped; auto.offset.reset applies to {without} without one"
         said = [
@@ -319,7 +321,10 @@ class MoveSteps:
         return busy
 
     def _left_behind(self) -> list[str]:
-        record = last_run(self.clusters)
+        try:
+            record = last_run(self.clusters)
+        except CorruptRecord as error:
+            return [f"what the last run left uncopied is unknown: {error}"]
         if record is None:
             return []
         ago = duration(max(0, self.clusters.now_ms() - record.started_ms))

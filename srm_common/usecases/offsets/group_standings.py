@@ -141,8 +141,8 @@ def untold(left_out: int) -> str:
     )
 
 
-def left_out_of_the_record(clusters: FlowClusters) -> int:
-    """How many positions without a checkpoint the last round did not write down; 0 if that cannot be read.
+def left_out_of_the_record(clusters: FlowClusters) -> int | None:
+    """How many positions without a checkpoint the last round did not write down; None if that cannot be read.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
@@ -150,7 +150,7 @@ def left_out_of_the_record(clusters: FlowClusters) -> int:
     try:
         return untranslated_from(clusters.state.read(StateKey.UNTRANSLATED))[1]
     except CorruptRecord:
-        return 0
+        return None
 
 
 def groups_left_out(
@@ -163,7 +163,10 @@ def groups_left_out(
     """
     flow, faults = clusters.flow, list[str]()
     if not source_answers:
-        found = other_groups_from(clusters.state.read(StateKey.UNTRANSLATED))
+        try:
+            found = other_groups_from(clusters.state.read(StateKey.UNTRANSLATED))
+        except CorruptRecord as error:
+            found, faults = [], [f"cannot tell whether there are share groups: {error}"]
     else:
         try:
             listed, unlisted = other_groups(

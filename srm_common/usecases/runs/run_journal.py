@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from srm_common.domain.amount import counted
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import plan_notes
 from srm_common.domain.runs.open_transaction import OpenTransaction, overdue, sentence, still_open
@@ -19,7 +19,7 @@ from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunSta
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.refresh_memory import RefreshMemory
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.errors import ClusterError, RunFailed, SrmError
+from srm_common.errors import ClusterError, CorruptRecord, RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.passes import Passes
 from srm_common.replication.driver.source_view import SourceView
@@ -45,7 +45,17 @@ def last_run(flow: FlowSettings | FlowClusters) -> RunRecord | None:
     """
     with clusters_of(flow) as clusters:
         found = clusters.state.read(StateKey.RUN)
-    return None if found is None else RunRecord.from_json(found)
+    return _of_record(clusters.flow, found)
+
+
+def _of_record(flow: FlowSettings, found: Any) -> RunRecord | None:
+    try:
+        return None if found is None else RunRecord.from_json(found)
+    except CorruptRecord as error:
+        topic = names.flow_state_topic(flow.name.source)
+        raise CorruptRecord(
+            f"{error}; write a tombstone with the key '{StateKey.RUN}' to {topic} on '{flow.target.alias}' to drop it"
+        ) from error
 
 
 class RunJournal:
@@ -74,7 +84,7 @@ class RunJournal:
     def recall(self, known: Mapping[str, Any]) -> None:
         """What earlier runs left: ``run``, ``sizes``, ``plan``, ``refresh`` of the flow's state. Raises
         :class:`CorruptRecord`."""
-        self.last = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
+        self.last = _of_record(self._flow, known.get(StateKey.RUN))
         self._recalled = True
         partitions = self.last.partitions if self.last else ()
         self.copies_before = {

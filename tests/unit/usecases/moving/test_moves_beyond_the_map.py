@@ -163,6 +163,19 @@ def test_a_move_does_not_promise_anything_of_positions_without_a_place(behind: S
     assert "3 more positions had no checkpoint in the flow's last round" in text
 
 
+def test_unreadable_state_does_not_stop_a_move_and_nothing_is_promised_by_it(behind: Sides) -> None:
+    state = behind.clusters().state
+    for key in (StateKey.UNTRANSLATED, StateKey.RUN):
+        record = state.record(key, {})
+        behind.target.write(record.topic, [(record.key, b"no JSON")], partition=record.partition)
+    behind.source.go_away()
+    text = said(moved(behind, MoveMode.DISASTER))
+    assert behind.target.committed("billing") == {COPY: 1000}
+    assert "cannot tell whether there are share groups: 'untranslated' at offset" in text
+    assert "what the last run left uncopied is unknown: 'run' at offset" in text
+    assert "where groups have an offset none is skipped; which positions have none is not known in full" in text
+
+
 @pytest.mark.parametrize("same_copy", [True, False])
 def test_without_its_source_a_group_resumes_where_its_checkpoint_puts_it(migrated: Sides, same_copy: bool) -> None:
     """The offset syncs that it was made by are gone with the source."""
