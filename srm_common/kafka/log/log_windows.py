@@ -83,7 +83,7 @@ class LogWindows(Closing):
 
     Args:
         committed: whether to see what read_committed consumers see, or aborted records, too.
-        timeout_seconds: when to give up a window that shows nothing new.
+        timeout_seconds: when to give up a request without an answer, and a window that shows nothing new.
         pool: of the cluster's connections.
     """
 
@@ -95,7 +95,12 @@ class LogWindows(Closing):
         timeout_seconds: float = 30.0,
         pool: LinkPool | None = None,
     ) -> None:
-        self._link = ClusterLink(cluster.of_client(Client.CONSUMER), part="windows", pool=pool)
+        self._link = ClusterLink(
+            cluster.of_client(Client.CONSUMER),
+            part="windows",
+            request_timeout_ms=int(timeout_seconds * 1000),
+            pool=pool,
+        )
         self._committed = committed
         self._timeout = timeout_seconds
         self._leases: dict[int, Lease] = {}

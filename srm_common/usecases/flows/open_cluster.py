@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ class OpenCluster(Closing):
         self.settings = cluster
         self.alias = cluster.alias
         self.clients = ClusterClients(cluster)
-        self._request_seconds = request_seconds
+        self.request_seconds = request_seconds
         self._admin_seconds = admin_seconds
         self._link_timeout_ms = link_timeout_ms
         self._state_limit = state_seconds
@@ -77,7 +78,7 @@ class OpenCluster(Closing):
 
     @property
     def _state_seconds(self) -> float:
-        return self._request_seconds if self._state_limit is None else self._state_limit
+        return self.request_seconds if self._state_limit is None else self._state_limit
 
     @property
     def admin(self) -> ClusterAdmin:
@@ -104,7 +105,7 @@ class OpenCluster(Closing):
         if self._schema_registry is None:
             self._schema_registry = SchemaRegistry(
                 self.settings,
-                timeout_seconds=self._request_seconds,
+                timeout_seconds=self.request_seconds,
                 silent_after=_SILENT_AFTER,
                 silent_seconds=_SILENT_SECONDS,
             )
@@ -119,7 +120,7 @@ class OpenCluster(Closing):
     def groups(self, timeout_seconds: float | None = None) -> GroupReader:
         """Consumer groups and their committed offsets; a request may take as long as the flow's other small
         requests."""
-        seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
+        seconds = self.request_seconds if timeout_seconds is None else timeout_seconds
         return GroupReader(self.settings, timeout_seconds=seconds, pool=self.links)
 
     def group_watch(self, timeout_seconds: float) -> GroupWatch:
@@ -128,14 +129,15 @@ class OpenCluster(Closing):
 
         return GroupWatch(self.settings, timeout_seconds=timeout_seconds, pool=self.links)
 
-    def other_groups(self) -> tuple[list[Group], list[GroupFault]]:
+    def other_groups(self, timeout_seconds: float = math.inf) -> tuple[list[Group], list[GroupFault]]:
         """Share and streams groups, with the kind as their protocol; see :func:`other_groups`."""
-        return other_groups(self.settings, timeout_seconds=self._request_seconds, pool=self.links)
+        seconds = min(timeout_seconds, self.request_seconds)
+        return other_groups(self.settings, timeout_seconds=seconds, pool=self.links)
 
     @property
     def group_offsets(self) -> GroupCommitter:
         """Commits offsets of groups."""
-        return GroupCommitter(self.settings, timeout_seconds=self._request_seconds, pool=self.links)
+        return GroupCommitter(self.settings, timeout_seconds=self.request_seconds, pool=self.links)
 
     @property
     def registry(self) -> TopicRegistry:
@@ -149,7 +151,7 @@ class OpenCluster(Closing):
 
     def log_reader(self, *, committed: bool) -> StateReader:
         """Reads topics as the flow reads them: only what is ``committed``, or all; to be closed by the caller."""
-        return StateReader(self.settings, timeout_seconds=self._request_seconds, committed=committed, pool=self.links)
+        return StateReader(self.settings, timeout_seconds=self.request_seconds, committed=committed, pool=self.links)
 
     def writer(self, *, repeats_matter: bool = True) -> StateWriter:
         """Writes to topics, see :class:`StateWriter`."""
@@ -169,7 +171,7 @@ class OpenCluster(Closing):
 
     def ensure(self, topics: Sequence[StateTopic], *, timeout_seconds: float | None = None) -> dict[str, int]:
         """Create state topics, or check them, as :func:`ensure_topics`; their partitions by name."""
-        seconds = self._request_seconds if timeout_seconds is None else timeout_seconds
+        seconds = self.request_seconds if timeout_seconds is None else timeout_seconds
         partitions, notes = ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)
         for note in notes:
             _LOG.info("%s", note)

@@ -9,7 +9,6 @@ from typing import Any
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import select_topics
-from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import Group, GroupFault
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
@@ -62,7 +61,7 @@ def decide_groups(flow: FlowSettings | FlowClusters) -> tuple[list[GroupDecision
     with clusters_of(flow) as clusters:
         flow = clusters.flow
         listed, faults = clusters.source.groups().groups()
-        others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds, pool=clusters.source.links)
+        others, unlisted = clusters.source.other_groups()
     decided = decide_group_names(flow, (group.name for group in listed))
     decisions = [replace(made, state=group.state) for made, group in zip(decided, listed, strict=True)]
     decisions += map(GroupDecision.unsupported, others)
@@ -78,7 +77,7 @@ def explain_group(flow: FlowSettings | FlowClusters, group: str) -> tuple[GroupD
 def _explained(clusters: FlowClusters, group: str) -> tuple[GroupDecision, list[GroupFault]]:
     flow, reader = clusters.flow, clusters.source.groups()
     listed, faults = reader.groups()
-    for other in other_groups(flow.source, timeout_seconds=flow.request_seconds, pool=clusters.source.links)[0]:
+    for other in clusters.source.other_groups()[0]:
         if other.name == group:
             return GroupDecision.unsupported(other), faults
     states = {found.name: found.state for found in listed}

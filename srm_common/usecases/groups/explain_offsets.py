@@ -18,7 +18,6 @@ from srm_common.domain.offsets.checkpoints import Checkpoint, downstream_of, unt
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision, select_topics
 from srm_common.errors import SrmError
-from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import GroupOffsets
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.usecases.flows.cluster_records import FlowTopics
@@ -224,7 +223,7 @@ def _at_source(
     looked at."""
     flow, reader = clusters.flow, clusters.source.groups(_SOURCE_SECONDS)
     listed, unlisted = reader.groups()
-    others, more = other_groups(flow.source, timeout_seconds=_SOURCE_SECONDS, pool=clusters.source.links)
+    others, more = clusters.source.other_groups(_SOURCE_SECONDS)
     chosen = group_filter(flow)
     known = {group.name for group in listed}
     refused: list[ExplainedOffset] = []

@@ -290,11 +290,11 @@ class ExactTranslation:
     def _open(self, side: Literal["source", "target"]) -> LogWindows:
         log_windows = self._windows.get(side)
         if log_windows is None:
-            flow = self._flow
-            cluster = flow.source if side == "source" else flow.target
-            committed = flow.read_committed if side == "source" else True
-            links = (self._clusters.source if side == "source" else self._clusters.target).links
-            windows = LogWindows(cluster, committed=committed, timeout_seconds=flow.request_seconds, pool=links)
+            cluster = self._clusters.source if side == "source" else self._clusters.target
+            committed = self._flow.read_committed if side == "source" else True
+            windows = LogWindows(
+                cluster.settings, committed=committed, timeout_seconds=cluster.request_seconds, pool=cluster.links
+            )
             log_windows = self._stack.enter_context(windows)
             self._windows[side] = log_windows
         return log_windows

@@ -17,7 +17,6 @@ from srm_common.domain.offsets.checkpoints import (
 )
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, CorruptRecord
-from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import CommittedOffset
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -169,9 +168,7 @@ def groups_left_out(
             found, faults = [], [f"cannot tell whether there are share groups: {error}"]
     else:
         try:
-            listed, unlisted = other_groups(
-                flow.source, timeout_seconds=min(_LIST_SECONDS, flow.request_seconds), pool=clusters.source.links
-            )
+            listed, unlisted = clusters.source.other_groups(_LIST_SECONDS)
             found, faults = [(group.name, group.protocol) for group in listed], [str(fault) for fault in unlisted]
         except ClusterError as error:
             found, faults = [], [f"cannot tell whether there are share groups: {error}"]

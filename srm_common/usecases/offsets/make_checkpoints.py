@@ -23,7 +23,6 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics, select_topics
 from srm_common.domain.topics.topic_records import TopicRecords
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.groups.group_commits import other_groups
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets
 from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, newest_checkpoints
 from srm_common.kafka.state.segment_log import SegmentLog
@@ -248,7 +247,7 @@ def _metadata(one: _Position, made: CheckpointsMade) -> str:
 def _group_offsets(clusters: FlowClusters, made: CheckpointsMade) -> list[GroupOffsets]:
     flow, groups = clusters.flow, clusters.source.groups()
     listed, faults = groups.groups()
-    others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds, pool=clusters.source.links)
+    others, unlisted = clusters.source.other_groups()
     chosen = group_filter(flow)
     made.unsupported = [(other.name, other.protocol) for other in others if chosen.decide(other.name).accepted]
     offsets, unread = groups.offsets(group.name for group in listed if chosen.decide(group.name).accepted)

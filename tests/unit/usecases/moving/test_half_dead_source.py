@@ -9,11 +9,14 @@ import pytest
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepState
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.testing import FakeCluster
 from srm_common.usecases.moving import left_cluster
 from srm_common.usecases.moving.failover import Move
 from srm_common.usecases.moving.left_cluster import LeftCluster
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.wire.state.plain_records import NewRecord
+from srm_common.wire.state.segments import encode_segment, segment_partition
 from tests.unit.usecases.fakes import CLUSTER_AUTHORIZATION_FAILED, Sides
 
 REQUEST = MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, wait_seconds=0.0)
@@ -45,6 +48,13 @@ def moved(sides: Sides) -> MoveReport:
         if move.run(step).state is StepState.FAILED:
             break
     return move.report
+
+
+def segment_record(sides: Sides, segment: Segment) -> NewRecord:
+    topic = "mm2-offset-segments.a.internal"
+    partitions = sides.clusters().target.reader.partitions(topic)
+    partition = segment_partition(segment.topic, segment.partition, partitions)
+    return NewRecord(topic, partition, *encode_segment(segment))
 
 
 def said(report: MoveReport) -> str:
@@ -80,6 +90,21 @@ def test_requests_that_are_swallowed_are_not_waited_for_long(halves: Sides, monk
     assert report.finished, said(report)
     assert "how much is not copied is unknown" in said(report)
     assert "for 2 s" in said(report)
+
+
+def test_records_that_cannot_be_counted_are_not_waited_for_long(halves: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The map has only the ends of a stretch, and the records of the source in it are to be counted."""
+    record = segment_record(halves, Segment("orders", 0, 0, 110, 0, 100, (OffsetSpan(0, 110, 0, 100),)))
+    halves.target.write(record.topic, [(record.key, record.value)], partition=record.partition)
+    halves.set(admin_timeout_ms=60_000)
+    monkeypatch.setattr(left_cluster, "_REQUEST_SECONDS_ON_A_BAD_DAY", 2.0)
+    halves.source.silence("Fetch")
+    report = moved(halves)
+    assert report.finished, said(report)
+    (position,) = report.positions
+    assert position.applied == 50
+    assert "it could not be counted" in position.reason
+    assert position.reason.endswith("for 2 s")
 
 
 def test_groups_whose_use_is_unknown_may_read_more(halves: Sides) -> None:
