@@ -153,23 +153,9 @@ def offset_record(
     return NewRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value, headers=headers)
 
 
-def committed_places(reader: StateReader, flow: FlowName) -> set[TopicPartition]:
-    """The partitions from which ``flow`` has copied something, as far as its offsets topic can be read now.
-
-    Args:
-        reader: of the flow's target.
-    """
-    found = set()
-    for key, record in _newest(reader, flow).items():
-        parsed = parse_source_offset_key(key)
-        if parsed is not None and parsed[:2] == (SOURCE_CONNECTOR, flow.source) and record.value is not None:
-            found.add(TopicPartition(*parsed[2:]))
-    return found
-
-
 def next_offsets(reader: StateReader, flow: FlowName) -> SourceOffsets:
-    """The next offsets of ``flow`` and where its copies end, as far as its offsets topic can be read now; unreadable
-    records are left out.
+    """The next offsets of ``flow`` and where its copies end, as far as its offsets topic can be read now. Unreadable
+    records are ``faults``; those without a position are left out.
 
     Args:
         reader: of the flow's target.
@@ -179,13 +165,14 @@ def next_offsets(reader: StateReader, flow: FlowName) -> SourceOffsets:
         parsed = parse_source_offset_key(key)
         if parsed is None or parsed[:2] != (SOURCE_CONNECTOR, flow.source):
             continue
+        upstream = TopicPartition(*parsed[2:])
         try:
             last = parse_source_offset_value(record.value)
             copied_to = None if last is None else copied_to_in(record.headers, last + 1)
-        except (CorruptRecord, CorruptBatch):
+        except (CorruptRecord, CorruptBatch) as error:
+            out.faults[upstream] = CorruptRecord(str(error))
             continue
         if last is not None:
-            upstream = TopicPartition(*parsed[2:])
             out[upstream] = last + 1
             if copied_to is not None:
                 out.copied_to[upstream] = copied_to

@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.offsets.offset_map import OffsetMap
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.state.source_offsets import SourceOffsets, committed_places, next_offsets
+from srm_common.kafka.state.source_offsets import SourceOffsets, next_offsets
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.state.segment_map import SegmentMap
 
@@ -45,7 +45,7 @@ def opposite_ends(clusters: FlowClusters, places: Iterable[TopicPartition]) -> d
                 ends[place] = _unknown(place, other, beyond) if beyond else known[-1].downstream_end
             except CorruptRecord as error:
                 ends[place] = f"{place[0]}-{place[1]} cannot start after what flow {other} copied: {error}"
-    for upstream in committed_places(reader, other):
+    for upstream in (*committed, *committed.faults):
         place = _downstream(flow, upstream)
         if place in wanted and place not in ends:
             ends[place] = _unknown(place, other, "that flow has progress there but no offset map")
@@ -54,6 +54,8 @@ def opposite_ends(clusters: FlowClusters, places: Iterable[TopicPartition]) -> d
 
 def _copied_beyond(known: SegmentMap, committed: SourceOffsets, upstream: TopicPartition) -> str:
     """A clause if something may have been copied behind the end of the map. Raises CorruptRecord."""
+    if (fault := committed.faults.get(upstream)) is not None:
+        return f"that flow's progress there cannot be read, because {fault}"
     offset_map = OffsetMap(known, committed.get(upstream), ended=committed.copied_to.get(upstream))
     # Versions that did not write down where a copy ends may have passed over a marker.
     if offset_map.copied_to - offset_map.reach <= _MARKER:

@@ -24,6 +24,13 @@ def ends(sides: Sides) -> dict[TopicPartition, int | str]:
         return opposite_ends(clusters, [PLACE])
 
 
+def progress(sides: Sides, value: bytes) -> None:
+    key = source_offset_key("a", "orders", 0)
+    offsets = "mm2-offsets.a.internal"
+    partitions = sides.clusters().target.reader.partitions(offsets)
+    sides.target.write(offsets, [(key, value)], partition=partition_for(key, partitions))
+
+
 def test_what_mirror_maker_2_copied_behind_the_map_is_not_sent_back(sides: Sides) -> None:
     sides.set(policy=IdentityReplicationPolicy())
     sides.source.create_topic("orders")
@@ -36,10 +43,7 @@ def test_what_mirror_maker_2_copied_behind_the_map_is_not_sent_back(sides: Sides
     more = [(b"k", b"%d" % number) for number in range(10, 15)]
     sides.source.write("orders", more)
     sides.target.write("orders", more)
-    key = source_offset_key("a", "orders", 0)
-    offsets = "mm2-offsets.a.internal"
-    partitions = sides.clusters().target.reader.partitions(offsets)
-    sides.target.write(offsets, [(key, source_offset_value(14))], partition=partition_for(key, partitions))
+    progress(sides, source_offset_value(14))
     assert sides.run("again").records == 0
     found = ends(sides)[PLACE]
     assert isinstance(found, str)
@@ -68,3 +72,15 @@ def test_what_was_not_to_be_copied_at_the_end_leaves_no_doubt(sides: Sides) -> N
     producer.abort_transaction(60)
     assert sides.run("again").records == 0
     assert ends(sides) == {PLACE: 10}
+
+
+def test_where_its_progress_cannot_be_read_it_may_have_copied_more(sides: Sides) -> None:
+    sides.set(policy=IdentityReplicationPolicy())
+    sides.source.create_topic("orders")
+    sides.source.write("orders", [(b"k", b"v")] * 10)
+    sides.refresh()
+    assert sides.run().records == 10
+    progress(sides, b"[")
+    found = ends(sides)[PLACE]
+    assert isinstance(found, str)
+    assert "that flow's progress there cannot be read, because '[' is not JSON" in found
