@@ -59,6 +59,7 @@ def read_source_offsets(
     refuse_loss: bool = True,
     connector: str = SOURCE_CONNECTOR,
     patience_seconds: float = _PATIENCE_SECONDS,
+    request_timeout_ms: int | None = None,
     pool: LinkPool | None = None,
 ) -> SourceOffsets:
     """What the flow has committed, MirrorMaker 2's own commits included; nothing where the topic does not exist.
@@ -72,6 +73,7 @@ def read_source_offsets(
         refuse_loss: False for callers that are about to rebuild what was lost.
         connector: whose offsets; a MirrorMaker 2 in a Connect cluster may have any name.
         patience_seconds: how long the target may return nothing, as while leaders move.
+        request_timeout_ms: after so long without an answer the connection is closed; by default the flow's.
         pool: of the target's connections.
 
     Raises:
@@ -81,7 +83,8 @@ def read_source_offsets(
     """
     if not state.offsets_partitions:
         return SourceOffsets()
-    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms, pool=pool) as link:
+    timeout_ms = flow.request_timeout_ms if request_timeout_ms is None else request_timeout_ms
+    with ClusterLink(flow.target, part="driver", request_timeout_ms=timeout_ms, pool=pool) as link:
         newest, copied = link.run(
             lambda: _read(link, flow, state, stable_within_seconds, refuse_loss, connector, patience_seconds)
         )
@@ -121,6 +124,7 @@ def read_source_offsets(
             refuse_loss=False,
             connector=connector,
             patience_seconds=patience_seconds,
+            request_timeout_ms=request_timeout_ms,
             pool=pool,
         )
         if not (out or out.faults or out.resets):

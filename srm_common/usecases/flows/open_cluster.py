@@ -63,7 +63,7 @@ class OpenCluster(Closing):
         self.clients = ClusterClients(cluster)
         self.request_seconds = request_seconds
         self._admin_seconds = admin_seconds
-        self._link_timeout_ms = link_timeout_ms
+        self.link_timeout_ms = link_timeout_ms
         self._state_limit = state_seconds
         self._schema_registry: SchemaRegistry | None = None
 
@@ -185,5 +185,5 @@ class OpenCluster(Closing):
         """
         from srm_common.kafka.client.links.link import ClusterLink
 
-        timeout = self._link_timeout_ms if timeout_ms is None else timeout_ms
+        timeout = self.link_timeout_ms if timeout_ms is None else timeout_ms
         return ClusterLink(self.settings, part=part, request_timeout_ms=timeout, pool=self.links)

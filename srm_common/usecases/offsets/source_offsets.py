@@ -69,9 +69,14 @@ def list_source_offsets(flow: FlowSettings | FlowClusters) -> list[ListedOffset]
 def committed_now(flow: FlowSettings | FlowClusters) -> SourceOffsets:
     """What is committed, as far as it can be read at this moment; nothing where the flow never ran."""
     with clusters_of(flow) as clusters:
-        state = present_state_topics(clusters.target.reader, clusters.flow)
+        target = clusters.target
         return read_source_offsets(
-            clusters.flow, state, stable_within_seconds=None, refuse_loss=False, pool=clusters.target.links
+            clusters.flow,
+            present_state_topics(target.reader, clusters.flow),
+            stable_within_seconds=None,
+            refuse_loss=False,
+            request_timeout_ms=target.link_timeout_ms,
+            pool=target.links,
         )
 
 

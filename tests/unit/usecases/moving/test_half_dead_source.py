@@ -107,6 +107,18 @@ def test_records_that_cannot_be_counted_are_not_waited_for_long(halves: Sides, m
     assert position.reason.endswith("for 2 s")
 
 
+def test_state_of_the_flow_back_is_not_waited_for_long(halves: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    halves.source.create_topic("mm2-offsets.b.internal")
+    halves.source.write("mm2-offsets.b.internal", [(b"key", b"value")])
+    halves.set(admin_timeout_ms=60_000)
+    monkeypatch.setattr(left_cluster, "_REQUEST_SECONDS_ON_A_BAD_DAY", 2.0)
+    halves.source.silence("Fetch")
+    report = moved(halves)
+    assert report.finished, said(report)
+    assert "mm2-offsets.b.internal-0 of a cannot be read" in said(report)
+    assert "for 2 s" in said(report)
+
+
 def test_groups_whose_use_is_unknown_may_read_more(halves: Sides) -> None:
     position = PositionReport("billing", "a.orders", 0, "orders", 60, applied=60, read_again=Amount.at_most(0))
     with halves.source.refuse("ListGroups", CLUSTER_AUTHORIZATION_FAILED):
