@@ -73,39 +73,8 @@ def upgrade() -> None:
             history["heartbeat_silence"] = beats.get("sentence")
         document = json.dumps(history, ensure_ascii=False)
         connection.execute(sa.update(flow).where(flow.c.id == row["id"]).values(history=document))
-    if connection.dialect.name == "sqlite":
-        _copy_without_fields(connection)
-    else:
+    # SQLite has DROP COLUMN only since 3.35: there, Alembic puts a copy of the table in its place. Foreign keys are not
+    # enforced meanwhile (srm_common.store.engine.migrating): runs, topics and samples would go with the old one.
+    with op.batch_alter_table("flow") as columns:
         for name in _FIELDS[2:]:
-            op.drop_column("flow", name)
-
-
-def _copy_without_fields(connection: sa.Connection) -> None:
-    """SQLite has DROP COLUMN only since 3.35: a copy of the table takes its place. Foreign keys are not enforced
-    meanwhile (:func:`srm_common.store.engine.migrating`), since runs, topics and samples would go with the old one."""
-    op.create_table(
-        "flow_copy",
-        sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("name", sa.Text, nullable=False, unique=True),
-        sa.Column("reported_ms", sa.BigInteger),
-        sa.Column("run_id", sa.Text),
-        sa.Column("figures_ms", sa.BigInteger),
-        sa.Column("groups_ms", sa.BigInteger),
-        sa.Column("topics", sa.Integer, nullable=False),
-        sa.Column("partitions", sa.Integer, nullable=False),
-        sa.Column("failed_partitions", sa.Integer, nullable=False),
-        sa.Column("consumer_groups", sa.Integer, nullable=False),
-        sa.Column("warnings", sa.Text),
-        sa.Column("heartbeats", sa.Text),
-        sa.Column("clock", sa.Text),
-        sa.Column("records_total", sa.BigInteger),
-        sa.Column("bytes_total", sa.BigInteger),
-        sa.Column("latencies_total", sa.Text),
-        sa.Column("history", sa.Text),
-    )
-    kept = sa.Table("flow_copy", sa.MetaData(), autoload_with=connection)
-    names = [column.name for column in kept.columns]
-    flow = sa.table("flow", *map(sa.column, names))
-    connection.execute(sa.insert(kept).from_select(names, sa.select(flow)))
-    op.drop_table("flow")
-    op.rename_table("flow_copy", "flow")
+            columns.drop_column(name)
