@@ -13,6 +13,7 @@ from sqlalchemy import (
     Connection,
     Insert,
     Table,
+    case,
     column,
     delete,
     func,
@@ -31,8 +32,7 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.store.report_rows import Row, group_row, partition_row, run_row, sample_rows, sentences, topic_rows
-from srm_common.store.roll_up import recompute, roll_up
-from srm_common.store.silent_flows import forget_silent_flows
+from srm_common.store.roll_up import forget_silent_flows, recompute, roll_up
 from srm_common.store.tables import (
     CODES,
     DOCUMENT,
@@ -47,7 +47,6 @@ from srm_common.store.tables import (
     storable,
 )
 from srm_common.store.tiers import RAW, Level, Retention
-from srm_common.store.wrong_clocks import take_back
 
 # What all runs together have copied and left out: totals that only grow, of partitions, topics and flows.
 #
@@ -163,7 +162,7 @@ def write_report(
     flow_id, newest_ms = int(flow["id"]), flow["reported_ms"]
     if too_far_ahead(newest_ms, at_ms) and report.reported_ms < newest_ms:
         newest_ms = report.reported_ms
-        take_back(connection, flow_id, newest_ms)
+        _take_back(connection, flow_id, newest_ms)
     before = _keep_run(connection, flow_id, report)
     before_ms = None if before is None else int(before["reported_ms"])
     # A late report adds to the history, and leaves the current state as it is.
@@ -183,6 +182,24 @@ def write_report(
     connection.execute(update(FLOW).where(FLOW.c.id == flow_id).values(**changed))
     if newest_ms is not None and newest and roll_up(connection, flow_id, newest_ms, now_ms, retention):
         forget_silent_flows(connection, now_ms - retention.flows_ms, configured)
+
+
+def _take_back(connection: Connection, flow_id: int, before_ms: int) -> None:
+    """Let what was reported at ``before_ms`` (epoch milliseconds) or later have been reported just before, so that the
+    report of that time is newer. Only the current state: runs and samples keep their times, which may be right."""
+    last_ms = before_ms - 1
+    flow = FLOW.c
+    times: Row = {name: case((flow[name] > last_ms, last_ms), else_=flow[name]) for name in ("figures_ms", "groups_ms")}
+    connection.execute(update(FLOW).where(flow.id == flow_id).values(**times))
+    mine = select(TOPIC.c.id).where(TOPIC.c.flow_id == flow_id)
+    for table, of_flow in (
+        (TOPIC, TOPIC.c.flow_id == flow_id),
+        (PARTITION, PARTITION.c.topic_id.in_(mine)),
+        (GROUP, GROUP.c.flow_id == flow_id),
+        (DOCUMENT, DOCUMENT.c.flow_id == flow_id),
+    ):
+        later = of_flow & (table.c.reported_ms > last_ms)
+        connection.execute(update(table).where(later).values(reported_ms=last_ms))
 
 
 def _keep_documents(connection: Connection, flow_id: int, report: RunReport) -> None:

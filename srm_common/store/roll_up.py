@@ -1,5 +1,5 @@
-"""Rolls samples up into coarser buckets, and deletes what has expired; for one flow, within the transaction of a
-report."""
+"""Rolls samples up into coarser buckets, and deletes what has expired, within the transaction of a report: of
+its flow, and flows that no longer report."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ from sqlalchemy import (
     delete,
     func,
     literal,
+    or_,
     select,
+    tuple_,
     update,
 )
 
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.store.tables import RUN, SAMPLE, TOPIC, inserting
+from srm_common.store.tables import FLOW, RUN, SAMPLE, TOPIC, inserting
 from srm_common.store.tiers import BUCKETS_MS, COARSEST, Level, Retention, bucket_start
 
 _KEY = ("topic_id", "number", "metric")
+#: About how many samples of silent flows are deleted with one report: a flow may have millions, and other writers wait.
+_SAMPLES = 20_000
 
 
 def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, retention: Retention) -> bool:
@@ -175,6 +179,34 @@ def _forget(connection: Connection, flow_id: int, now_ms: int, retention: Retent
     # Topics and their partitions go with their last samples, since a new topic may get the id of a deleted one.
     longest_ms = max(*retention.tiers_ms, *retention.partitions_ms)
     connection.execute(delete(TOPIC).where(TOPIC.c.flow_id == flow_id, TOPIC.c.reported_ms < now_ms - longest_ms))
+
+
+def forget_silent_flows(connection: Connection, silent_since_ms: int, configured: Collection[str]) -> None:
+    """Deletes a part of the samples of one flow without a report since ``silent_since_ms``, and the flow itself with
+    the last part. From the first part on the flow is not shown; one that reports again in the meantime stays.
+
+    Args:
+        configured: names of flows that stay, however long they have not reported: they may be paused.
+    """
+    c = FLOW.c
+    # Without a time: some of its samples are deleted already.
+    silent = or_(c.reported_ms < silent_since_ms, c.reported_ms.is_(None))
+    wanted = select(c.id).where(silent, c.name.not_in(configured)).order_by(c.id).limit(1)
+    # Another writer may be deleting it.
+    flow_id = connection.execute(wanted.with_for_update(skip_locked=True)).scalar_one_or_none()
+    if flow_id is None:
+        return
+    samples: ColumnElement[bool] = SAMPLE.c.flow_id == flow_id
+    key = (SAMPLE.c.level, SAMPLE.c.tier, SAMPLE.c.at_ms)
+    part = select(*key).where(samples).order_by(*key).offset(_SAMPLES).limit(1)
+    last = connection.execute(part).one_or_none()
+    if last is None:
+        # Everything else goes with it.
+        connection.execute(delete(FLOW).where(c.id == flow_id))
+        return
+    end = tuple_(*(literal(value, column.type) for value, column in zip(last, key, strict=True)))
+    connection.execute(delete(SAMPLE).where(samples, tuple_(*key) <= end))
+    connection.execute(update(FLOW).where(c.id == flow_id).values(reported_ms=None))
 
 
 def _span(flow_id: int, start: int, end: int) -> dict[str, int]:

@@ -18,7 +18,7 @@ from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_
 from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.run_report import RunReport, TopicGroups
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.store import silent_flows, tables
+from srm_common.store import roll_up, tables
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.tiers import BUCKETS_MS, Retention, kept_for
 from tests.unit.store.made_up import DAY, FLOW, HOUR, MIDNIGHT, MINUTE, SECOND, partition, report
@@ -225,7 +225,7 @@ class SamplesBehaviour:
         self, store: MetricsStore, url: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Once it is in no file; a part with each report of others."""
-        monkeypatch.setattr(silent_flows, "_SAMPLES", 30)
+        monkeypatch.setattr(roll_up, "_SAMPLES", 30)
         kept, short = ("paused->flow", "living->flow"), replace(Retention(), flows_ms=5 * DAY)
         mine = MetricsStore(url, retention=short, configured=kept)
         for minute in range(0, 60, 6):
