@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from random import Random
 from typing import TYPE_CHECKING
 
 from srm_common.domain.flow.names import StateKey
@@ -33,7 +34,7 @@ _NOT_PERMITTED = 42205
 _UNEXPLAINED = (
     "it is in mode IMPORT, in which producers cannot register, and no registration of this flow explains that"
 )
-#: How many modes a refresh asks for, to find subjects that were left in mode IMPORT, and how often it takes the next.
+#: How many modes a refresh asks for, to find subjects that were left in mode IMPORT, and how often it takes others.
 _ASKED_AT_A_TIME = 100
 _TURN_MS = 3_600_000
 
@@ -70,7 +71,6 @@ class ImportMode(Closing):
     def register(self, actions: Sequence[RegisterSchema]) -> list[ActionResult]:
         """Register versions of one subject, whose mode has been recorded. One that fails does not stop the others."""
         subject = actions[0].subject
-        unrestored = None
         try:
             faults = self._faults(subject, actions)
         finally:
@@ -162,17 +162,19 @@ def left_in_import(
     clusters: FlowClusters, naming: SubjectNaming, source: RegistryView, target: RegistryView
 ) -> list[RestoreMode]:
     """Copies in mode IMPORT, though neither the registry nor their context is in that mode: the flow's state was lost,
-    or another flow's registration has left them. Large registries are searched in turns."""
+    or another flow's registration has left them. A part of them at a time, if there are many."""
     if not target.contexts:
         return []
     copies = {naming.target_subject(subject) for subject in source.subjects if naming.is_copied(subject)}
     subjects = sorted(copies.intersection(target.subjects))
     turns = max(1, -(-len(subjects) // _ASKED_AT_A_TIME))
+    # At random: one turn after the other, a refresh every few hours would always come to the same.
+    turn = Random(clusters.now_ms() // _TURN_MS).randrange(turns)
     with clusters.target.schema_registry as registry:
         try:
             found = [
                 subject
-                for subject in subjects[clusters.now_ms() // _TURN_MS % turns :: turns]
+                for subject in subjects[turn::turns]
                 if registry.mode(subject) == _IMPORT
                 and _IMPORT not in (registry.mode(qualified(context_of(subject), "")), registry.mode(""))
             ]
