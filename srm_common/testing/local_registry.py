@@ -61,8 +61,8 @@ class LocalRegistry(LocalServer):
         login: ``user:password`` that every request needs.
         tls: serves HTTPS.
         page: the most schemas in one answer (``schema.search.max.limit``).
-        canonical: what becomes of the text of a schema; Confluent's registries write Protobuf anew, each version in its
-            own way.
+        canonical: what becomes of the text of a schema; Confluent's registries format Protobuf themselves, each
+            version differently.
     """
 
     imports: bool = True

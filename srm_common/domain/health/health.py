@@ -92,9 +92,9 @@ class Alarm:
 class Observation:
     """Everything that health is judged by. Times are epoch milliseconds, None if unknown.
 
-    ``paused`` as the scheduler has it (None: unknown), or because of ``disabled``: no run is scheduled, since the file
-    says so; ``misconfigured`` is the error in the file
-    that disables the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is active.
+    ``paused`` as the scheduler has it (None: unknown), or because the flow is ``disabled``: the file says that no run
+    of it is scheduled. ``misconfigured`` is the error in the file that disables the flow. ``last_run_*`` describe the
+    newest reported run, ``running_since_ms`` one that is active.
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers``, ``copies_differ`` as reported last.
     ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was

@@ -256,7 +256,7 @@ def observe(
     return replace(
         seen,
         disabled=disabled,
-        paused=seen.paused or disabled if schedule is not None else None,
+        paused=disabled or seen.paused,
         schedule_interval_seconds=settings.schedule_interval_seconds,
         lag_objective_records=settings.lag_objective_records,
         stalled_after_seconds=settings.stalled_after_seconds,

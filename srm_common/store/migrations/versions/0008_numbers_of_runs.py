@@ -1,7 +1,7 @@
 """Numbers of runs that do not end after 2^31 runs, as with 1,000 flows every 30 seconds after two years.
 
-A new database gets 64 bits. In one with runs that would rewrite their whole table, during which nobody could read or
-write it: minutes, and twice the space, where runs are kept for a year. There the numbers begin again at 1 instead,
+A new database gets 64 bits. In one with runs that would rewrite their whole table, which could not be read or written
+meanwhile: minutes, and twice the space, where runs are kept for a year. There the numbers begin again at 1 instead,
 whose run was deleted long ago (``metrics.retention.runs.days``); nothing but the row itself has the number. In SQLite
 they have 64 bits already.
 """
