@@ -45,9 +45,12 @@ class KeptAnswers(Generic[Answer]):
         """The answer to ``question``: the kept one, or what ``ask`` returns. What it raises, all who wait for it get;
         the next one asks again."""
         with self._lock:
-            self._forget()
+            self._forget_old()
             known = self._kept.get(question)
-            mine = known or self._kept.setdefault(question, _Kept())
+            if known is None:
+                if len(self._kept) >= self._most:
+                    del self._kept[next(iter(self._kept))]
+                mine = self._kept[question] = _Kept()
         if known is not None:
             return known.answer.result()
         try:
@@ -63,10 +66,7 @@ class KeptAnswers(Generic[Answer]):
         mine.answer.set_result(answer)
         return answer
 
-    def _forget(self) -> None:
-        """Drop what is too old, and, to make room for one more, what is oldest."""
+    def _forget_old(self) -> None:
         now = self._clock()
         for question in [question for question, one in self._kept.items() if one.until <= now]:
             del self._kept[question]
-        while len(self._kept) >= self._most:
-            del self._kept[next(iter(self._kept))]
