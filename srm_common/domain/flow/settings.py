@@ -387,9 +387,9 @@ class FlowSettings:
     @property
     def compression(self) -> Compression | None:
         """How copies are to be compressed; None: as their producers did it."""
-        kind = self.compression_type
-        level = getattr(self, f"compression_{kind}_level", 0)
-        return None if kind == "producer" else Compression(kind, level)
+        gzip, lz4, zstd = self.compression_gzip_level, self.compression_lz4_level, self.compression_zstd_level
+        kind, levels = self.compression_type, {"gzip": gzip, "lz4": lz4, "zstd": zstd}
+        return None if kind == "producer" else Compression(kind, levels.get(kind, 0))
 
     @property
     def heartbeats_location(self) -> Literal["both", "source", "target"]:
