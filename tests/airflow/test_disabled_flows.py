@@ -18,6 +18,7 @@ from airflow.utils.types import DagRunType
 from srm_common.airflow_bridge.variables import with_opposite
 from srm_common.errors import AirflowError
 from srm_common.settings_files.configuration import load_configuration
+from tests.airflow.test_move_report import PARAMS
 
 pytestmark = pytest.mark.airflow
 
@@ -82,6 +83,20 @@ def test_a_run_that_was_scheduled_before_the_file_disabled_its_flow_skips(parse:
     assert skips(DagRunType.MANUAL) == set()
     parse(**{"a->b.enabled": "false", "a->b.tasks.max": "many"})
     assert skips(DagRunType.SCHEDULED) == set(), "the tasks say what is wrong"
+
+
+def test_a_move_says_that_the_flow_it_resumes_has_no_schedule(
+    dags_folder: Path, configuration_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a cluster, which may be away meanwhile: the flow is resumed already."""
+    monkeypatch.setenv("SRM_CONFIG", str(configuration_file({**TWO_CLUSTERS, "a->b.enabled": "false"})))
+    monkeypatch.setenv("AIRFLOW_CONN_SRM_AIRFLOW", '{"conn_type": "http"}')
+    resume: Any = (
+        DagBag(str(dags_folder / "move_groups.py"), load_op_links=False).dags["srm.failback"].get_task("resume")
+    )
+    task = SimpleNamespace(get_dag=lambda dag_id: SimpleNamespace(is_paused=False))
+    (said,) = resume.execute({"ti": task, "params": PARAMS})
+    assert said.startswith("srm.a.b is not paused, but the file disables a->b (a->b.enabled = false)")
 
 
 @pytest.mark.parametrize(

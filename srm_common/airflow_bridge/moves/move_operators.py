@@ -248,9 +248,10 @@ class ResumeOperator(MoveOperator):
             raise AirflowSkipException(why_without(move))
         said: list[str] = []
         with translate_errors():
+            configuration = load_configuration(Path(self.config), connections=None)
             for name in self._flows(move):
                 said += self.schedule(name, context).resume()
-                if self.is_configured(name) and self.settings(name).disabled:
+                if configuration.says_enabled(name) is False:
                     said[-1] = f"{name.dag_id} is not paused, but {not_scheduled(name)}"
         for sentence in said:
             self.log.info("%s", sentence)

@@ -76,8 +76,7 @@ def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppCon
     """Resume the flow's schedule."""
     known(context, flow)
     scheduler_of(context, f'run it with srm-control run --flow "{flow}"').set_paused(flow, False, caller)
-    settings = context.configuration().flows.get(flow)
-    if settings is not None and settings.disabled:
+    if context.configuration().says_enabled(flow) is False:
         return Done(done=f"{flow} is not paused any more, but {not_scheduled(flow)}", now_ms=now_ms())
     return Done(done=f"{flow} runs on its schedule again", now_ms=now_ms())
 

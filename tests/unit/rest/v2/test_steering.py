@@ -12,7 +12,7 @@ from bench.history import flow_names
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.domain.moving.moves import MoveKind, StepName
-from tests.unit.rest.conftest import SHAPE, Stage, app_of
+from tests.unit.rest.conftest import SHAPE, Stage, app_of, configuration_text
 from tests.unit.rest.people import HEADER
 
 FLOW = flow_names(SHAPE.flows)[0]
@@ -32,6 +32,15 @@ def test_a_flow_is_paused_and_resumed(stage: Stage) -> None:
     assert stage.scheduler.known[FLOW].paused
     assert client.post(f"{PATH}/resume", json={"note": "mended"}).json()["done"] == f"{FLOW} runs on its schedule again"
     assert not stage.scheduler.known[FLOW].paused
+
+
+def test_resuming_does_not_start_a_flow_that_the_file_disables(stage: Stage) -> None:
+    """Also if other keys of the flow are wrong."""
+    for more in ("", f"{FLOW}.tasks.max = many\n"):
+        text = configuration_text().replace(f"{FLOW}.enabled = true", f"{FLOW}.enabled = false")
+        stage.file.write_text(text + more)
+        done = stage.client("user").post(f"{PATH}/resume", json={}).json()["done"]
+        assert done.startswith(f"{FLOW} is not paused any more, but the file disables {FLOW} ({FLOW}.enabled = false)")
 
 
 def test_a_run_is_started_and_waits_where_it_has_to(stage: Stage) -> None:
