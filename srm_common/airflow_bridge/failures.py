@@ -48,8 +48,7 @@ def skip_if_disabled(context: Mapping[str, Any], config: str, flow: str) -> None
 
     A file that cannot be read is left to the task.
     """
-    run_type = context["dag_run"].run_type
-    if str(getattr(run_type, "value", run_type)) != _SCHEDULED:
+    if context["dag_run"].run_type != _SCHEDULED:
         return
     name = FlowName.parse(flow)
     with suppress(ConfigError):

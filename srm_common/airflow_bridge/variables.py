@@ -16,14 +16,13 @@ from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowRuntimeError
 
 from srm_common.domain.filters.flow_filters import in_environment, variable_name, variable_names
-from srm_common.domain.flow import FlowName, GraphFlow
+from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.errors import AirflowError
 from srm_common.settings_files.configuration import Configuration, load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
 
-    from srm_common.domain.flow import FlowSettings
     from srm_common.usecases.filters.effective_filters import EditedLists, EffectiveFilters
     from srm_common.usecases.flows.flow_clusters import FlowClusters
 
@@ -72,6 +71,11 @@ def asset_state_outside_of_tasks(asset: str) -> Any:
     return AssetStateStoreAccessor(name=asset)
 
 
+def is_missing(error: AirflowRuntimeError) -> bool:
+    """Whether Airflow responds that it does not have what a task asked about."""
+    return bool((error.error.detail or {}).get("status_code") == 404)
+
+
 # Airflow does not tell a variable that does not exist from one that it could not read: its server logs whatever its
 # database or a secrets backend says, and answers that there is none. So a variable that was not found may be there.
 
@@ -91,7 +95,7 @@ def _is_listed(name: str) -> bool | None:
     except ImportError:
         return None  # outside of tasks, where variables are those of the environment
     except AirflowRuntimeError as error:
-        if (error.error.detail or {}).get("status_code") == 404:
+        if is_missing(error):
             return None  # an API server of Airflow 3.2
         raise AirflowError(f"Airflow does not say whether it has the variable {name}: {error}") from error
 
@@ -146,13 +150,13 @@ def open_flow(config: str, flow: str) -> Iterator[tuple[EffectiveFilters, FlowCl
 
     configuration = load_configuration(Path(config))
     with FlowClusters(with_opposite(configuration.flow(flow), configuration)) as clusters:
-        now = flow_now(config, flow, clusters)
+        now = _edited(clusters, configuration)
         yield now, clusters.with_flow(now.flow)
 
 
 def with_opposite(flow: FlowSettings, configuration: Configuration) -> FlowSettings:
     """``flow``, whose graph has the flow in the other direction if that copies without being enabled in the file: one
-    for which the file says neither ``enabled = true`` nor ``false`` does, once somebody has unpaused its DAG.
+    for which the file says neither ``enabled = true`` nor ``false`` does, once someone has unpaused its DAG.
 
     Raises:
         AirflowError: Airflow does not say so.
@@ -173,16 +177,13 @@ def is_unpaused(dag_id: str) -> bool:
     try:
         return not task_runner.RuntimeTaskInstance.get_dag(dag_id).is_paused
     except AirflowRuntimeError as error:
-        if (error.error.detail or {}).get("status_code") == 404:
+        if is_missing(error):
             return False
         raise AirflowError(f"Airflow does not say whether {dag_id} is paused: {error}") from error
 
 
-def flow_now(config: str, flow: str, clusters: FlowClusters | None = None) -> EffectiveFilters:
+def flow_now(config: str, flow: str) -> EffectiveFilters:
     """The flow with the filters that count; whatever keeps an edit from acting is an error in the task's log.
-
-    Args:
-        clusters: the flow's, where they are open.
 
     Raises:
         ConfigError: the file is wrong.
@@ -190,12 +191,15 @@ def flow_now(config: str, flow: str, clusters: FlowClusters | None = None) -> Ef
             has the edits made elsewhere and the last good ones, does not respond.
         AirflowError: the variable may exist but cannot be read, and no earlier lists are known.
     """
+    configuration = load_configuration(Path(config))
+    return _edited(configuration.flow(flow), configuration)
+
+
+def _edited(clusters: FlowSettings | FlowClusters, configuration: Configuration) -> EffectiveFilters:
     from srm_common.usecases.filters.effective_filters import effective_filters
 
-    configuration = load_configuration(Path(config))
-    settings = configuration.flow(flow) if clusters is None else clusters.flow
-    lists = edited_lists(settings.name, [*configuration.flows, *configuration.faults])
-    effective = effective_filters(clusters or settings, lists)
+    flow = clusters.name if isinstance(clusters, FlowSettings) else clusters.flow.name
+    effective = effective_filters(clusters, edited_lists(flow, [*configuration.flows, *configuration.faults]))
     for fault in effective.faults:
         _LOG.error("%s: %s", flow, fault)
     _LOG.info("%s: %s", flow, effective.explain())

@@ -22,7 +22,7 @@ from srm_common.airflow_bridge.alarms import MEMORY, AlarmSender
 from srm_common.airflow_bridge.dag_arguments import Additions
 from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.flow_tasks import Work, pool_of
-from srm_common.airflow_bridge.variables import ensure_asset_state
+from srm_common.airflow_bridge.variables import ensure_asset_state, is_missing
 from srm_common.airflow_bridge.watch_overdue import (
     DAG_ID,
     DEADLINE,
@@ -171,7 +171,7 @@ def activity_of(flow: FlowName, pool: str, task_instance: Any, *, enabled: bool 
     try:
         paused = bool(task_instance.get_dag(dag_id).is_paused)
     except AirflowRuntimeError as error:
-        if (error.error.detail or {}).get("status_code") != 404:
+        if not is_missing(error):
             raise
         return FlowActivity(waiting=f"this Airflow has no DAG {dag_id}") if enabled else FlowActivity(paused=True)
     if paused:

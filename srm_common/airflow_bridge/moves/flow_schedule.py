@@ -18,6 +18,7 @@ from airflow.sdk import BaseHook, DagRunState
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
+from srm_common.airflow_bridge.variables import is_missing
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import AirflowError
 
@@ -127,7 +128,7 @@ class FlowSchedule:
         try:
             yield
         except AirflowRuntimeError as error:
-            if not _is_missing(error):
+            if not is_missing(error):
                 raise AirflowError(f"Airflow does not say how {self.dag_id} is doing: {error}") from error
             raise AirflowError(
                 f"this Airflow has no DAG {self.dag_id}; move the flow where its DAG runs, or with srm-control"
@@ -171,14 +172,10 @@ class FlowSchedule:
             try:
                 return condition()
             except AirflowRuntimeError as error:
-                if _is_missing(error):
+                if is_missing(error):
                     raise
                 _LOG.warning("%s is looked at again: %s", self.dag_id, error)
                 return None
-
-
-def _is_missing(error: AirflowRuntimeError) -> bool:
-    return bool((error.error.detail or {}).get("status_code") == 404)
 
 
 def airflow_itself() -> AirflowRest:
