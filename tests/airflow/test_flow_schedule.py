@@ -15,6 +15,7 @@ from srm_common.airflow_bridge.moves import flow_schedule
 from srm_common.airflow_bridge.moves.flow_schedule import FlowSchedule
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import AirflowError
+from srm_common.settings_files.connections import airflow_connections
 
 #: Before the tests replace it.
 AIRFLOW_ITSELF = flow_schedule.airflow_itself
@@ -110,14 +111,22 @@ def test_tasks_find_the_api_server_where_their_supervisors_do(
 
 @pytest.mark.parametrize("known", [True, False])
 def test_that_a_person_will_have_to_pause_is_said_beforehand(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    asked: list[str] = []
+
     def get_connection(name: str) -> Any:
-        if not known:
+        asked.append(name)
+        # Airflow says so, too, while its database or secrets backend does not answer.
+        if not known or len(asked) < 3:
             raise AirflowNotFoundException(name)
         return SimpleNamespace(host="http://127.0.0.1:1", port=None, schema=None, login="mover", password="x")
 
+    monkeypatch.setattr(airflow_connections, "_PAUSES_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(airflow_connections, "_in_vain", set())
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTION_API_SERVER_URL", "http://127.0.0.1:1/execution/")
     monkeypatch.setattr(BaseHook, "get_connection", get_connection)
     monkeypatch.setattr(flow_schedule, "airflow_itself", AIRFLOW_ITSELF)
-    said = str(schedule(False).why_not_steered())
+    there = schedule(False)
+    assert there._rest.user == ("mover" if known else None)
+    said = str(there.why_not_steered())
     assert "will wait for a person to do it on the DAG's page: Airflow at http://127.0.0.1:1 did not respond" in said
     assert said.endswith("; set its host in the Airflow connection 'srm_airflow'"), "no variable of srm-control"

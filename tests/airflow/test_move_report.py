@@ -52,6 +52,7 @@ def report(
 ) -> Callable[[str, Task], str]:
     clusters = {"clusters": "a, b", "a.bootstrap.servers": "a:1", "b.bootstrap.servers": "b:1"}
     monkeypatch.setenv("SRM_CONFIG", str(configuration_file({**clusters, "a->b.enabled": "true"})))
+    monkeypatch.setenv("AIRFLOW_CONN_SRM_AIRFLOW", '{"conn_type": "http"}')
     dags = DagBag(str(dags_folder / "move_groups.py"), load_op_links=False).dags
 
     def made(kind: str, task: Task) -> str:

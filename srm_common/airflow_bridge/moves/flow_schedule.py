@@ -21,6 +21,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 from srm_common.airflow_bridge.variables import is_missing
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import AirflowError
+from srm_common.settings_files.connections.airflow_connections import looked_up
 
 if TYPE_CHECKING:
     from airflow.sdk.types import RuntimeTaskInstanceProtocol
@@ -182,7 +183,7 @@ def airflow_itself() -> AirflowRest:
     """The API of the Airflow that runs this task, as the user of the connection ``srm_airflow``."""
     address = f"set its host in the Airflow connection '{CONNECTION}'"
     try:
-        connection = BaseHook.get_connection(CONNECTION)
+        connection = looked_up(CONNECTION, BaseHook.get_connection, AirflowNotFoundException)
     except AirflowNotFoundException:
         return AirflowRest(
             _own_address(), mend_address=address, mend_login=f"create the Airflow connection '{CONNECTION}'"
