@@ -53,10 +53,14 @@ class KeptTokens(AbstractTokenProvider):  # type: ignore[misc]
             UnreachableCluster: it returned no token in time.
             ConfigError: the certificates for it cannot be read.
         """
+        return self.expiring_token(patience_seconds)[0]
+
+    def expiring_token(self, patience_seconds: float = _PATIENCE_SECONDS) -> tuple[str, float]:
+        """What :meth:`token` returns, and how many seconds it is still valid."""
         deadline = time.monotonic() + patience_seconds
         with self._changed:
-            if time.monotonic() < self._renew_at:
-                return self._token
+            if (now := time.monotonic()) < self._renew_at:
+                return self._token, self._ends_at - now
             self._begin(deadline)
             while time.monotonic() >= self._renew_at:
                 now, since = time.monotonic(), self._renewing_since
@@ -66,13 +70,9 @@ class KeptTokens(AbstractTokenProvider):  # type: ignore[misc]
                 if now >= until:
                     break
                 self._changed.wait(until - now)
-            if time.monotonic() < self._ends_at:
-                return self._token
+            if (left := self._ends_at - time.monotonic()) > 0:
+                return self._token, left
             raise self._why(patience_seconds)
-
-    def seconds_left(self) -> float:
-        """How long the token at hand is valid."""
-        return self._ends_at - time.monotonic()
 
     def extensions(self) -> dict[str, str]:
         return dict(self._extensions)

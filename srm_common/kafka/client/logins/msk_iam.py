@@ -65,7 +65,7 @@ def _assumed(session: Any, options: Mapping[str, str]) -> Any:
 
 
 class _Fixed(CredentialProvider):  # type: ignore[misc]
-    """Credentials at hand, in the form that the library takes."""
+    """Credentials that are already known, in the form that the library takes."""
 
     def __init__(self, credentials: Any) -> None:
         super().__init__()

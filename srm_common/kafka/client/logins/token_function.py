@@ -31,8 +31,8 @@ class FunctionTokens(KeptTokens):
 
     def for_librdkafka(self, config: str) -> tuple[str, float, str, dict[str, str]]:
         """The token as ``oauth_cb`` of confluent-kafka returns it."""
-        token = self.token()
-        return token, time.time() + self.seconds_left(), "", self.extensions()
+        token, seconds = self.expiring_token()
+        return token, time.time() + seconds, "", self.extensions()
 
     def _ask(self, seconds: float) -> tuple[str, float]:
         began = time.time()
