@@ -1,7 +1,7 @@
 """The caller's permissions in Airflow, by its auth manager, which may be another server (Keycloak, AWS) or a database.
 
 Answers about reading are kept for :data:`KEPT_SECONDS`: a page asks with each of its requests, every ten seconds, and
-some auth managers answer about one DAG at a time. Whoever wants to change something is asked about anew.
+some auth managers answer about one DAG at a time. The permission to change something is asked for each time.
 """
 
 from __future__ import annotations
