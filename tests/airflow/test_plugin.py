@@ -168,7 +168,7 @@ def test_an_auth_manager_that_does_not_respond_is_no_bug_of_the_page(
         raise TimeoutError("https://login.example/?client_secret=hush")
 
     class AuthManager:
-        serialize_user = is_authorized_dag = staticmethod(lambda **_: away())
+        serialize_user = is_authorized_dag = staticmethod(lambda *_, **__: away())
 
     by_place = {"permissions.get_auth_manager": AuthManager, "web_app.get_user": away}
     monkeypatch.setattr(f"srm_common.airflow_bridge.web.{place}", by_place[place])
