@@ -100,14 +100,15 @@ def _is_listed(name: str) -> bool | None:
         raise AirflowError(f"Airflow does not say whether it has the variable {name}: {error}") from error
 
 
-def _why_unread(name: str) -> str | None:
-    """Why a variable may exist that was just not found, if that is known."""
+def _read(name: str) -> tuple[str | None, str | None]:
+    """(the value of a variable, why it may have one that cannot be read, if that is known)."""
     try:
-        if not _is_listed(name):
-            return None
-    except AirflowError as error:
-        return str(error)
-    return f"Airflow has the variable {name} but did not return its value, and the log of its API server says why"
+        text = Variable.get(name, default=None)
+        if text is not None or not _is_listed(name):
+            return text, None
+    except (AirflowError, PermissionError) as error:
+        return None, str(error)
+    return None, f"Airflow has the variable {name} but did not return its value, and the log of its API server says why"
 
 
 #: Made by the first run. ``AIRFLOW_VAR_SRM_INSTALLATION`` gives it a name of one's own.
@@ -212,10 +213,10 @@ def edited_lists(flow: FlowName, flows: Sequence[FlowName]) -> EditedLists:
     from srm_common.usecases.filters.filter_history import IN_ENVIRONMENT
 
     for name in variable_names(flow, flows):
-        text = Variable.get(name, default=None)
+        text, unread = _read(name)
+        if unread is not None:
+            return EditedLists(None, f"Airflow variable {name}", unread=unread)
         if text is None:
-            if (reason := _why_unread(name)) is not None:
-                return EditedLists(None, f"Airflow variable {name}", unread=reason)
             continue
         override = in_environment(name)
         # Airflow itself looks there first.

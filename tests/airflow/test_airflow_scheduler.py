@@ -141,6 +141,7 @@ def test_a_variable_that_cannot_be_read_is_not_taken_for_none(
     scheduler: AirflowScheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from airflow.models.variable import Variable
+    from airflow.sdk.exceptions import AirflowSecretsBackendAccessDenied
     from airflow.secrets.metastore import MetastoreBackend
     from sqlalchemy.exc import OperationalError
     from sqlalchemy.orm import Session
@@ -157,6 +158,14 @@ def test_a_variable_that_cannot_be_read_is_not_taken_for_none(
         with pytest.raises(AirflowError, match="srm_filters__p__q exists but cannot be read"):
             scheduler.variable("srm_filters__p__q")
         assert scheduler.variable("srm_filters__not__there") is None
+
+        def denied(*_: object, **__: object) -> None:
+            raise AirflowSecretsBackendAccessDenied("not for this team")
+
+        outage.setattr(MetastoreBackend, "get_variable", denied)
+        with pytest.raises(AirflowError, match="srm_filters__p__q cannot be read: not for this team"):
+            scheduler.variable("srm_filters__p__q")
+        outage.setattr(MetastoreBackend, "get_variable", broken)
         outage.setattr(Session, "scalar", broken)
         with pytest.raises(AirflowError, match=r"Airflow's database does not respond: .*server closed the connection"):
             scheduler.variable("srm_filters__p__q")

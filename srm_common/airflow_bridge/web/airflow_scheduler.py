@@ -125,7 +125,7 @@ class AirflowScheduler:
         """As tasks find it: the environment and secrets backends come before the database."""
         try:
             found = Variable.get_variable_from_secrets(key=name)
-        except AirflowException as error:
+        except (AirflowException, PermissionError) as error:
             raise AirflowError(f"Airflow variable {name} cannot be read: {_first_line(error)}") from error
         if found is None:
             # Airflow only logs what a backend, its database among them, says instead of an answer.

@@ -37,13 +37,14 @@ def test_without_one_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 FLOW = FlowName("us-east", "b")
+DENIED = "denied"
 
 
 class Supervisor:
     """Answers a task for Airflow's API server, which says of a variable that it cannot read that there is none.
 
     Args:
-        answers: to GetVariable, in their order; None: not found. The last one is repeated.
+        answers: to GetVariable, in their order; None: not found, DENIED: refused. The last one is repeated.
         keys: the variables of the database; None: an error of ``status`` instead, 404 in Airflow 3.2.
     """
 
@@ -59,6 +60,8 @@ class Supervisor:
         match type(message).__name__:
             case "GetVariable":
                 found = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                if found == DENIED:
+                    return ErrorResponse(error=ErrorType.PERMISSION_DENIED, detail={"status_code": 403})
                 if found is not None:
                     return VariableResult(key=message.key, value=found)
                 return ErrorResponse(error=ErrorType.VARIABLE_NOT_FOUND, detail={"status_code": 404})
@@ -109,6 +112,8 @@ def test_a_variable_that_is_not_found_is_looked_for_in_the_list_of_the_database(
     assert "Airflow does not say whether it has the variable srm_filters__us-east__b: API_SERVER_ERROR" in str(unread())
     supervised(None, status=404)
     assert unread() is None, "Airflow 3.2 cannot be asked"
+    supervised(DENIED)
+    assert "Access denied for variable 'srm_filters__us-east__b'" in str(unread())
     supervised(None, "{}", keys=[])
     assert edited_lists(FLOW, [FLOW]).text == "{}", "the second of its names"
 
