@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,11 @@ def test_the_task_that_failed_is_named(report: Callable[[str, Task], str]) -> No
     assert said.startswith("the move is not finished: task 'last_pass' failed, its log says why. Fix that and clear ")
     assert said.endswith(GOES_ON)
     assert GOES_ON not in report("failover", Task(last_pass, paused=True))
+    file = Path(os.environ["SRM_CONFIG"])
+    enabled = file.read_text()
+    file.write_text(enabled.replace("true", "false"))
+    assert GOES_ON not in report("failover", Task(last_pass)), "it has no schedule"
+    file.write_text(enabled)
 
     stop: dict[str, str | None] = {**last_pass, "last_pass": "success", "stop": "failed"}
     said = report("failover", Task(stop))

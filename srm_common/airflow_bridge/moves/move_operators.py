@@ -36,7 +36,7 @@ from srm_common.domain.moving.moves import (
     StepState,
     shown_positions,
 )
-from srm_common.errors import AirflowError, ClusterError, StateError
+from srm_common.errors import AirflowError, ClusterError, ConfigError, StateError
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
@@ -77,6 +77,10 @@ class MoveOperator(BaseOperator):
     def is_configured(self, name: FlowName) -> bool:
         """Whether the file has the flow, with all that it needs."""
         return name in load_configuration(Path(self.config), connections=None).flows
+
+    def is_disabled(self, name: FlowName) -> bool:
+        """Whether the file says ``enabled = false``, so that no run of the flow is scheduled."""
+        return load_configuration(Path(self.config), connections=None).says_enabled(name) is False
 
     def schedule(self, name: FlowName, context: Context) -> FlowSchedule:
         return FlowSchedule(name.dag_id, context["ti"])
@@ -248,10 +252,9 @@ class ResumeOperator(MoveOperator):
             raise AirflowSkipException(why_without(move))
         said: list[str] = []
         with translate_errors():
-            configuration = load_configuration(Path(self.config), connections=None)
             for name in self._flows(move):
                 said += self.schedule(name, context).resume()
-                if configuration.says_enabled(name) is False:
+                if self.is_disabled(name):
                     said[-1] = f"{name.dag_id} is not paused, but {not_scheduled(name)}"
         for sentence in said:
             self.log.info("%s", sentence)
@@ -308,10 +311,9 @@ class MoveReportOperator(MoveStepOperator):
             return ""
         schedule = self.schedule(move.copying, context)
         try:
-            paused = schedule.is_paused()
-        except AirflowError:
-            return ""
-        if paused:
+            if self.is_disabled(move.copying) or schedule.is_paused():
+                return ""
+        except (AirflowError, ConfigError):
             return ""
         return (
             f". Meanwhile {move.copying} copies on its schedule: {MoveWork.LAST_PASS} leaves {schedule.dag_id} "
