@@ -169,7 +169,7 @@ def airflow(site: Site, dags_folder: Path) -> Iterator[LocalAirflow]:
 
 
 def write(kafka: LocalKafka, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
     for number in range(count):
         producer.produce(topic, value=f"{number}", partition=0)
     assert producer.flush(60) == 0

@@ -95,7 +95,7 @@ def test_a_flow_runs_in_an_airflow_that_has_nothing_else(
     configuration_file: Callable[..., Path],
 ) -> None:
     source_kafka.create_topic(name)
-    producer = Producer({"bootstrap.servers": source_kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": source_kafka.bootstrap_servers, "enable.idempotence": True})
     for number in range(100):
         producer.produce(name, value=str(number))
     assert producer.flush(60) == 0

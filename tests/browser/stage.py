@@ -150,7 +150,14 @@ def standing(folder: Path) -> Iterator[Stage]:
 
 
 def write(kafka: LocalKafka, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": "lz4", "linger.ms": 20})
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "linger.ms": 20,
+        }
+    )
     for number in range(count):
         producer.produce(topic, key=str(number), value=f"{topic} {number} " + "." * 200)
     assert producer.flush(60) == 0

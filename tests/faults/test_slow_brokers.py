@@ -42,7 +42,14 @@ def clusters(proxy: LossyProxy) -> Iterator[Clusters]:
 
 
 def _fill(scenario: Scenario, records: int, size: int) -> None:
-    producer = Producer({"bootstrap.servers": scenario.source.bootstrap_servers, "linger.ms": 20, "batch.size": 10_000})
+    producer = Producer(
+        {
+            "bootstrap.servers": scenario.source.bootstrap_servers,
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "batch.size": 10_000,
+        }
+    )
     for number in range(records):
         value = b"%d " % number + scenario.dice.randbytes(size)
         producer.produce(scenario.topic, value=value, partition=number % scenario.partitions)

@@ -81,7 +81,12 @@ def properties_of(flow: FlowSettings) -> dict[str, object]:
 def write(kafka: Cluster, topic: str, values: Iterable[bytes | None], partition: int = 0, **settings: Any) -> None:
     """Records with keys, headers and times of their own."""
     producer = Producer(
-        {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "enable.idempotence": True,  # without, a batch that is sent again comes twice, or after later ones
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+        }
         | {key.replace("_", "."): value for key, value in settings.items()}
     )
     begun = int(time.time() * 1000) - 60_000

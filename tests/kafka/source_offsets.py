@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +51,7 @@ class Scenario:
         line = ["source-offsets", verb, "--config", str(self.file), "--flow", str(self.flow.name), *rest, "-o", "json"]
         code = srm_control(line)
         told = self.capsys.readouterr()
+        sys.stderr.write(told.err)  # for the report of a test that fails
         return code, json.loads(told.out) if told.out else None, told.err
 
     def offsets(self) -> dict[int, int | None]:

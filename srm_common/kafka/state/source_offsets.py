@@ -28,7 +28,8 @@ from srm_common.wire.state.mm2 import (
 )
 from srm_common.wire.state.plain_records import NewRecord
 
-STABLE_WITHIN_SECONDS = 10.0
+#: As long as a coordinator may take to move, which ends the transactions of the fenced.
+STABLE_WITHIN_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 #: For interactive commands; a run is as patient as with what it copies.
 _PATIENCE_SECONDS = 10.0

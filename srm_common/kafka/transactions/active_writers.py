@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,8 @@ from srm_common.kafka.client.protocol.broker_versions import ApiKey
 _WITH_STATES, _DESCRIBED = 4, 5
 #: For a check on which nothing depends.
 _SHORT_MS = 3_000
-_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+_ENDING = ("PrepareCommit", "PrepareAbort")
+_PAUSE_SECONDS = 0.1
 
 
 def active_writers(
@@ -48,7 +50,8 @@ def active_writers(
             others = {dedicated, mirror_maker or dedicated}
             found = await _transactions(flow, link, others)
             # Where another task must not fail for want of this right, what can be seen has to do.
-            return found + await _workers(link, dedicated.group, must_see=mirror_maker == dedicated)
+            must_see = mirror_maker == dedicated
+            return found + await _workers(link, dedicated.group, flow.patience_seconds, must_see=must_see)
 
         return link.run(ask)
 
@@ -66,7 +69,7 @@ def mirror_maker_workers(flow: FlowSettings, *, pool: LinkPool | None = None) ->
 
         async def ask() -> list[str]:
             await link.open()
-            return await _workers(link, ConnectNames.dedicated(flow.name).group, must_see=True)
+            return await _workers(link, ConnectNames.dedicated(flow.name).group, _SHORT_MS / 1000, must_see=True)
 
         return link.run(ask)
 
@@ -74,22 +77,33 @@ def mirror_maker_workers(flow: FlowSettings, *, pool: LinkPool | None = None) ->
 async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[ConnectNames]) -> list[str]:
     if not link.offers(ApiKey.LIST_TRANSACTIONS):
         return []
+    own = driver_transactional_id(flow.name)
     prefixes = {task_transactional_id(flow.name, 0)[:-1], *(other.task_id_prefix for other in others)}
-    theirs = "|".join(f"{re.escape(prefix)}\\d+" for prefix in prefixes)
-    ours = re.compile(f"{re.escape(driver_transactional_id(flow.name))}|{theirs}")
+    theirs = re.compile("|".join(f"{re.escape(prefix)}\\d+" for prefix in prefixes))
+    deadline = time.monotonic() + flow.patience_seconds
+    while True:
+        states = {
+            state.transactional_id: state.transaction_state
+            for answer in await _of_each_broker(
+                link,
+                lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[]),
+                flow.patience_seconds,
+            )
+            for state in answer.transaction_states
+        }
+        # The last edit is committed; that its markers are not written everywhere yet is no sign of another writer.
+        if states.get(own) not in _ENDING or time.monotonic() > deadline:
+            break
+        await link.loop.sleep(_PAUSE_SECONDS)
     seconds = flow.transaction_timeout_ms / 1000
     return [
-        f"a transaction of '{state.transactional_id}' is open; if its producer has died, it ends within "
-        f"{seconds:g} s: try again then"
-        for answer in await _of_each_broker(
-            link, lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
-        )
-        for state in answer.transaction_states
-        if state.transaction_state in _OPEN and ours.fullmatch(state.transactional_id)
+        f"a transaction of '{name}' is open; if its producer has died, it ends within {seconds:g} s: try again then"
+        for name, state in states.items()
+        if state in ("Ongoing", *_ENDING) and (name == own or theirs.fullmatch(name))
     ]
 
 
-async def _workers(link: ClusterLink, group: str, *, must_see: bool) -> list[str]:
+async def _workers(link: ClusterLink, group: str, patience_seconds: float, *, must_see: bool) -> list[str]:
     """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target.
 
     ListGroups leaves out, without an error, what the principal may not describe, unless it may describe the cluster;
@@ -97,25 +111,28 @@ async def _workers(link: ClusterLink, group: str, *, must_see: bool) -> list[str
     """
     states = {
         found.group_state
-        for answer in await _of_each_broker(link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]))
+        for answer in await _of_each_broker(
+            link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]), patience_seconds
+        )
         for found in answer.groups
         if found.group_id == group
     }
     if not states and must_see:
-        states = await _described_states(link, group)
+        states = await _described_states(link, group, patience_seconds)
     return [
         f"workers of MirrorMaker 2 are in group '{group}' ({state}); stop MirrorMaker 2 first"
         for state in sorted(states - {"Empty", "Dead"})
     ]
 
 
-async def _described_states(link: ClusterLink, group: str) -> set[str]:
+async def _described_states(link: ClusterLink, group: str, patience_seconds: float) -> set[str]:
     """Asked of all brokers, not of the coordinator: whoever looks for it has it create ``__consumer_offsets``."""
     states = set()
     untold = f"cluster '{link.alias}' does not say whether workers of MirrorMaker 2 are in group '{group}'"
     for answer in await _of_each_broker(
         link,
         lambda: DescribeGroupsRequest(max_version=_DESCRIBED, groups=[group], include_authorized_operations=False),
+        patience_seconds,
     ):
         for found in answer.groups:
             if found.error_code == codes.GROUP_AUTHORIZATION_FAILED:
@@ -126,16 +143,30 @@ async def _described_states(link: ClusterLink, group: str) -> set[str]:
     return states
 
 
-async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any]) -> list[Any]:
-    answers = await link.ask_each(make_request)
-    for node, answer in answers.items():
-        if isinstance(answer, ClusterError):
-            raise answer
-        if isinstance(answer, RetriableFault):
-            raise UnreachableCluster(f"cluster '{link.alias}' cannot list its active writers: {answer}") from answer
-        if getattr(answer, "error_code", 0):  # DescribeGroups has one for each group
-            raise UnreachableCluster(
-                f"cluster '{link.alias}' cannot list its active writers: broker {node}: "
-                f"{codes.name(answer.error_code)}; try again"
-            )
-    return list(answers.values())
+async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any], patience_seconds: float) -> list[Any]:
+    """The answers of all brokers. One that is loading its coordinators, or has just left, is asked again."""
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        answers = await link.ask_each(make_request)
+        fault, final = "", False
+        for node, answer in answers.items():
+            if isinstance(answer, ClusterError):
+                raise answer
+            if isinstance(answer, RetriableFault):
+                fault = str(answer)
+            elif code := _fault(answer):
+                fault, final = f"broker {node}: {codes.name(code)}", final or not codes.retriable(code)
+        if not fault:
+            return list(answers.values())
+        if final or time.monotonic() > deadline:
+            raise UnreachableCluster(f"cluster '{link.alias}' cannot list its active writers: {fault}; try again")
+        await link.loop.sleep(_PAUSE_SECONDS)
+        await link.refresh()
+
+
+def _fault(answer: Any) -> int:
+    """The code of an answer. In DescribeGroups each group has one; that of a coordinator that is loading counts."""
+    if hasattr(answer, "error_code"):
+        return int(answer.error_code)
+    told = {found.error_code for found in answer.groups}
+    return next(iter(told & (codes.COORDINATOR_MOVES - {codes.NOT_COORDINATOR})), codes.NONE)

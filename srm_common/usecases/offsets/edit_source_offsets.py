@@ -77,7 +77,9 @@ def _carry_out(
 ) -> list[OffsetEdit]:
     flow, store = clusters.flow, clusters.state
     memory = SourceTopics.from_json(store.read(StateKey.TOPICS))
-    committed = read_source_offsets(flow, state, refuse_loss=False, pool=clusters.target.links)
+    committed = read_source_offsets(
+        flow, state, refuse_loss=False, patience_seconds=flow.patience_seconds, pool=clusters.target.links
+    )
     edits, ids = _edits(clusters, request, committed, memory)
     if any(edit.problem for edit in edits) or not any(_differs(edit, memory) for edit in edits):
         return edits

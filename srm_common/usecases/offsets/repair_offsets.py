@@ -69,7 +69,9 @@ def _repaired(clusters: FlowClusters) -> list[RepairAction]:
 
 def _planned(clusters: FlowClusters, state: StateTopics) -> list[RepairAction]:
     flow, reader = clusters.flow, clusters.target.reader
-    known = read_source_offsets(flow, state, refuse_loss=False, pool=clusters.target.links)
+    known = read_source_offsets(
+        flow, state, refuse_loss=False, patience_seconds=flow.patience_seconds, pool=clusters.target.links
+    )
     actions = []
     # Nearly all of a map that may have a million segments is about partitions with a position.
     ends: dict[TopicPartition, Segment | str] = {}

@@ -28,7 +28,14 @@ Row = tuple[bytes | None, bytes | None, Headers, int]
 
 
 def write(kafka: LocalKafka, topic: str, count: int, first: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": "lz4", "linger.ms": 20})
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+            "linger.ms": 20,
+        }
+    )
     for number in range(first, first + count):
         producer.produce(topic, key=f"{number}", value=f"value {number}", headers=[("h", b"1"), ("h", None)])
     assert producer.flush(60) == 0

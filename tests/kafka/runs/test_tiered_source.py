@@ -27,7 +27,14 @@ def tiered(broker_jvm: BrokerJvm) -> Iterator[LocalKafka]:
     """A broker with a topic whose first 4,000 records and more are in the remote store only."""
     with LocalKafka(name="tiered", tiered=True, jvm=broker_jvm) as kafka:
         kafka.create_topic("t", 2, config=TIERED_TOPIC)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 65_536, "linger.ms": 20})
+        producer = Producer(
+            {
+                "bootstrap.servers": kafka.bootstrap_servers,
+                "enable.idempotence": True,
+                "batch.size": 65_536,
+                "linger.ms": 20,
+            }
+        )
         for number in range(RECORDS):
             for partition in (0, 1):
                 producer.produce("t", value=b"%d " % number + os.urandom(1000), partition=partition)

@@ -19,7 +19,7 @@ from tests.kafka.records import eventually
 
 
 def produce(kafka: LocalKafka, topic: str, value: bytes) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
     producer.produce(topic, value)
     assert producer.flush(60) == 0
 

@@ -14,7 +14,7 @@ from srm_common.testing import LocalKafka, LocalMirrorMaker
 
 def test_it_copies_and_reports_its_use(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
     source_kafka.create_topic(name)
-    producer = Producer({"bootstrap.servers": source_kafka.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": source_kafka.bootstrap_servers, "enable.idempotence": True})
     for number in range(100):
         producer.produce(name, str(number).encode())
     assert producer.flush(60) == 0

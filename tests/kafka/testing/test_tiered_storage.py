@@ -16,7 +16,9 @@ pytestmark = pytest.mark.kafka
 def test_closed_segments_go_to_the_remote_store_and_are_read_from_there(broker_jvm: BrokerJvm) -> None:
     with LocalKafka(name="tiered", tiered=True, jvm=broker_jvm) as kafka:
         kafka.create_topic("t", config=TIERED_TOPIC)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "batch.size": 16384})
+        producer = Producer(
+            {"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True, "batch.size": 16384}
+        )
         for number in range(3000):
             producer.produce("t", value=b"%d " % number + os.urandom(1000), partition=0)
             producer.poll(0)

@@ -15,7 +15,7 @@ VERSIONS = ["2.8.2", *(pytest.param(one, marks=pytest.mark.soak) for one in ("3.
 def test_version_starts_and_takes_records(version: str) -> None:
     with LocalKafka(version=version, name=f"kafka-{version}") as kafka:
         kafka.create_topic("t")
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "enable.idempotence": True})
         producer.produce("t", b"v")
         assert producer.flush(60) == 0
         assert "started (kafka.server" in kafka.log_path().read_text()

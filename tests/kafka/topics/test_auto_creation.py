@@ -45,7 +45,7 @@ def test_a_topic_that_a_producer_makes_in_the_midst_of_a_run_is_copied_whole(
     going.start()
     for number in range(60):
         # As producers do that know nothing of partitions.
-        producer = Producer({"bootstrap.servers": source.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": source.bootstrap_servers, "enable.idempotence": True})
         producer.produce(new, b"%d" % number)
         assert producer.flush(60) == 0
         write(source, name, [b"y"])
