@@ -67,7 +67,8 @@ class Segment:
     chunks that followed one another (:mod:`srm_common.domain.offsets.joined_segments`); where it has a gap of one
     offset downstream, there is the marker of a chunk. ``fingerprint``: of the batches that the flow wrote; None where
     they are not known, in segments of versions that took none and in those of a take-over. ``after``: what the flow had
-    committed before; None where it does not know, as behind what MirrorMaker 2 copied.
+    committed before, of which nothing lies behind the segment's start; None where it does not know, as behind what
+    MirrorMaker 2 copied.
     """
 
     topic: str
@@ -185,18 +186,17 @@ def in_a_row(segments: Iterable[Segment], copied_to: CopiedTo | None) -> list[Se
     """
     out = []
     for segment in segments:
-        out.append(replace(segment, after=copied_before(copied_to, segment.upstream_start, segment.downstream_start)))
+        out.append(replace(segment, after=copied_before(copied_to, segment.downstream_start)))
         copied_to = CopiedTo(segment.upstream_end, segment.downstream_end)
     return out
 
 
-def copied_before(copied_to: CopiedTo | None, upstream_start: int, downstream_start: int) -> CopiedTo | None:
-    """What a segment that begins there must record about earlier commits; None if that is unknown."""
+def copied_before(copied_to: CopiedTo | None, downstream_start: int) -> CopiedTo | None:
+    """What a segment that begins there must record about earlier commits; None if that is unknown. Of a copy that was
+    cut, there is nothing left behind it."""
     if copied_to is None or copied_to.downstream_end <= downstream_start:
         return copied_to
-    # The copy was cut. What is left of it was copied again only where offsets were moved back, too.
-    again = copied_to.upstream_end > upstream_start
-    return CopiedTo(copied_to.upstream_end, downstream_start) if again else None
+    return CopiedTo(copied_to.upstream_end, downstream_start)
 
 
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:

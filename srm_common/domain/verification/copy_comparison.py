@@ -261,18 +261,22 @@ class CopyComparison:
 
     def _look_at_gap(self, following: Segment | None) -> None:
         """Batches between the preceding segment and the next one."""
-        before, traits = self._before, self._traits
-        if before is None:
-            return
+        before, traits, log = self._before, self._traits, self._log
         if following is not None:
             gap = gap_behind(before, following.after, following.upstream_start)
         else:
             gap = gap_behind(before, traits.copied_to, traits.position)
         self._gap, self._of_lost = gap, 0
-        first, last = max(before.downstream_end, self._log.start), gap.own_end - 1
+        first, last = max(gap.downstream, log.start), gap.own_end - 1
+        start = log.end if following is None else following.downstream_start
+        if (cut := gap.cut_at(start, exactly_once=traits.exactly_once)) is not None:
+            # If retention has come so far, it may have taken that part, too.
+            if log.start < cut or log.start == cut == 0:
+                where = cut, cut, gap.upstream, gap.upstream_end - 1
+                self.findings.add(Difference(DifferenceKind.LOST, *where, _GROWN_AGAIN))
         # What was committed behind the log's end came after it was looked at.
-        if gap.kind is GapKind.LOST and first <= last and (following is not None or last < self._log.end):
-            self._lost = Difference(DifferenceKind.UNMAPPED, first, last, before.upstream_end, gap.upstream_end - 1)
+        elif gap.kind is GapKind.LOST and first <= last and (following is not None or last < log.end):
+            self._lost = Difference(DifferenceKind.UNMAPPED, first, last, gap.upstream, gap.upstream_end - 1)
 
     def _tell_lost(self) -> None:
         """What the map had forgotten is over. Every segment had a record at least."""

@@ -84,16 +84,21 @@ def stretches(
     before: Segment | None = None
     for segment in segments:
         start = segment.downstream_start
+        gap = gap_behind(before, segment.after, segment.upstream_start)
         if before is not None:
             yield from _of_segment(before, start, findings)
-            at, gap = min(before.downstream_end, start), gap_behind(before, segment.after, segment.upstream_start)
-            if gap.kind is GapKind.COPIED_AGAIN and at < min(gap.own_end, copy.end):
+            upstream, at = before.upstream_end, min(before.downstream_end, start)
+            if gap.is_own and (at < min(gap.own_end, copy.end) or gap.kind is GapKind.LOST):
+                again = gap.kind is GapKind.COPIED_AGAIN
                 # The source may have been cut since, which is why they were copied again.
-                end = max(before.upstream_end, min(gap.upstream_end, source.end))
-                yield Stretch(before.upstream_end, end, at, gap.own_end, NotProved.COPIED_AGAIN)
-                at = gap.own_end
-            if start <= copy.end and (segment.upstream_start > before.upstream_end or start > at):
-                yield Stretch(before.upstream_end, segment.upstream_start, at, start, NotProved.NOT_COPIED)
+                end = max(upstream, min(gap.upstream_end, source.end)) if again else gap.upstream_end
+                own_end = gap.own_end if again else min(gap.own_end, start)
+                yield Stretch(upstream, end, at, own_end, NotProved.COPIED_AGAIN if again else None)
+                upstream, at = upstream if again else end, own_end
+            if start <= copy.end and (segment.upstream_start > upstream or start > at):
+                yield Stretch(upstream, segment.upstream_start, at, start, NotProved.NOT_COPIED)
+        elif first and gap.kind is GapKind.LOST:
+            yield Stretch(0, gap.upstream_end, 0, 0)
         elif first and start > copy.start:
             yield Stretch(source.start, segment.upstream_start, copy.start, start, NotProved.BEFORE_MAP)
         if start >= copy.end and segment.downstream_end <= high:

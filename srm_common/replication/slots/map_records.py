@@ -29,7 +29,7 @@ def map_records(state: RangeState, share: Share) -> list[Entry]:
         merged = build_segment(topic, partition, start, end, share.runs, most, generation, share.fingerprint)
         return _records(in_a_row([merged], before))
     place = share.stored[0][0]
-    headers = headers_of(share.fingerprint, copied_before(before, start, place), start, place)
+    headers = headers_of(share.fingerprint, copied_before(before, place), start, place)
     return [(segment_key(topic, partition, start), value, headers)]
 
 

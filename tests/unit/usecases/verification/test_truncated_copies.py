@@ -20,7 +20,16 @@ def numbered(sides: Sides, first: int, count: int) -> None:
 
 
 @pytest.mark.parametrize("against", Against)
-def test_what_a_cut_log_lost_is_told_and_offered(steady_sides: Sides, against: Against) -> None:
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [
+        pytest.param(0, 0, id="all of it"),
+        pytest.param(4, 4, id="before a marker"),
+        pytest.param(5, 4, id="behind a marker"),
+        pytest.param(8, 4, id="within a chunk"),
+    ],
+)
+def test_what_a_cut_log_lost_is_told_and_offered(steady_sides: Sides, against: Against, keep: int, kept: int) -> None:
     """The flow went on behind it, so that nothing was copied again."""
     sides = steady_sides
     sides.set(on_target_loss=OnDataLoss.SKIP)
@@ -29,14 +38,15 @@ def test_what_a_cut_log_lost_is_told_and_offered(steady_sides: Sides, against: A
     for first, count in ((0, 4), (4, 10)):
         numbered(sides, first, count)
         sides.run(f"at {first}")
-    sides.target.move_leader(COPY, keep=8)
+    sides.target.move_leader(COPY, keep=keep)
     numbered(sides, 14, 20)
     sides.run("behind")
-    assert [int(value or b"") for value in sides.values(COPY)] == [*range(4), *range(14, 34)]
+    assert [int(value or b"") for value in sides.values(COPY)] == [*range(kept), *range(14, 34)]
     (one,) = verify_copies(sides.clusters(), against=against).partitions
-    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.DIFFERENT, 24, {})
+    assert (one.verdict, one.findings.proved, one.findings.not_proved) == (Verdict.DIFFERENT, 20 + kept, {})
     assert set(one.findings.counts) == {DifferenceKind.LOST}
-    assert one.findings.proved_to == 4
-    assert max(difference.upstream_last for difference in one.findings.differences) == 13
+    assert one.findings.proved_to == (kept or -1)
+    lost = [range(one.upstream_first, one.upstream_last + 1) for one in one.findings.differences]
+    assert sorted(offset for offsets in lost for offset in offsets) == list(range(kept, 14))
     (step,) = repair_plan("a->b", [one])
-    assert step.first == 4
+    assert step.first == kept

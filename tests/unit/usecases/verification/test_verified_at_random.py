@@ -13,6 +13,7 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Producer
 
+from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.verification.verification import Against, PartitionVerified, Verdict, Verification
 from srm_common.testing import FakeCluster
 from srm_common.testing.fake_cluster.log import PartitionLog
@@ -45,6 +46,7 @@ class Story:
         sides.set(
             admin_timeout_ms=60_000,
             retry_timeout_seconds=60.0,
+            on_target_loss=OnDataLoss.SKIP,
             chunk_bytes=self.dice.choice([1_000, 10_000, 64 << 20]),
             compression_type=self.dice.choice(["producer", "producer", "zstd"]),
         )
@@ -127,6 +129,10 @@ class Story:
             if self.dice.random() < 0.5:
                 log.compact()
 
+    def _of_records(self, partition: int) -> list[int]:
+        """Which batches of a copy are no markers."""
+        return [number for number, one in enumerate(self.sides.target.log(COPY, partition).batches) if not one.control]
+
     def _logs(self, cluster: FakeCluster, topic: str) -> list[PartitionLog]:
         return [cluster.log(topic, partition) for partition in range(PARTITIONS)]
 
@@ -135,12 +141,20 @@ class Story:
         return verify_copies(self.sides.clusters(), against=against)
 
     def break_it(self) -> None:
-        """One batch of the copy is lost, or other than it was."""
-        log = self.dice.choice([log for log in self._logs(self.sides.target, COPY) if any(not b.control for b in log)])
-        at = self.dice.choice([number for number, one in enumerate(log.batches) if not one.control])
-        fault = self.dice.choice(["lost", "value", "key", "time", "checksum"])
+        """One batch of the copy is lost, or other than it was; or the log is cut there, and the flow goes on."""
+        partition = self.dice.choice([number for number in range(PARTITIONS) if self._of_records(number)])
+        log = self.sides.target.log(COPY, partition)
+        at = self.dice.choice(self._of_records(partition))
+        fault = self.dice.choice(["lost", "value", "key", "time", "checksum", "cut", "cut"])
         one = log.batches[at]
-        if fault == "lost":
+        if fault == "cut":
+            # Sometimes with the marker before it.
+            if at and log.batches[at - 1].control and self.dice.random() < 0.5:
+                one = log.batches[at - 1]
+            self.sides.target.move_leader(COPY, partition, keep=one.header.base_offset)
+            self.write()
+            self.run()
+        elif fault == "lost":
             del log.batches[at]
         elif fault == "checksum":
             broken = bytearray(one.data)
