@@ -181,6 +181,14 @@ class Findings:
         """So many more records are not proved."""
         self.not_proved[reason] = self.not_proved.get(reason, 0) + records
 
+    def excuse(self, difference: Difference, reason: NotProved, records: int) -> None:
+        """A difference that was added is none after all."""
+        self.differences.remove(difference)
+        self.counts[difference.kind] -= 1
+        if not self.counts[difference.kind]:
+            del self.counts[difference.kind]
+        self.leave(reason, records)
+
     def append(self, later: Findings) -> None:
         """What was found in the next stretch of the partition."""
         if not self.different and later.proved_to >= 0:

@@ -6,7 +6,7 @@ flow's transactions, or was aborted. So whatever can be read between the runs ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,10 +101,26 @@ def suspicious_gaps(segments: Iterable[Segment], log: LogRange, *, exactly_once:
                 yield Gap(offsets)
             end = run.downstream_end
         before = segment
-    if before is not None and log.end - before.downstream_end > marker:
+    # Without transactions a chunk may be seen before its segment is.
+    if before is not None and exactly_once and log.end - before.downstream_end > marker:
         offsets = _within(before.downstream_end, log.end, log)
         if offsets is not None:
             yield Gap(offsets, unmapped=True)
+
+
+def come_again(records: Iterable[Hashable], following: Iterable[Hashable]) -> bool:
+    """Whether the ``records`` of a gap are beginnings of what lies behind it, one after the other. A flow that copies
+    at least once leaves them where it was interrupted between a chunk and its commit, each time that it was."""
+    places: dict[Hashable, int] = {}
+    for number, record in enumerate(following):
+        places[record] = places.get(record, 0) | 1 << number
+    # Of each bit: so many records of a beginning have come. Any record may be the first of another one.
+    come = 0
+    for record in records:
+        come = (come << 1 | 1) & places.get(record, 0)
+        if not come:
+            return False
+    return True
 
 
 def mixed_runs(segments: Iterable[Segment], log: LogRange) -> Iterator[LogRange]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.verification.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
+from srm_common.domain.verification.foreign_records import (
+    ForeignRecords,
+    Gap,
+    come_again,
+    mixed_runs,
+    suspicious_gaps,
+)
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
@@ -93,19 +99,44 @@ def _checked(clusters: FlowClusters) -> CopiesChecked:
         copies += 1
         records += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed]
         left += max(0, len(gaps) - _GAPS)
-        records += _read(reader, place, gaps[-_GAPS:])
+        records += _read(reader, place, gaps[-_GAPS:], exactly_once=flow.exactly_once)
     records.sort(key=lambda one: (one.topic, one.partition))
     unmapped = len(logs) - copies - unread
     return CopiesChecked(str(flow.name), copies, unmapped, tuple(records), left, tuple(faults.values()))
 
 
-def _read(reader: StateReader, place: TopicPartition, gaps: Iterable[Gap]) -> list[ForeignRecords]:
-    topic, number = place
+def is_written_again(reader: StateReader, place: TopicPartition, offsets: LogRange) -> bool:
+    """Whether the records of a gap in the map come again behind it, as those of a flow that copies at least once do.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: the log cannot be read.
+    """
+    return _is_written_again(reader, place, offsets, _records(reader, place, offsets))
+
+
+def _is_written_again(
+    reader: StateReader, place: TopicPartition, offsets: LogRange, records: Sequence[LogRecord]
+) -> bool:
+    following = _records(reader, place, LogRange(offsets.end, 2 * offsets.end - offsets.start))
+    return come_again(map(_content, records), map(_content, following))
+
+
+def _records(reader: StateReader, place: TopicPartition, offsets: LogRange) -> list[LogRecord]:
+    until = min(offsets.end, offsets.start + _OFFSETS)
+    return reader.read(place.topic, {place.partition: offsets.start}, {place.partition: until})
+
+
+def _content(record: LogRecord) -> tuple[bytes | None, bytes | None, int]:
+    return record.key, record.value, record.timestamp_ms
+
+
+def _read(
+    reader: StateReader, place: TopicPartition, gaps: Iterable[Gap], *, exactly_once: bool
+) -> list[ForeignRecords]:
     out = []
     for gap in gaps:
-        until = min(gap.offsets.end, gap.offsets.start + _OFFSETS)
-        records = reader.read(topic, {number: gap.offsets.start}, {number: until})
-        if records:
+        records = _records(reader, place, gap.offsets)
+        if records and (exactly_once or not _is_written_again(reader, place, gap.offsets, records)):
             times = [record.timestamp_ms for record in records]
             first, last = records[0].offset, records[-1].offset
             out.append(ForeignRecords(*place, first, last, len(records), min(times), max(times), gap.unmapped))

@@ -15,7 +15,7 @@ from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.domain.verification.copy_comparison import CopyComparison
-from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings
+from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.tasks import WHOLE, MapStretch
 from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.domain.verification.verification import (
@@ -29,6 +29,7 @@ from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, Unreachable
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.mapped_log import read_mapped
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.offsets.foreign_records import is_written_again
 from srm_common.usecases.verification.committed_offsets import CommittedOffsets
 from srm_common.usecases.verification.compare_with_source import CopyToCompare, SourceOfCopies
 from srm_common.usecases.verification.existing_copies import ExistingCopy, existing_copies
@@ -261,9 +262,20 @@ class _Verifying:
                 # Behind the last segment before another stretch, all is compared up to that one.
                 seam = end == bounds[1] < len(found)
                 self._compare_stretch(link, place, found, (begin, end), seam, log, highs[place], traits, findings)
+            if not traits.exactly_once:
+                self._excuse_written_again(place, findings)
         except SrmError as error:
             fault = str(error)
         self._done(self._result(upstream, place, log, findings, fault))
+
+    def _excuse_written_again(self, place: TopicPartition, findings: Findings) -> None:
+        """What a flow that was interrupted between a chunk and its commit has written twice is its own."""
+        for difference in list(findings.differences):
+            offsets = LogRange(difference.downstream_first, difference.downstream_last + 1)
+            if difference.kind is DifferenceKind.FOREIGN and is_written_again(
+                self._clusters.target.reader, place, offsets
+            ):
+                findings.excuse(difference, NotProved.COPIED_AGAIN, offsets.end - offsets.start)
 
     def _unmapped(self, upstream: TopicPartition, log: LogRange) -> Findings:
         """Of a partition that the map does not tell of."""
