@@ -119,7 +119,7 @@ install_missing() {
 }
 
 wanted_stamp() {
-    { cat pyproject.toml constraints.txt scripts/setup.sh; pwd; "$1" -c 'import sys; print(sys.version)'; } | sha256sum
+    { cat pyproject.toml srm_common/__init__.py constraints.txt scripts/setup.sh; pwd; "$1" -c 'import sys; print(sys.version)'; } | sha256sum
 }
 
 environment_is_current() {

@@ -1,3 +1,3 @@
 """Replication of Kafka topics between clusters: library behind the DAGs, the Spark job and ``srm-control``."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import srm_common
 from tests.compat.environment import ENVIRONMENTS, lower_bounds, project
 from tests.compat.table import COLUMNS, rows
 from tests.compat.trial import STEPS
@@ -20,11 +23,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-    (wheel,) = folder.glob("*.whl")
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def names(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         return archive.namelist()
 
@@ -39,6 +47,34 @@ def test_it_is_typed_and_has_the_spark_job(names: list[str]) -> None:
         names
     )
     assert "srm_common/airflow_bridge/srm-spark-submit" in names
+
+
+def test_its_version_is_above_that_of_the_last_release() -> None:
+    """Else pip takes the wheel of a later build for the released one, and installs nothing."""
+    unreleased, _, released = (
+        (ROOT / "CHANGELOG.md").read_text().partition("\n## [Unreleased]\n")[2].partition("\n## [")
+    )
+    if unreleased.strip():
+        assert Version(srm_common.__version__) > Version(released.partition("]")[0])
+
+
+def test_an_upgrade_as_documented_replaces_a_build_of_the_same_version(wheel: Path, tmp_path: Path) -> None:
+    later = tmp_path / "later" / wheel.name
+    later.parent.mkdir()
+    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(later, "w") as new:
+        for name in old.namelist():
+            added = b"LATER = True\n" if name == "srm_common/__init__.py" else b""
+            new.writestr(name, old.read(name) + added)
+    venv.create(tmp_path / "environment", with_pip=True, symlinks=True)
+    python = str(tmp_path / "environment/bin/python")
+    upgrade = (ROOT / "docs/install.md").read_text().partition("\n## Upgrade\n")[2]
+    (documented,) = re.findall(r"^ *pip install (.*) 'srm_kafka-<version>-py3-none-any\.whl'$", upgrade, re.MULTILINE)
+    for one in (wheel, later):
+        command = [python, "-m", "pip", "install", "--quiet", "--no-index", *documented.split(), str(one)]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    asked = [python, "-I", "-c", "import srm_common; print(srm_common.LATER)"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
 def test_the_checkouts_job_for_spark_submit_is_the_same() -> None:
