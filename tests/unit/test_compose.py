@@ -164,6 +164,16 @@ def test_the_image_is_built_from_files_that_exist() -> None:
         assert f"!{path.split('/')[0]}" in allowed, f"{path} is hidden from the build"
 
 
+def test_one_service_builds_the_image_and_the_others_wait_for_it() -> None:
+    """Several builds of one name fail on a machine that has none of it; what is built here is in no registry."""
+    builders = [name for name, service in SERVICES.items() if "build" in service]
+    assert builders == ["spark-master"]
+    image = SERVICES["spark-master"]["image"]
+    sharing = {name for name, service in SERVICES.items() if service["image"] == image}
+    assert len(sharing) > 1
+    assert {SERVICES[name]["pull_policy"] for name in sharing - {*builders}} == {"never"}
+
+
 def test_published_ports_are_this_machine_alone_and_differ() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
     assert all(port.startswith("127.0.0.1:") for port in ports)
