@@ -140,7 +140,7 @@ def test_every_file_that_is_named_exists() -> None:
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
             if source.startswith("."):
-                assert (ROOT / source).is_file(), source
+                assert (ROOT / source).exists(), source
             else:
                 assert source in DOCUMENT["volumes"]
         if "build" in service:
@@ -172,6 +172,16 @@ def test_one_service_builds_the_image_and_the_others_wait_for_it() -> None:
     sharing = {name for name, service in SERVICES.items() if service["image"] == image}
     assert len(sharing) > 1
     assert {SERVICES[name]["pull_policy"] for name in sharing - {*builders}} == {"never"}
+
+
+def test_an_edit_of_the_flows_reaches_airflow() -> None:
+    """Editors replace a file, and a mount of the file alone would go on showing the one that was replaced."""
+    for service in SERVICES.values():
+        mounted = [volume.split(":")[:2] for volume in service.get("volumes", ()) if volume.startswith(".")]
+        if read := service.get("environment", {}).get("SRM_CONFIG"):
+            (source,) = [source for source, target in mounted if target == str(Path(read).parent)]
+            assert (ROOT / source / Path(read).name).is_file()
+            assert f"SRM_CONFIG={read}" in (ROOT / "docker/Dockerfile").read_text()
 
 
 def test_published_ports_are_this_machine_alone_and_differ() -> None:
