@@ -1,7 +1,9 @@
 #!/bin/sh
-# Writes .env for docker-compose.yaml with fresh random secrets; one that exists is left alone.
+# Writes .env for docker-compose.yaml with fresh random secrets; one that exists is left alone. What is mounted from here
+# is made readable for the users that run in the containers, whatever umask the checkout was made with.
 set -eu
 cd "$(dirname "$0")/.."
+chmod -R a+rX docker/flows
 if [ -e .env ]; then
     echo ".env exists already; remove it first to make new secrets" >&2
     exit 1

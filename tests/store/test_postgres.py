@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine, make_url, text
 from sqlalchemy.pool import StaticPool
 
 from srm_common.errors import StoreError
@@ -182,3 +186,16 @@ def test_numbers_of_older_software_begin_again(url: str) -> None:
     with newer.engine.connect() as connection:
         assert sorted(connection.execute(text("SELECT id FROM run")).scalars()) == [1, 5]
     newer.close()
+
+
+def test_the_composed_set_up_makes_the_stores_database_unless_it_is_there(url: str) -> None:
+    store = make_url(url).set(database="metrics-of-flows").render_as_string(hide_password=False)
+    environment = {**os.environ, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": url, "SRM_DATABASE": store}
+    script = [sys.executable, str(Path(__file__).parents[2] / "docker/database.py")]
+    for said in ("made the database metrics-of-flows\n", ""):
+        done = subprocess.run(script, env=environment, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
+    opened = MetricsStore(store)
+    opened.write(report(MIDNIGHT, partition()))
+    assert len(opened.flows()) == 1
+    opened.close()

@@ -176,12 +176,48 @@ def test_one_service_builds_the_image_and_the_others_wait_for_it() -> None:
 
 def test_an_edit_of_the_flows_reaches_airflow() -> None:
     """Editors replace a file, and a mount of the file alone would go on showing the one that was replaced."""
-    for service in SERVICES.values():
+    for name, service in SERVICES.items():
         mounted = [volume.split(":")[:2] for volume in service.get("volumes", ()) if volume.startswith(".")]
+        assert not [source for source, _ in mounted if (ROOT / source).is_file()], name
         if read := service.get("environment", {}).get("SRM_CONFIG"):
             (source,) = [source for source, target in mounted if target == str(Path(read).parent)]
             assert (ROOT / source / Path(read).name).is_file()
             assert f"SRM_CONFIG={read}" in (ROOT / "docker/Dockerfile").read_text()
+
+
+def test_a_checkout_that_only_its_owner_may_read_will_do(tmp_path: Path) -> None:
+    """Files keep their modes in an image and in a mount, and containers run as users of their own."""
+    instructions = (ROOT / "docker/Dockerfile").read_text().replace("\\\n", " ")
+    copies, runs = (re.findall(rf"^{word} (?!--from)(.*)$", instructions, re.MULTILINE) for word in ("COPY", "RUN"))
+    last = instructions.index("USER ")
+    assert f"RUN {runs[-1]}" in instructions[:last]
+    readable = re.search(r"chmod -R a\+rX ([^&]*)", runs[-1])
+    assert readable
+    # The wheel is built, and installed, by root.
+    run_by_others = {
+        copy.split()[-1].rstrip("/") for copy in copies if copy.split()[0].split("/")[0] in {"dags", "docker"}
+    }
+    assert set(readable[1].split()) == run_by_others == {"dags", "docker"}
+    assert all(":ro,z" in one for body in SERVICES.values() for one in body.get("volumes", ()) if one.startswith("."))
+
+    shutil.copytree(ROOT / "docker", tmp_path / "docker")
+    shutil.copy(ROOT / ".env.example", tmp_path)
+    flows = tmp_path / "docker/flows"
+    flows.chmod(0o700)
+    (flows / "srm.properties").chmod(0o600)
+    subprocess.run([tmp_path / "docker/make-env.sh"], check=True, capture_output=True)
+    assert flows.stat().st_mode & 0o777 == 0o755
+    assert (flows / "srm.properties").stat().st_mode & 0o777 == 0o644
+
+
+def test_the_metrics_stores_database_is_made_at_each_start() -> None:
+    """What the server's image runs for an empty volume is never run again if the first start was interrupted."""
+    assert not [one for one in SERVICES["postgres"]["volumes"] if "initdb" in one]
+    assert SERVICES["airflow-init"]["command"] == ["/opt/srm/docker/init.sh"]
+    assert re.findall(r"^(?:exec )?(?!set|#)(.+)$", (ROOT / "docker/init.sh").read_text(), re.MULTILINE) == [
+        "python /opt/srm/docker/database.py",
+        "airflow db migrate",
+    ]
 
 
 def test_published_ports_are_this_machine_alone_and_differ() -> None:
@@ -196,8 +232,7 @@ def test_clusters_have_identities_of_their_own() -> None:
 
 
 def test_made_secrets_fill_every_name_and_are_never_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "docker").mkdir()
-    shutil.copy(ROOT / "docker/make-env.sh", tmp_path / "docker")
+    shutil.copytree(ROOT / "docker", tmp_path / "docker")
     shutil.copy(ROOT / ".env.example", tmp_path)
     subprocess.run([tmp_path / "docker/make-env.sh"], check=True, capture_output=True)
     written = (tmp_path / ".env").read_text()
