@@ -126,6 +126,11 @@ environment_is_current() {
     [ -x "$VENV/bin/python" ] && [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(wanted_stamp "$VENV/bin/python")" ]
 }
 
+# Without pip it does not: its making was cut off, or the Python beneath it was replaced by another minor version.
+environment_works() {
+    [ -x "$VENV/bin/python" ] && python_fits "$VENV/bin/python" && "$VENV/bin/python" -m pip --version > /dev/null 2>&1
+}
+
 # pyspark is published as source only (about 450 MB); its wheel is built once and kept for every clone.
 spark_wheel() {
     local pin version
@@ -147,7 +152,7 @@ spark_wheel() {
 
 make_environment() {
     local python
-    if [ -x "$VENV/bin/python" ] && python_fits "$VENV/bin/python"; then
+    if environment_works; then
         say "bringing $VENV up to date"
     else
         python=$(find_python)
@@ -353,7 +358,7 @@ if [ "${1:-}" = --tests ]; then
 fi
 
 missing=()
-{ [ -x "$VENV/bin/python" ] && python_fits "$VENV/bin/python"; } || find_python > /dev/null || missing+=(python)
+environment_is_current || environment_works || find_python > /dev/null || missing+=(python)
 java_fits || missing+=(java)
 if [ ${#missing[@]} -gt 0 ]; then
     # One installation at a time.

@@ -167,6 +167,18 @@ def test_packages_for_tests_come_while_the_environment_is_made(tmp_path: Path) -
     assert "--no-install-recommends chromium" in done.stderr
 
 
+@pytest.mark.parametrize(("pip", "said"), [("exit 1", "creating"), ("exit 0", "bringing")])
+def test_an_environment_whose_making_was_cut_off_is_made_anew(tmp_path: Path, pip: str, said: str) -> None:
+    """``python -m venv`` puts the interpreter there first, and pip seconds later."""
+    java = "echo 'openjdk version \"17.0.1\"' >&2"
+    environment = machine(tmp_path / "bin", java=java, python3="case $* in '-m venv'*) exit 3 ;; esac", sleep="exit 0")
+    python = tmp_path / "bin/venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f"#!/bin/sh\ncase $* in '-m pip --version') {pip} ;; '-m pip'*) exit 1 ;; esac\n")
+    python.chmod(0o755)
+    assert f"setup: {said} {tmp_path}/bin/venv" in setup(environment).stderr
+
+
 def test_a_second_run_is_quick() -> None:
     if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=300).returncode != 0:
         pytest.skip("the set-up is not current; make setup")
