@@ -75,11 +75,14 @@ java_fits() {
     if [ -d "$VENV" ]; then printf '%s' "$mark" > "$VENV/.java-stamp"; fi
 }
 
-# The newest package of a list that this Debian has.
+# The version of a package that this Debian has; empty without one.
+candidate() { apt-cache policy "$1" 2> /dev/null | sed -n 's/^ *Candidate: \([0-9].*\)/\1/p'; }
+
+# The first package of a list that this Debian has, else the first.
 available() {
     local name
     for name in "$@"; do
-        if [ -n "$(apt-cache policy "$name" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9].*\)/\1/p')" ]; then
+        if [ -n "$(candidate "$name")" ]; then
             printf '%s\n' "$name"
             return 0
         fi
@@ -87,12 +90,27 @@ available() {
     printf '%s\n' "$1"
 }
 
+java_package() { available openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless; }
+
+# python3 may be older or newer than what fits, with another version beside it. A machine without lists of packages knows
+# of none.
+python_packages() {
+    local name
+    case $(candidate python3) in
+        '' | 3.11.* | 3.12.* | 3.13.*) name=python3 ;;
+        *) name=$(available none python3.12 python3.13 python3.11) ;;
+    esac
+    [ "$name" != none ] && echo "$name $name-venv"
+}
+NO_PYTHON="this system has no package of Python 3.11 to 3.13; install one otherwise, and set PYTHON=/path/to/python3"
+
 install_missing() {
-    local missing=("$@") packages=() what
+    local missing=("$@") packages=() what names
     if ! command -v apt-get > /dev/null; then
         printf 'setup: missing: %s\n' "${missing[*]}" >&2
-        printf '  %s\n' "Fedora, RHEL:  sudo dnf install python3.12 java-17-openjdk-headless" \
+        printf '  %s\n' "Fedora, RHEL:  sudo dnf install python3.12 java-21-openjdk-headless" \
             "macOS:         brew install python@3.12 openjdk@17" \
+            '               export JAVA_HOME="$(brew --prefix openjdk@17)/libexec/openjdk.jdk/Contents/Home"' \
             "other:         Python 3.11 to 3.13 with venv, Java 17 or newer, on the PATH" >&2
         exit 1
     fi
@@ -100,8 +118,14 @@ install_missing() {
         printf 'setup: missing: %s; install with\n' "${missing[*]}" >&2
         for what in "${missing[@]}"; do
             case $what in
-                python) printf '  sudo apt-get install -y python3 python3-venv\n' >&2 ;;
-                java) printf '  sudo apt-get install -y openjdk-17-jre-headless   # or newer\n' >&2 ;;
+                python)
+                    if names=$(python_packages); then
+                        printf '  sudo apt-get install -y %s\n' "$names" >&2
+                    else
+                        printf '  %s\n' "$NO_PYTHON" >&2
+                    fi
+                    ;;
+                java) printf '  sudo apt-get install -y %s\n' "$(java_package)" >&2 ;;
             esac
         done
         exit 1
@@ -111,8 +135,12 @@ install_missing() {
     retry apt-get update -q
     for what in "${missing[@]}"; do
         case $what in
-            python) packages+=(python3 python3-venv) ;;
-            java) packages+=("$(available openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless)" ca-certificates) ;;
+            python)
+                names=$(python_packages) || fail "$NO_PYTHON"
+                # shellcheck disable=SC2206
+                packages+=($names)
+                ;;
+            java) packages+=("$(java_package)" ca-certificates) ;;
         esac
     done
     retry apt-get install -y -q --no-install-recommends "${packages[@]}"
@@ -228,7 +256,7 @@ elsewhere() {
         browser) echo "Fedora: sudo dnf install chromium   macOS: brew install --cask chromium" ;;
         postgresql) echo "Fedora: sudo dnf install postgresql-server   macOS: brew install postgresql" ;;
         prometheus) echo "promtool and prometheus of https://prometheus.io/download/ on the PATH   macOS: brew install prometheus" ;;
-        compiler) echo "Fedora: sudo dnf install java-17-openjdk-devel   macOS: brew install openjdk@17" ;;
+        compiler) echo "Fedora: sudo dnf install java-21-openjdk-devel   macOS: brew install openjdk@17" ;;
         kerberos) echo "Fedora: sudo dnf install krb5-server krb5-workstation krb5-devel gcc python3-devel" ;;
         compose) echo "https://docs.docker.com/compose/install/" ;;
     esac
@@ -238,7 +266,7 @@ elsewhere() {
 compose_package() {
     local name version
     for name in docker-compose-v2 docker-compose-plugin docker-compose; do
-        version=$(apt-cache policy "$name" 2> /dev/null | sed -n 's/^ *Candidate: \([0-9].*\)/\1/p')
+        version=$(candidate "$name")
         case $version in '' | 0* | 1.*) ;; *) echo "$name"; return ;; esac
     done
 }

@@ -78,7 +78,7 @@ def test_on_debian_as_root_it_is_installed(tmp_path: Path) -> None:
         machine(
             tmp_path / "bin",
             apt_get=f'echo "apt-get $*" >> {calls}',
-            apt_cache='echo "  Candidate: 17.0.1"',
+            apt_cache="case $2 in python3) echo '  Candidate: 3.11.2-1' ;; *) echo '  Candidate: 17.0.1' ;; esac",
             id="echo 0",
         )
     )
@@ -87,6 +87,33 @@ def test_on_debian_as_root_it_is_installed(tmp_path: Path) -> None:
     update, install = calls.read_text().splitlines()
     assert update == "apt-get update -q"
     assert {"python3", "python3-venv", "openjdk-17-jre-headless"} <= set(install.split())
+
+
+@pytest.mark.parametrize(
+    ("offered", "packages"),
+    [
+        ("python3 python3.11", "python3.11 python3.11-venv"),
+        ("python3 python3.12 python3.13", "python3.12 python3.12-venv"),
+    ],
+)
+def test_on_a_debian_whose_python3_does_not_fit_another_is_taken(tmp_path: Path, offered: str, packages: str) -> None:
+    calls = tmp_path / "calls"
+    apt_cache = (
+        f"""case " {offered} " in *" $2 "*) echo "  Candidate: 3.10.6-1" ;; *) echo "  Candidate: (none)" ;; esac"""
+    )
+    apt_get = f'echo "$*" >> {calls}'
+    said = setup(machine(tmp_path / "user", apt_get=apt_get, apt_cache=apt_cache, id="echo 1000")).stderr
+    assert f"sudo apt-get install -y {packages}\n" in said
+    setup(machine(tmp_path / "root", apt_get=apt_get, apt_cache=apt_cache, id="echo 0"))
+    assert f" {packages} " in calls.read_text()
+
+
+def test_on_a_debian_without_a_python_that_fits_it_says_so(tmp_path: Path) -> None:
+    apt_cache = "[ $2 != python3 ] || echo '  Candidate: 3.14.0-1'"
+    for who in ("1000", "0"):
+        done = setup(machine(tmp_path / who, apt_get="exit 0", apt_cache=apt_cache, id=f"echo {who}"))
+        assert done.returncode == 1
+        assert "no package of Python 3.11 to 3.13; install one otherwise, and set PYTHON=" in done.stderr
 
 
 @pytest.mark.parametrize(("words", "fits"), [('openjdk version "11.0.2"', False), ('openjdk version "21.0.2"', True)])
