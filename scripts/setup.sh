@@ -54,8 +54,9 @@ find_python() {
     return 1
 }
 
+# Spark's scripts take JAVA_HOME without looking whether there is a Java.
 java_binary() {
-    if [ -n "${JAVA_HOME:-}" ] && [ -x "$JAVA_HOME/bin/java" ]; then
+    if [ -n "${JAVA_HOME:-}" ]; then
         printf '%s\n' "$JAVA_HOME/bin/java"
     else
         command -v java
@@ -65,7 +66,7 @@ java_binary() {
 # Starting a JVM takes a while: the answer is remembered for the very same binary (path, size, time).
 java_fits() {
     local binary version mark
-    binary=$(java_binary) || return 1
+    binary=$(java_binary) && [ -x "$binary" ] || return 1
     mark="$(readlink -f "$binary") $(stat -L -c '%s %Y' "$binary")"
     if [ -f "$VENV/.java-stamp" ] && [ "$(cat "$VENV/.java-stamp")" = "$mark" ]; then
         return 0
@@ -385,6 +386,9 @@ if [ "${1:-}" = --tests ]; then
     tools=$!
 fi
 
+if [ -n "${JAVA_HOME:-}" ] && [ ! -x "$JAVA_HOME/bin/java" ]; then
+    fail "JAVA_HOME is $JAVA_HOME, where there is no bin/java; correct or unset it"
+fi
 missing=()
 environment_is_current || environment_works || find_python > /dev/null || missing+=(python)
 java_fits || missing+=(java)

@@ -75,6 +75,11 @@ def test_no_java(without_java: Mapping[str, str]) -> None:
     assert told == "SparkFailed: there is no Java to start Spark with: install Java 17 or later, or set JAVA_HOME"
 
 
+def test_java_home_of_a_java_that_was_removed(tmp_path: Path) -> None:
+    told = start("local[1]", {**os.environ, "JAVA_HOME": str(tmp_path)})
+    assert told == f"SparkFailed: JAVA_HOME is {tmp_path}, where there is no bin/java; correct or unset it"
+
+
 def test_no_spark() -> None:
     told = start("local[1]", {"PATH": os.environ["PATH"], "SPARK_HOME": "/nonexistent"})
     assert told.startswith("SparkFailed: Spark could not be started")

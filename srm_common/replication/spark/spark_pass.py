@@ -111,6 +111,9 @@ def _not_started(error: Exception) -> SparkFailed:
         spark_home = os.environ.get("SPARK_HOME", "not set")
         return SparkFailed(f"Spark could not be started: {error}; SPARK_HOME is {spark_home}")
     if not java_command(os.environ):
+        # Spark's scripts take it without looking, and have no other.
+        if home := os.environ.get("JAVA_HOME"):
+            return SparkFailed(f"JAVA_HOME is {home}, where there is no bin/java; correct or unset it")
         return SparkFailed("there is no Java to start Spark with: install Java 17 or later, or set JAVA_HOME")
     return SparkFailed("Spark's JVM has ended before it began to work; what it printed before this says why")
 

@@ -123,6 +123,14 @@ def test_an_old_java_counts_as_missing(tmp_path: Path, words: str, fits: bool) -
     assert ("missing: python\n" if fits else "missing: python java\n") in done.stderr
 
 
+def test_java_home_without_java_is_named(tmp_path: Path) -> None:
+    """Spark takes it as it is, so that there is a Java on the PATH does not help."""
+    there = machine(tmp_path / "bin", java="echo 'openjdk version \"17.0.1\"' >&2", python3="exit 0")
+    done = setup(there | {"JAVA_HOME": "/no/java"})
+    assert done.returncode == 1
+    assert done.stderr == "setup: JAVA_HOME is /no/java, where there is no bin/java; correct or unset it\n"
+
+
 def test_a_browser_is_for_tests_only_and_its_lack_stops_nothing(tmp_path: Path) -> None:
     bare = machine(tmp_path / "bare", apt_get="exit 9", id="echo 1000")
     assert "Chromium" not in setup(bare).stderr
