@@ -17,10 +17,12 @@ AIRFLOW = os.environ.get("HEALTH_AIRFLOW_URL", "http://airflow-api-server:8080")
 SPARK_MASTER = os.environ.get("HEALTH_SPARK_MASTER_URL", "http://localhost:8080") + "/json/"
 SPARK_WORKER = os.environ.get("HEALTH_SPARK_WORKER_URL", "http://localhost:8081") + "/json/"
 TIMEOUT_SECONDS = 8.0
+# Docker gives its client's proxies to containers, and those know none of them.
+DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def fetch(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
+    with DIRECT.open(url, timeout=TIMEOUT_SECONDS) as answer:
         return json.load(answer)
 
 

@@ -415,7 +415,9 @@ if [ "${SRM_SETUP_KAFKA:-1}" != 0 ]; then
     for kind in kafka mirror-maker tools tiered; do
         if [ ! -f "$CACHE/$kind/$version/.complete.json" ]; then
             say "fetching $kind $version, once"
-            "$VENV/bin/python" -m srm_common.testing fetch "$kind" > /dev/null
+            "$VENV/bin/python" -m srm_common.testing fetch "$kind" > /dev/null ||
+                fail "the jars of $kind $version could not be fetched; the lines above say why. From a mirror they come by" \
+                    "SRM_IVY_SETTINGS, through a proxy without login by HTTPS_PROXY (docs/testing.md)"
         fi
     done
     # Brokers start quicker with it, and as well without it.

@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import http.client
 import io
+import ipaddress
 import json
 import socket
 import ssl
 import threading
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from typing import Any, Self
@@ -55,7 +57,7 @@ def ask(
 def fetch(
     request: urllib.request.Request, *, seconds: float, most_bytes: int, context: ssl.SSLContext | None = None
 ) -> bytes:
-    """The body of an answer, by way of the environment's proxies.
+    """The body of an answer, by way of the proxies of :func:`proxies_of`.
 
     Raises:
         urllib.error.HTTPError: an error status; what can be read of it is the body of the answer, if that is not too
@@ -63,7 +65,7 @@ def fetch(
         TimeoutError, AnswerTooLarge, OSError, http.client.HTTPException: as :func:`ask`.
     """
     with _Limit(seconds) as limit:
-        opener = urllib.request.build_opener(_Http(limit), _Https(limit, context))
+        opener = urllib.request.build_opener(_Http(limit), _Https(limit, context), proxies_of(request.full_url))
         try:
             with opener.open(request, timeout=seconds) as response:
                 return _body(response, most_bytes)
@@ -71,6 +73,16 @@ def fetch(
             with error:
                 body = _body(error, most_bytes)
             raise urllib.error.HTTPError(error.url, error.code, error.msg, error.hdrs, io.BytesIO(body)) from None
+
+
+def proxies_of(url: str) -> urllib.request.ProxyHandler:
+    """Those that the environment names for an address; none for one of this machine, which a proxy would take for
+    its own, also where ``NO_PROXY`` does not name it."""
+    host = urllib.parse.urlsplit(url).hostname or ""
+    with contextlib.suppress(ValueError):
+        if host == "localhost" or ipaddress.ip_address(host).is_loopback:
+            return urllib.request.ProxyHandler({})
+    return urllib.request.ProxyHandler()
 
 
 def json_of(answer: bytes) -> Any:

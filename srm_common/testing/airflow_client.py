@@ -15,6 +15,7 @@ from typing import Any
 
 from srm_common.airflow_rest import exchange
 from srm_common.errors import LocalAirflowError
+from srm_common.http_answers import proxies_of
 
 FINAL_STATES = frozenset({"success", "failed"})
 #: How long a busy machine may leave requests without an answer, or its SQLite refuse a second writer.
@@ -172,10 +173,11 @@ class AirflowClient:
         """
         request = urllib.request.Request(f"{self.url}{path}/wait?interval=0.5")
         request.add_header("Authorization", f"Bearer {self._token}")
+        opener = urllib.request.build_opener(proxies_of(request.full_url))
         # A server that stops, or does not know the route: the state is asked for again.
         with (
             contextlib.suppress(OSError, http.client.HTTPException, ValueError),
-            urllib.request.urlopen(request, timeout=self._timeout_seconds) as lines,
+            opener.open(request, timeout=self._timeout_seconds) as lines,
         ):
             for line in lines:
                 if json.loads(line)["state"] in FINAL_STATES or time.monotonic() > deadline:

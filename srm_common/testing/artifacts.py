@@ -25,6 +25,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+import urllib.parse
+import urllib.request
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -183,8 +185,8 @@ def _fetch_once(artifacts: Sequence[Artifact], folder: Path) -> str:
         description.write_text(_ivy_file(artifacts))
         # "bundle" is the packaging of snappy-java and scala-logging; without it they are left out silently.
         command = [
-            *java_command(), "-jar", str(ivy_jar()), "-cache", str(cache_folder() / "ivy"), "-ivy", str(description),
-            "-confs", "default", "-types", "jar", "bundle",
+            *java_command(), *_proxy_options(), "-jar", str(ivy_jar()), "-cache", str(cache_folder() / "ivy"),
+            "-ivy", str(description), "-confs", "default", "-types", "jar", "bundle",
             "-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]",
         ]  # fmt: skip
         if settings := os.environ.get("SRM_IVY_SETTINGS"):  # for example for a private mirror
@@ -209,6 +211,29 @@ def _fetch_once(artifacts: Sequence[Artifact], folder: Path) -> str:
         marker.write_text(json.dumps({"artifacts": _names(artifacts), "jars": sizes}, indent=1))
         os.replace(marker, folder / MARKER)
     return ""
+
+
+def _proxy_options() -> list[str]:
+    """Java's settings for the proxies that the environment names, which it does not look at. A proxy's login is left
+    out: every user sees command lines."""
+    named = urllib.request.getproxies()
+    options = []
+    for scheme in ("http", "https"):
+        if written := named.get(scheme):
+            try:
+                proxy = urllib.parse.urlsplit(written if "://" in written else f"http://{written}")
+                host, port = proxy.hostname, proxy.port or 80
+            except ValueError:
+                host = None
+            if not host:
+                raise LocalKafkaError(f"{scheme.upper()}_PROXY must be an address such as http://proxy:3128")
+            options += [f"-D{scheme}.proxyHost={host}", f"-D{scheme}.proxyPort={port}"]
+    if options:
+        # Of both schemes. A name of NO_PROXY stands for what ends with it, too.
+        direct = [name.strip().split(":")[0].lstrip(".") for name in named.get("no", "").split(",")]
+        hosts = [pattern for name in direct if name for pattern in ((name,) if name == "*" else (name, f"*.{name}"))]
+        options.append(f"-Dhttp.nonProxyHosts={'|'.join(('localhost', '127.*', *hosts))}")
+    return options
 
 
 def _ivy_file(artifacts: Sequence[Artifact]) -> str:

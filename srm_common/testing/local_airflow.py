@@ -35,7 +35,7 @@ from srm_common.testing.airflow_client import AirflowClient
 from srm_common.testing.artifacts import cache_folder
 from srm_common.testing.java import LocalProcess
 from srm_common.testing.local_server import LocalServer
-from srm_common.testing.ports import LOOPBACK, ReservedPort
+from srm_common.testing.ports import LOOPBACK, ReservedPort, without_proxy
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 START_TIMEOUT_SECONDS = 300.0
@@ -286,4 +286,5 @@ class LocalAirflow(AirflowClient, LocalServer):
         }
         # Airflow's processes overwrite their environment, and the marker in it, with their titles unless configured.
         own["SPT_NOENV"] = "1"
+        own |= without_proxy(own)
         return own | {f"AIRFLOW_{key}": value for key, value in airflow.items()} | {MARKER: self._marker} | dict(extra)

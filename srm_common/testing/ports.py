@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 
 LOOPBACK = "127.0.0.1"
+
+
+def without_proxy(environment: Mapping[str, str]) -> dict[str, str]:
+    """What lets a process with this environment reach servers of this machine directly: a proxy would look for them on
+    its own. Programs look at either name."""
+    names = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    if names.strip() != "*":
+        names = ",".join(filter(None, (names, LOOPBACK, "localhost")))
+    return {"no_proxy": names, "NO_PROXY": names}
 
 
 class ReservedPort:

@@ -98,6 +98,7 @@ def test_the_example_names_every_required_variable_and_no_value() -> None:
     required = {name for name, kind, _ in REFERENCE.findall(COMPOSE.read_text()) if kind == ":?"}
     assert set(example_environment()) == required
     optional = {name for name, kind, _ in REFERENCE.findall(COMPOSE.read_text()) if kind == ":-"}
+    optional |= {name for service in SERVICES.values() for name in service.get("build", {}).get("args", ())}
     assert optional == set(re.findall(r"^#([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
 
 
@@ -227,6 +228,22 @@ def test_the_first_start_does_not_meet_the_server_that_initializes_the_volume() 
     check = SERVICES["postgres"]["healthcheck"]["test"]
     assert check[check.index("--host") + 1] == "127.0.0.1"
     assert SERVICES["airflow-init"]["restart"] == "on-failure:5"
+
+
+def test_airflows_own_api_is_reached_without_a_proxy() -> None:
+    """Docker gives its client's proxies to containers; Airflow's workers ask the API server by this address."""
+    for name in (name for name in SERVICES if name.startswith("airflow-")):
+        environment = SERVICES[name]["environment"]
+        host = re.sub(r"^http://|:\d+/.*$", "", environment["AIRFLOW__CORE__EXECUTION_API_SERVER_URL"])
+        assert host in SERVICES
+        for variable in ("NO_PROXY", "no_proxy"):
+            assert host in environment[variable].split(",")
+
+
+def test_every_stage_of_the_image_may_use_a_mirror() -> None:
+    stages = re.split(r"^FROM ", (ROOT / "docker/Dockerfile").read_text(), flags=re.MULTILINE)[1:]
+    assert all(("pip install" in stage) == ("ARG PIP_INDEX_URL" in stage) for stage in stages)
+    assert SERVICES["spark-master"]["build"]["args"] == ["PIP_INDEX_URL"]
 
 
 def test_published_ports_are_this_machine_alone_and_differ() -> None:

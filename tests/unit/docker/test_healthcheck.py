@@ -40,7 +40,10 @@ def answers() -> Iterator[tuple[str, dict[str, object]]]:
 
 def check(url: str, *arguments: str) -> tuple[int, str]:
     names = ("HEALTH_AIRFLOW_URL", "HEALTH_SPARK_MASTER_URL", "HEALTH_SPARK_WORKER_URL")
-    environment = {**os.environ, **dict.fromkeys(names, url)}
+    # Docker gives containers the proxies that its client is configured with; nothing listens at this one.
+    environment = {**os.environ, **dict.fromkeys(names, url), "http_proxy": "http://127.0.0.1:1"}
+    for name in ("no_proxy", "NO_PROXY"):
+        environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, env=environment, timeout=300
     )

@@ -214,6 +214,30 @@ def test_an_environment_whose_making_was_cut_off_is_made_anew(tmp_path: Path, pi
     assert f"setup: {said} {tmp_path}/bin/venv" in setup(environment).stderr
 
 
+def with_environment(folder: Path, python: str) -> dict[str, str]:
+    """A machine with an environment, in which all succeeds but for what ``python`` does with its arguments ``$*``."""
+    java = "echo 'openjdk version \"17.0.1\"' >&2"
+    there = machine(folder, java=java, sleep="exit 0", mkdir=f'exec {shutil.which("mkdir")} "$@"', mv="exit 0")
+    (folder / "cache/wheels").mkdir(parents=True)
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line.startswith("pyspark=="):
+            (folder / f"cache/wheels/pyspark-{line.partition('==')[2]}-py2.py3-none-any.whl").touch()
+    (folder / "venv/bin").mkdir(parents=True)
+    program = folder / "venv/bin/python"
+    program.write_text(f"#!/bin/sh\ncase $* in {python} esac\n")
+    program.chmod(0o755)
+    return there
+
+
+def test_jars_that_cannot_be_fetched_fail_with_the_ways_to_get_them(tmp_path: Path) -> None:
+    there = with_environment(tmp_path / "bin", "'-m srm_common.testing fetch'*) echo no way out >&2; exit 2 ;;")
+    done = setup(there)
+    assert done.returncode == 1
+    assert "no way out\nsetup: the jars of kafka " in done.stderr
+    assert "SRM_IVY_SETTINGS" in done.stderr
+    assert "HTTPS_PROXY" in done.stderr
+
+
 def test_a_second_run_is_quick() -> None:
     if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=300).returncode != 0:
         pytest.skip("the set-up is not current; make setup")

@@ -96,7 +96,13 @@ class BusyServer(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
-def test_a_run_is_waited_for_although_the_answer_breaks_off(port: ReservedPort) -> None:
+def test_a_run_is_waited_for_although_the_answer_breaks_off(
+    port: ReservedPort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A company's proxy, which is not to be asked for what is on this machine.
+    monkeypatch.setenv("http_proxy", f"http://{LOOPBACK}:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
     with ThreadingHTTPServer((LOOPBACK, port.number), BusyServer) as server:
         threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         client = AirflowClient(f"http://{port.address}", "admin", "admin")

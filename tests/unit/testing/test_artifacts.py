@@ -19,6 +19,7 @@ WANTED = (Artifact("org.example", "thing", "1.0"),)
 # Stands for `java -jar ivy.jar ...`: counts its calls, fails the first FAILURES of them, then writes a real jar.
 SCRIPT = """#!/bin/sh
 echo x >> "$CALLS"
+echo "$@" > "$CALLS.arguments"
 calls=$(wc -l < "$CALLS")
 if [ "$calls" -le "$FAILURES" ]; then echo "$WORDS"; exit "$CODE"; fi
 for last; do :; done
@@ -57,6 +58,38 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def count(calls: Path) -> int:
     return len(calls.read_text().splitlines())
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_java_is_told_of_the_proxies_which_it_does_not_look_for(
+    calls: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://user:secret@proxy.corp:3128")
+    monkeypatch.setenv("no_proxy", ".corp, localhost,registry:8081")
+    fetch(WANTED, tmp_path / "jars")
+    arguments = calls.with_name("calls.arguments").read_text()
+    assert arguments.startswith(
+        "-Dhttps.proxyHost=proxy.corp -Dhttps.proxyPort=3128 -Dhttp.nonProxyHosts=localhost|127.*|"
+    )
+    assert "|corp|*.corp|localhost|*.localhost|registry|*.registry -jar " in arguments
+    assert "secret" not in arguments
+
+    monkeypatch.setenv("https_proxy", "http://proxy:port")
+    with pytest.raises(LocalKafkaError, match="HTTPS_PROXY must be an address such as"):
+        fetch(WANTED, tmp_path / "more")
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_without_proxies_java_is_told_nothing(calls: Path, tmp_path: Path) -> None:
+    fetch(WANTED, tmp_path / "jars")
+    assert calls.with_name("calls.arguments").read_text().startswith("-jar ")
 
 
 def test_what_is_complete_is_not_fetched_again(calls: Path, tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import socket
 
-from srm_common.testing.ports import ReservedPort
+import pytest
+
+from srm_common.testing.ports import ReservedPort, without_proxy
 
 
 def serve(port: int) -> socket.socket:
@@ -35,3 +37,16 @@ def test_nobody_is_given_it() -> None:
             assert other.getsockname()[1] not in kept
     for port in kept.values():
         port.release()
+
+
+@pytest.mark.parametrize(
+    ("environment", "names"),
+    [
+        ({}, "127.0.0.1,localhost"),
+        ({"NO_PROXY": ".corp"}, ".corp,127.0.0.1,localhost"),
+        ({"NO_PROXY": ".corp", "no_proxy": ".lab"}, ".lab,127.0.0.1,localhost"),
+        ({"no_proxy": "*"}, "*"),  # which counts only alone
+    ],
+)
+def test_no_proxy_is_asked_for_it(environment: dict[str, str], names: str) -> None:
+    assert without_proxy(environment) == {"no_proxy": names, "NO_PROXY": names}
