@@ -67,7 +67,8 @@ java_binary() {
 java_fits() {
     local binary version mark
     binary=$(java_binary) && [ -x "$binary" ] || return 1
-    mark="$(readlink -f "$binary") $(stat -L -c '%s %Y' "$binary")"
+    # Other options on macOS.
+    mark="$(readlink -f "$binary") $(stat -L -c '%s %Y' "$binary" 2> /dev/null || stat -L -f '%z %m' "$binary")"
     if [ -f "$VENV/.java-stamp" ] && [ "$(cat "$VENV/.java-stamp")" = "$mark" ]; then
         return 0
     fi
@@ -147,8 +148,11 @@ install_missing() {
     retry apt-get install -y -q --no-install-recommends "${packages[@]}"
 }
 
+# macOS had no sha256sum for long.
+checksum() { sha256sum 2> /dev/null || shasum -a 256; }
+
 wanted_stamp() {
-    { cat pyproject.toml srm_common/__init__.py constraints.txt scripts/setup.sh; pwd; "$1" -c 'import sys; print(sys.version)'; } | sha256sum
+    { cat pyproject.toml srm_common/__init__.py constraints.txt scripts/setup.sh; pwd; "$1" -c 'import sys; print(sys.version)'; } | checksum
 }
 
 environment_is_current() {

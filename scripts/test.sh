@@ -13,6 +13,7 @@ RINGS="lint unit simulation smoke store kafka spark airflow browser faults world
 # Those that this process may use; macOS has no nproc.
 CORES=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN)
 BIN=${VENV:-.venv}/bin
+# macOS has bash 3.2, for which an empty array is not set: hence ${rings[@]+...} below.
 rings=()
 # Each the names of its rings.
 lanes=()
@@ -30,7 +31,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
     shift
 done
 [ $# -gt 0 ] && shift
-read -r -a beside <<<"${lanes[*]}"
+read -r -a beside <<<"${lanes[*]-}"
 # Java's and the native libraries' helper threads only get in each other's way on small machines.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} PYTHONUNBUFFERED=1
 # Where it is set, each of hundreds of Python processes compiles all that it imports, and pytest rewrites every assertion.
@@ -41,7 +42,7 @@ work=$(mktemp -d)
 groups=()
 signal_lanes() { # signal
     local group some=1
-    for group in "${groups[@]}"; do kill "$1" -- "-$group" 2>/dev/null && some=0; done
+    for group in ${groups[@]+"${groups[@]}"}; do kill "$1" -- "-$group" 2>/dev/null && some=0; done
     return "$some"
 }
 ending() {
@@ -63,11 +64,11 @@ trap 'exit 143' TERM
 
 # CPU-seconds of this shell's children that have ended: the second line of times, such as 3m12.345s 0m9.876s. What a test
 # leaves to the system when it ends, such as a killed process's own children, is not seen.
-children_cpu() {
+children_cpu() { # name
     local LC_ALL=C
-    times >"$work/times.$BASHPID"
+    times >"$work/$1.times"
     awk 'NR == 2 { for (n = 1; n <= 2; n++) { split($n, at, "m"); sum += at[1] * 60 + at[2] }; printf "%.0f\n", sum }' \
-        "$work/times.$BASHPID"
+        "$work/$1.times"
 }
 
 # Before the commands of a ring, such as nice.
@@ -78,9 +79,9 @@ step() { # name, command...
     shift
     printf '\n== %s: %s\n' "$name" "${*#"$BIN/"}"
     (
-        "${before[@]}" "$@" 2>&1
+        ${before[@]+"${before[@]}"} "$@" 2>&1
         printf '%s %s ' "$?" "$((SECONDS - start))" >"$work/$name.new"
-        children_cpu >>"$work/$name.new"
+        children_cpu "$name" >>"$work/$name.new"
         mv "$work/$name.new" "$work/$name.end"
     ) | tee "$work/$name.out"
 }
@@ -107,7 +108,7 @@ ring() { # name, pytest arguments...
         unit)
             local quick=()
             [ "${HYPOTHESIS_PROFILE:-}" = quick ] && quick=(--quick)
-            pytest unit tests/unit -n "${TEST_PROCESSES:-4}" --dist worksteal -q "${quick[@]}" "$@"
+            pytest unit tests/unit -n "${TEST_PROCESSES:-4}" --dist worksteal -q ${quick[@]+"${quick[@]}"} "$@"
             ;;
         # Computes only. Each test is a process of its own that plays a block of seeds; SIMULATION_SEEDS=n plays the first n.
         simulation) pytest simulation tests/simulation -n "${TEST_PROCESSES:-$CORES}" --dist worksteal -q "$@" ;;
@@ -137,14 +138,14 @@ ring() { # name, pytest arguments...
 # What rings of the other lanes printed that have ended.
 show() {
     local name
-    for name in "${beside[@]}"; do
+    for name in ${beside[@]+"${beside[@]}"}; do
         if [ -f "$work/$name.done" ]; then cat "$work/$name.done" && rm "$work/$name.done"; fi
     done
 }
 
 # In process groups of their own, which can be ended.
 set -m
-for lane in "${lanes[@]}"; do
+for lane in ${lanes[@]+"${lanes[@]}"}; do
     printf '\n== beside what follows: %s\n' "$lane"
     {
         for name in $lane; do
@@ -157,18 +158,18 @@ for lane in "${lanes[@]}"; do
     groups+=($!)
 done
 set +m
-for name in "${rings[@]}"; do
+for name in ${rings[@]+"${rings[@]}"}; do
     ring "$name" "$@"
     show
 done
-for group in "${groups[@]}"; do wait "$group"; done
+for group in ${groups[@]+"${groups[@]}"}; do wait "$group"; done
 groups=()
 show
 
 failed=0
 summary=()
 skipped=()
-for name in "${rings[@]}" "${beside[@]}"; do
+for name in ${rings[@]+"${rings[@]}"} ${beside[@]+"${beside[@]}"}; do
     steps=("$name")
     [ "$name" = lint ] && steps=(ruff format mypy imports dependencies)
     for name in "${steps[@]}"; do

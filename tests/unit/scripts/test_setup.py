@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -227,6 +228,33 @@ def with_environment(folder: Path, python: str) -> dict[str, str]:
     program.write_text(f"#!/bin/sh\ncase $* in {python} esac\n")
     program.chmod(0o755)
     return there
+
+
+def test_macos_has_other_tools(tmp_path: Path) -> None:
+    """Its stat has other options, and it may have no sha256sum."""
+    there = with_environment(tmp_path / "bin", "'-c from srm_common'*) echo /dev/null ;;")
+    (tmp_path / "bin/sha256sum").unlink()
+    for tool, script in (("stat", '[ "$2" = -f ] && echo 1 2'), ("shasum", "cat > /dev/null; echo checksum")):
+        (tmp_path / "bin" / tool).unlink(missing_ok=True)
+        (tmp_path / "bin" / tool).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "bin" / tool).chmod(0o755)
+    there["SRM_SETUP_KAFKA"] = "0"
+    done = setup(there)
+    assert (done.returncode, done.stderr) == (0, f"setup: bringing {tmp_path}/bin/venv up to date\n")
+    assert (tmp_path / "bin/venv/.setup-stamp").read_text() == "checksum\n"
+    assert (tmp_path / "bin/venv/.java-stamp").read_text().endswith(" 1 2")
+    assert (setup(there).returncode, setup(there, "--check").returncode) == (0, 0)
+
+
+def test_no_empty_array_is_read_as_bash_3_cannot() -> None:
+    """With ``set -u``, it takes one for a variable that is not set."""
+    text = (ROOT / "scripts/test.sh").read_text()
+    maybe_empty = set(re.findall(r"\b(\w+)=\(\)", text)) - {"summary", "skipped"}  # read where there is something
+    assert {"rings", "lanes", "before"} <= maybe_empty
+    for name in (*maybe_empty, "beside"):
+        for use in re.finditer(rf'"\$\{{{name}\[[@*]\](-?)\}}"', text):
+            assert use[1] or text[: use.start()].endswith(f"${{{name}[@]+"), name
+    assert "BASHPID" not in text
 
 
 def test_jars_that_cannot_be_fetched_fail_with_the_ways_to_get_them(tmp_path: Path) -> None:
