@@ -237,8 +237,9 @@ def main(arguments: Sequence[str]) -> int:
                 console.print(f"\nThat took {time.monotonic() - began:.0f} s.", highlight=False)
                 if console.is_terminal:
                     console.print("Evidence that can be filed, from another terminal:", highlight=False)
-                    console.print(f"export SRM_CONFIG={clusters.configuration}", style="cyan", highlight=False)
-                    console.print(f'{_PROGRAM} verify --flow "{stage.FLOW}" --report evidence.html', style="cyan")
+                    # No variable, which would still name these clusters when they are gone.
+                    command = f'{_PROGRAM} --config {clusters.configuration} verify --flow "{stage.FLOW}"'
+                    console.print(f"{command} --report evidence.html", style="cyan", highlight=False, soft_wrap=True)
                     console.print("Ctrl-C ends the demo.")
                     while True:
                         time.sleep(1)
