@@ -248,8 +248,17 @@ def test_every_stage_of_the_image_may_use_a_mirror() -> None:
 
 def test_published_ports_are_this_machine_alone_and_differ() -> None:
     ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
-    assert all(port.startswith("127.0.0.1:") for port in ports)
-    assert len({port.split(":")[1] for port in ports}) == len(ports)
+    assert all(port.startswith("127.0.0.1:${") for port in ports)
+    assert len({REFERENCE.findall(port)[0][0] for port in ports}) == len(ports)
+    assert len({REFERENCE.findall(port)[0][2] for port in ports}) == len(ports)
+
+
+@pytest.mark.parametrize("name", ["kafka-east", "kafka-west"])
+def test_brokers_name_the_port_that_is_published(name: str) -> None:
+    """Clients on this machine go by what brokers advertise."""
+    (published,) = SERVICES[name]["ports"]
+    port = published.removeprefix("127.0.0.1:").removesuffix(":9094")
+    assert SERVICES[name]["environment"]["KAFKA_ADVERTISED_LISTENERS"].endswith(f"EXTERNAL://localhost:{port}")
 
 
 def test_clusters_have_identities_of_their_own() -> None:
@@ -266,6 +275,30 @@ def test_made_secrets_fill_every_name_and_are_never_overwritten(tmp_path: Path) 
     assert set(values) == set(example_environment())
     assert len(set(values.values())) == len(values)
     assert len(values["AIRFLOW_FERNET_KEY"]) == 44
+    assert len(values["AIRFLOW_JWT_SECRET"]) >= 64, "of HS512"
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
     assert subprocess.run([tmp_path / "docker/make-env.sh"], capture_output=True).returncode == 1
     assert (tmp_path / ".env").read_text() == written
+
+
+def test_no_secrets_are_made_for_a_database_that_has_others(tmp_path: Path) -> None:
+    """The volume of another clone, or of a former .env: PostgreSQL's image does not look at its password again."""
+    shutil.copytree(ROOT / "docker", tmp_path / "docker")
+    shutil.copy(ROOT / ".env.example", tmp_path)
+    docker = tmp_path / "bin/docker"
+    docker.parent.mkdir()
+    docker.write_text('#!/bin/sh\n[ "$*" = "volume inspect srm_postgres" ]\n')
+    docker.chmod(0o755)
+    environment = {"PATH": f"{docker.parent}:{os.environ['PATH']}"}
+    refused = subprocess.run([tmp_path / "docker/make-env.sh"], capture_output=True, text=True, env=environment)
+    assert refused.returncode == 1
+    assert "the volume srm_postgres belongs to another .env" in refused.stderr
+    assert not (tmp_path / ".env").exists()
+
+    subprocess.run(
+        [tmp_path / "docker/make-env.sh"],
+        check=True,
+        capture_output=True,
+        env={**environment, "COMPOSE_PROJECT_NAME": "second"},
+    )
+    assert "\nCOMPOSE_PROJECT_NAME=second\n" in (tmp_path / ".env").read_text()
