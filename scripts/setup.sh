@@ -171,7 +171,8 @@ spark_wheel() {
     version=${pin#pyspark==}
     if ! ls "$CACHE/wheels/pyspark-$version-"*.whl > /dev/null 2>&1; then
         say "downloading and building $pin, once (about 450 MB)"
-        mkdir -p "$CACHE/wheels"
+        { mkdir -p "$CACHE/wheels" && [ -w "$CACHE/wheels" ]; } ||
+            fail "$CACHE, where downloads are kept for all clones, cannot be written to; set SRM_CACHE to another folder"
         local scratch
         scratch=$(mktemp -d "$CACHE/wheels/.building.XXXXXX")
         if ! retry "$VENV/bin/python" -m pip wheel -q --no-deps --use-pep517 -w "$scratch" "$pin"; then
@@ -264,19 +265,19 @@ if [ "${SRM_SETUP_KAFKA:-1}" != 0 ]; then
                     "SRM_IVY_SETTINGS, through a proxy without login by HTTPS_PROXY (docs/testing.md)"
         fi
     done
-    # Brokers start quicker with it, and as well without it.
+    # Brokers start quicker with it, and as well without it. A cache that is shared for reading takes none.
     versions=$version
     # The targets that fault tests kill are of this one.
     if [ "${1:-}" = --tests ]; then versions+=" $(sed -n 's/^KEEPS_ITS_MARKERS = "\([0-9.]*\)".*/\1/p' tests/faults/scenario.py)"; fi
     for version in $versions; do
-        if ! compgen -G "$CACHE/kafka/$version-*.jsa" > /dev/null; then
+        if [ -w "$CACHE/kafka" ] && ! compgen -G "$CACHE/kafka/$version-*.jsa" > /dev/null; then
             say "keeping the classes of Kafka $version as Java has them in memory, once"
             "$VENV/bin/python" -m srm_common.testing archive "$version" > /dev/null || say "it goes on without them"
         fi
     done
     # So do Spark's JVMs. Which file that is depends on Java and on this environment.
     archive=$("$VENV/bin/python" -c 'from srm_common.replication.spark.spark_conf import class_archive; print(class_archive())')
-    if [ ! -f "$archive" ]; then
+    if [ -w "${archive%/*}" ] && [ ! -f "$archive" ]; then
         say "keeping the classes of Spark as Java has them in memory, once"
         "$VENV/bin/srm-control" warmup > /dev/null || say "it goes on without them"
     fi

@@ -201,15 +201,9 @@ class LocalAirflow(AirflowClient, LocalServer):
             return
         self.command("db", "migrate")
         if kept:
-            empty.parent.mkdir(parents=True, exist_ok=True)
-            # Complete from the moment it has its name: another process may look for it.
-            unfinished = empty.with_name(f"{empty.name}.{os.getpid()}")
-            with (
-                contextlib.closing(sqlite3.connect(file)) as made,
-                contextlib.closing(sqlite3.connect(unfinished)) as copy,
-            ):
-                made.backup(copy)
-            unfinished.replace(empty)
+            # A cache that this user may only read takes none: the next Airflow migrates again.
+            with contextlib.suppress(OSError, sqlite3.Error):
+                _keep(file, empty)
 
     def _end_descendants(self) -> None:
         deadline = time.monotonic() + END_TIMEOUT_SECONDS
@@ -288,3 +282,15 @@ class LocalAirflow(AirflowClient, LocalServer):
         own["SPT_NOENV"] = "1"
         own |= without_proxy(own)
         return own | {f"AIRFLOW_{key}": value for key, value in airflow.items()} | {MARKER: self._marker} | dict(extra)
+
+
+def _keep(database: Path, empty: Path) -> None:
+    """Complete from the moment it has its name: another process may look for it."""
+    empty.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = empty.with_name(f"{empty.name}.{os.getpid()}")
+    with (
+        contextlib.closing(sqlite3.connect(database)) as made,
+        contextlib.closing(sqlite3.connect(unfinished)) as copy,
+    ):
+        made.backup(copy)
+    unfinished.replace(empty)

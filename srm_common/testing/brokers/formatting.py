@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from srm_common.errors import LocalKafkaError
@@ -47,21 +48,26 @@ def format_storage(
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint = folder / bootstrap_checkpoint(version)
     checkpoint.parent.mkdir(exist_ok=True)
-    shutil.copyfile(_kept_checkpoint(version, jars, features), checkpoint)
+    _bring_checkpoint(checkpoint, version, jars, features)
     lines = ["version=1", f"cluster.id={cluster_id}", f"node.id={node}", f"directory.id={random_id()}"]
     marker.write_text("\n".join(lines) + "\n")
 
 
-def _kept_checkpoint(version: str, jars: Path, features: Mapping[str, str]) -> Path:
+def _bring_checkpoint(checkpoint: Path, version: str, jars: Path, features: Mapping[str, str]) -> None:
     chosen = ",".join(f"{name}={level}" for name, level in sorted(features.items()))
     suffix = hashlib.sha256(chosen.encode()).hexdigest()[:12] if chosen else "default"
     kept = cache_folder() / "formatted" / f"{version}-{suffix}.checkpoint"
-    if not kept.exists():
+    if kept.exists():
+        shutil.copyfile(kept, checkpoint)
+        return
+    with tempfile.TemporaryDirectory(prefix="srm-format-") as scratch:
+        made = _run_storage_tool(Path(scratch), version, jars, features)
+        shutil.copyfile(made, checkpoint)
+    # A cache that this user may only read takes none: the next node needs a JVM again.
+    with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
-            made = _run_storage_tool(Path(scratch), version, jars, features)
-            os.replace(made, kept)
-    return kept
+        with tempfile.TemporaryDirectory(dir=kept.parent) as unfinished:
+            os.replace(shutil.copy(checkpoint, unfinished), kept)
 
 
 def _run_storage_tool(scratch: Path, version: str, jars: Path, features: Mapping[str, str]) -> Path:

@@ -266,6 +266,30 @@ def test_jars_that_cannot_be_fetched_fail_with_the_ways_to_get_them(tmp_path: Pa
     assert "HTTPS_PROXY" in done.stderr
 
 
+def test_a_cache_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    there = with_environment(tmp_path / "bin", "")
+    done = setup(there | {"SRM_CACHE": "/dev/null/cache"})
+    assert done.returncode == 1
+    assert (
+        "setup: /dev/null/cache, where downloads are kept for all clones, cannot be written to; set SRM_CACHE"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize("folder", ["kept", "nowhere"])
+def test_classes_are_not_kept_where_nothing_can_be(tmp_path: Path, folder: str) -> None:
+    """A cache may be shared for reading; what cannot be kept would be made again at each ``make``."""
+    (tmp_path / "kept").mkdir()
+    there = with_environment(tmp_path / "bin", f"'-c from srm_common'*) echo {tmp_path}/{folder}/spark.jsa ;;")
+    (tmp_path / "bin/venv/bin/srm-control").symlink_to("python")
+    for kind in ("kafka", "mirror-maker", "tools", "tiered"):
+        (tmp_path / "bin/cache" / kind / "9.9.9").mkdir(parents=True)
+        (tmp_path / "bin/cache" / kind / "9.9.9/.complete.json").touch()
+    done = setup(there | {"SRM_KAFKA_VERSION": "9.9.9"})
+    assert done.returncode == 0
+    assert ("keeping the classes of Spark" in done.stderr) == (folder == "kept")
+
+
 def test_a_second_run_is_quick() -> None:
     if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=300).returncode != 0:
         pytest.skip("the set-up is not current; make setup")
