@@ -39,6 +39,15 @@ Exit codes of the commands are here too, so that one place knows them.
 
 from __future__ import annotations
 
+from srm_common import __version__
+
+
+def installing(*extras: str) -> str:
+    """What a message tells to run where a package of these extras is missing. It names the wheel's file: this project
+    is not in the package index, and whoever put something there under its name would run it on machines with Kafka's
+    credentials."""
+    return f"pip install 'srm_kafka-{__version__}-py3-none-any.whl[{','.join(extras)}]'"
+
 
 class SrmError(Exception):
     """Root of all errors; the text is one sentence for a person."""

@@ -234,8 +234,8 @@ message has the replacement.
 `ticketCache`; see [security.md](security.md#kerberos).
 
 `sasl.mechanism = AWS_MSK_IAM`, or `OAUTHBEARER` with the login handler of Amazon's Java library, is a login at Amazon
-MSK by AWS IAM, with the options of `IAMLoginModule` in `sasl.jaas.config`; it needs `srm-kafka[aws]`. See
-[security.md](security.md#amazon-msk).
+MSK by AWS IAM, with the options of `IAMLoginModule` in `sasl.jaas.config`; it needs the [extra](install.md#extras)
+`aws`. See [security.md](security.md#amazon-msk).
 
 `tokenauth="true"` in `sasl.jaas.config` of SCRAM is a login by a delegation token: `username` is its id, `password` its
 HMAC. Tokens are neither created nor renewed here; a new one is used from the next task on.

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from srm_common.errors import ConfigError, StoreError
+from srm_common.errors import ConfigError, StoreError, installing
 
 _DIALECTS = ("sqlite", "postgresql")
 #: For INSERT ... ON CONFLICT; tests/unit/store/test_sqlite.py looks for what is newer.
@@ -70,7 +70,7 @@ def open_engine(url: URL, timeout_seconds: float) -> Engine:
     except (ImportError, SQLAlchemyError) as error:
         help_ = "name its file as in sqlite:////path/to/file.db"
         if url.get_backend_name() == "postgresql":
-            help_ = "install its driver (pip install 'srm-kafka[postgres]')"
+            help_ = f"install its driver ({installing('postgres')})"
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise StoreError(f"the metrics store at {shown(url)} cannot be used: {reason}; {help_}") from error
 

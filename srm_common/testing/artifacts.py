@@ -35,7 +35,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from srm_common.account import home_folder
-from srm_common.errors import LocalKafkaError
+from srm_common.errors import LocalKafkaError, installing
 from srm_common.testing.java import java_command
 
 DEFAULT_KAFKA_VERSION = os.environ.get("SRM_KAFKA_VERSION", "4.3.1")
@@ -168,9 +168,7 @@ def ivy_jar() -> Path:
     for place in (spec.submodule_search_locations or []) if spec else []:
         for jar in sorted(Path(place, "jars").glob("ivy-*.jar")):
             return jar
-    raise LocalKafkaError(
-        "no Ivy to fetch Kafka with: install pyspark (pip install 'srm-kafka[spark]') or set SRM_IVY_JAR"
-    )
+    raise LocalKafkaError(f"no Ivy to fetch Kafka with: install pyspark ({installing('spark')}) or set SRM_IVY_JAR")
 
 
 def _names(artifacts: Sequence[Artifact]) -> list[str]:

@@ -11,6 +11,8 @@ import base64
 import hashlib
 from importlib.metadata import PackageNotFoundError, PackagePath, distribution
 
+from srm_common.errors import installing
+
 PACKAGES = ("pyspark", "pyspark-client")
 
 
@@ -23,7 +25,7 @@ def spark_faults() -> list[str]:
         except PackageNotFoundError:
             continue
     if "pyspark" not in versions:
-        return ["pyspark is not installed; run: pip install 'srm-kafka[spark]'"]
+        return [f"pyspark is not installed; run: {installing('spark')}"]
     if len(set(versions.values())) > 1:
         both = ", ".join(f"{name} {version}" for name, version in versions.items())
         return [f"{both}: both write into the same folder and must be the same version"]

@@ -240,6 +240,11 @@ def test_airflows_own_api_is_reached_without_a_proxy() -> None:
             assert host in environment[variable].split(",")
 
 
+def test_the_image_has_what_any_flow_needs() -> None:
+    (extras,) = re.findall(r'"\$wheel\[([\w,]+)\]"', (ROOT / "docker/Dockerfile").read_text())
+    assert set(extras.split(",")) == {"airflow", "spark", "transforms", "postgres"}
+
+
 def test_every_stage_of_the_image_may_use_a_mirror() -> None:
     stages = re.split(r"^FROM ", (ROOT / "docker/Dockerfile").read_text(), flags=re.MULTILINE)[1:]
     assert all(("pip install" in stage) == ("ARG PIP_INDEX_URL" in stage) for stage in stages)

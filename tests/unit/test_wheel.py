@@ -15,6 +15,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import srm_common
+from srm_common.errors import installing
 from tests.compat.environment import ENVIRONMENTS, lower_bounds, project
 from tests.compat.table import COLUMNS, rows
 from tests.compat.trial import STEPS
@@ -56,6 +57,10 @@ def test_its_version_is_above_that_of_the_last_release() -> None:
     )
     if unreleased.strip():
         assert Version(srm_common.__version__) > Version(released.partition("]")[0])
+
+
+def test_messages_advise_to_install_this_file(wheel: Path) -> None:
+    assert installing("spark", "transforms") == f"pip install '{wheel.name}[spark,transforms]'"
 
 
 def test_an_upgrade_as_documented_replaces_a_build_of_the_same_version(wheel: Path, tmp_path: Path) -> None:

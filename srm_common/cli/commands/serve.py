@@ -9,7 +9,7 @@ import click
 
 from srm_common.cli.invocation import Invocation, config_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, installing
 
 
 @click.command("serve")
@@ -63,7 +63,7 @@ def serve_command(
         from srm_common.rest.serving.logins import hashed
         from srm_common.rest.serving.service import KEY_PASSWORD, Listener, access_of, serve, service_context
     except ModuleNotFoundError as error:
-        raise ConfigError(f"{error.name} is missing: pip install 'srm-kafka[serve]'") from error
+        raise ConfigError(f"{error.name} is missing: {installing('serve')}") from error
     if hash_password:
         made = hashed(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
         return Answer({"password": made}, made)

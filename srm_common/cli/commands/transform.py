@@ -19,7 +19,7 @@ from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.layers import Entry
 from srm_common.domain.transforms.statements import Statement
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, installing
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.transform_settings import TRANSFORM_FIELDS, TRANSFORM_KEYS, is_transform_key
 from srm_common.usecases.transforms.record_text import RecordTexts, headers_text
@@ -149,7 +149,8 @@ def _local_spark(name: FlowName, ending: ExitStack) -> Callable[[tuple[Statement
         try:
             context = spark_context(settings, local_master(1))
         except ImportError as error:
-            raise ConfigError(f"transforms.sql needs {error.name}: install srm-kafka[spark,transforms] here") from error
+            remedy = installing("spark", "transforms")
+            raise ConfigError(f"transforms.sql needs {error.name}: {remedy} here") from error
         ending.callback(context.stop)
         return SqlPasses(context)
 

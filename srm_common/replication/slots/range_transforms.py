@@ -11,7 +11,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.formats import FormatKind
 from srm_common.domain.transforms.statements import StatementColumns, statement_for
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, installing
 from srm_common.replication.slots.ranges import Transformed
 from srm_common.settings_files.user_classes import load_function
 
@@ -64,7 +64,7 @@ def range_transforms(
     except ImportError as error:
         raise ConfigError(
             f"flow {job.flow} has transforms, provenance headers or schemas.ids = map, which need {error.name} where "
-            f"slots run: install srm-kafka[transforms] there"
+            f"slots run: {installing('transforms')} there"
         ) from error
 
     access = sql or PlainStatements(job.statements)

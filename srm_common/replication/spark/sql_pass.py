@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.transforms.statements import Statement, StatementColumns
-from srm_common.errors import ConfigError, TransformFailed
+from srm_common.errors import ConfigError, TransformFailed, installing
 from srm_common.replication.spark.build import accepted
 from srm_common.replication.spark.slot_work import CopySlot, Relay, SqlSlotWork
 from srm_common.replication.spark.sql_channel import FILLING, SqlPipe
@@ -75,7 +75,7 @@ class SqlPasses:
             from pyspark.sql import SparkSession
         except ImportError as error:
             raise ConfigError(
-                f"transforms.sql needs {error.name} where the driver runs: install srm-kafka[spark,transforms] there"
+                f"transforms.sql needs {error.name} where the driver runs: {installing('spark', 'transforms')} there"
             ) from error
         for name in _ERROR_LOGS:
             logging.getLogger(name).disabled = True

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import ConfigError, UnreachableCluster
+from srm_common.errors import ConfigError, UnreachableCluster, installing
 from srm_common.kafka.client.closing import Closing
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.batches.batch import SourceBatch
@@ -83,7 +83,7 @@ class NewestRecords(Closing):
 
             from srm_common.wire.reencoding.columns import decode
         except ImportError as error:
-            raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
+            raise ConfigError(f"this needs {error.name}: {installing('transforms')} here") from error
         self._decode = decode
         self._clusters = clusters
         self._allowance = allowance

@@ -13,7 +13,7 @@ from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.formats import FormatKind
 from srm_common.domain.transforms.statements import Statement, statement_for
-from srm_common.errors import ConfigError, TransformFailed
+from srm_common.errors import ConfigError, TransformFailed, installing
 from srm_common.settings_files.user_classes import load_function
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.topics.plan_topics import decide_topics
@@ -225,7 +225,7 @@ def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: A
         for kind in formats:
             values_of(kind)
     except ImportError as error:
-        raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
+        raise ConfigError(f"this needs {error.name}: {installing('transforms')} here") from error
     seconds = min(_LONGEST_REQUEST_SECONDS, clusters.flow.request_seconds, allowance.seconds)
     source = clusters.source.schema_registry_within(seconds)
     return TrialSchemas(RegistrySchemas(source, None), chains, reads_avro=reads_avro)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.cluster import KerberosLogin
-from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster
+from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster, installing
 from srm_common.kafka.client.library import Errors, SaslMechanismGSSAPI, register_sasl_mechanism
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def require_gssapi(alias: str) -> None:
     if importlib.util.find_spec("gssapi") is None:
         raise ConfigError(
             f"cluster '{alias}' needs a login by Kerberos, for which the Python package gssapi is not installed here; "
-            "install it with: pip install 'srm-kafka[gssapi]' (docs/security.md)"
+            f"install it with: {installing('gssapi')} (docs/security.md)"
         )
 
 

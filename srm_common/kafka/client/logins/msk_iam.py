@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK by AWS IAM, signed by Amazon's own library (``srm-kafka[aws]``): without it, this module cannot
+"""Tokens for Amazon MSK by AWS IAM, signed by Amazon's own library (the extra ``aws``): without it, this module cannot
 be imported.
 
 librdkafka lacks the mechanism AWS_MSK_IAM; MSK takes the same identities by OAUTHBEARER at the same listener. A token

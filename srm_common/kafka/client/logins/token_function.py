@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from srm_common.domain.cluster import MSK_IAM, ClusterSettings, TokenFunction
-from srm_common.errors import AccessDenied, ConfigError, SrmError, UnreachableCluster
+from srm_common.errors import AccessDenied, ConfigError, SrmError, UnreachableCluster, installing
 from srm_common.kafka.client.logins.kept_tokens import KeptTokens
 from srm_common.settings_files.user_classes import load_function
 
@@ -93,8 +93,8 @@ def _loaded(login: TokenFunction) -> Callable[..., object]:
     if login.path == MSK_IAM and importlib.util.find_spec("aws_msk_iam_sasl_signer") is None:
         raise ConfigError(
             f"cluster '{login.alias}' needs a login by AWS IAM, for which the Python package "
-            "aws-msk-iam-sasl-signer-python is not installed here; install it with: pip install 'srm-kafka[aws]' "
-            "(docs/security.md)"
+            f"aws-msk-iam-sasl-signer-python is not installed here; install it with: {installing('aws')} "
+            f"(docs/security.md)"
         )
     try:
         return load_function(login.path, _WANTED)

@@ -6,7 +6,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, installing
 from srm_common.replication.spark.slot_work import copied, not_copied
 
 NOWHERE = ClusterSettings("a", "localhost:9", {}, {})
@@ -22,7 +22,7 @@ def raising(error: Exception) -> SlotResult:
 
 
 def test_an_error_of_ours_keeps_its_sentence_and_its_kind() -> None:
-    sentence = "flow a->b has transforms, which need numba where slots run: install srm-kafka[transforms] there"
+    sentence = f"flow a->b has transforms, which need numba where slots run: {installing('transforms')} there"
     result = raising(ConfigError(sentence))
     assert [(one.position, one.error, one.error_kind) for one in result.ranges] == [(5, sentence, "ConfigError")] * 2
     assert result.needs_new_epoch
