@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.names import heartbeats_topic
 from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import (
@@ -27,6 +26,7 @@ from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations
 from srm_common.domain.topics.refused_settings import MAX_MESSAGE
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.state_topics import written_heartbeats
 from srm_common.domain.topics.topic_settings import (
     OPTIONAL,
     RETENTION,
@@ -269,12 +269,12 @@ def _falsifying(flow: FlowSettings, remote: str, there: Mapping[str, TopicSettin
 
 
 def _heartbeats(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
-    topic = heartbeats_topic()
-    if not flow.emit_heartbeats or topic in target.partitions:
+    wanted = next((topic for topic in written_heartbeats(flow) if topic.location == "target"), None)
+    if wanted is None or wanted.name in target.partitions:
         return None
-    configs = (("cleanup.policy", "compact"),)
-    factor = flow.heartbeats_replication_factor
-    return _creation(flow, target, topic, 1, factor, configs, f"heartbeats of {flow.name}")
+    configs = tuple(wanted.needs.items())
+    factor = wanted.replication_factor
+    return _creation(flow, target, wanted.name, wanted.partitions, factor, configs, f"heartbeats of {flow.name}")
 
 
 def _dead_letters(flow: FlowSettings, target: TargetView) -> CreateTopic | None:

@@ -48,8 +48,9 @@ class StateTopic:
     ``partitions`` and ``replication_factor`` (-1: the broker's default) are what it is created with.
     ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone cannot be
     derived again, so a cleanup policy that may have deleted some is not fixed silently. ``cleanup_policy`` is what the
-    topic must have. It can do without the others, which a cluster may refuse: ``created_with`` counts at its creation,
-    ``at_least`` are numeric settings that may be larger, ``at_most`` such as may be smaller.
+    topic must have, unless ``any_policy`` says that it is only created with it. It can do without the others, which a
+    cluster may refuse: ``created_with`` counts at its creation, ``at_least`` are numeric settings that may be larger,
+    ``at_most`` such as may be smaller.
     """
 
     name: str
@@ -62,10 +63,11 @@ class StateTopic:
     at_least: Mapping[str, int] = field(default_factory=dict)
     at_most: Mapping[str, int] = field(default_factory=dict)
     cleanup_policy: Literal["compact", "delete"] = "compact"
+    any_policy: bool = False
 
     @property
     def needs(self) -> dict[str, str]:
-        """Settings without which it cannot be used."""
+        """Settings at its creation that no cluster may refuse."""
         return {"cleanup.policy": self.cleanup_policy}
 
     @property
@@ -121,7 +123,7 @@ Verdict = Create | Repair | Refuse | Fine
 
 
 def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
-    """All state topics of ``flow``; the offset-syncs topic only where the flow emits them."""
+    """The topics that ``flow`` cannot run without; the offset-syncs topic only where the flow emits them."""
     source = flow.name.source
     internal = flow.internal_replication_factor
     out = [
@@ -148,7 +150,6 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
         # Connect refuses a config topic of more than one partition.
         StateTopic(names.configs_topic(source), "target", 1, flow.config_replication_factor, exact_partitions=True),
         StateTopic(names.status_topic(source), "target", flow.status_partitions, flow.status_replication_factor),
-        heartbeats(flow),
         StateTopic(
             names.checkpoints_topic(flow),
             "target",
@@ -202,8 +203,9 @@ def meta_topic(replication_factor: int) -> StateTopic:
 
 
 def heartbeats(flow: FlowSettings, location: Location = "target") -> StateTopic:
-    """The one topic that all flows of a cluster share."""
-    return StateTopic(names.heartbeats_topic(), location, 1, flow.heartbeats_replication_factor)
+    """The one topic that all flows of a cluster share, as may other software: its policy is its owner's business, since
+    only the newest heartbeats count."""
+    return StateTopic(names.heartbeats_topic(), location, 1, flow.heartbeats_replication_factor, any_policy=True)
 
 
 def written_heartbeats(flow: FlowSettings) -> tuple[StateTopic, ...]:
@@ -247,7 +249,7 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
         )
     policy = found.settings.get("cleanup.policy", "compact")
     repairs: dict[str, str] = {}
-    if policy != topic.cleanup_policy:
+    if policy != topic.cleanup_policy and not topic.any_policy:
         repairs["cleanup.policy"] = topic.cleanup_policy
         if topic.precious and not found.log_starts_at_zero:
             return Refuse(

@@ -9,7 +9,7 @@ from typing import Self
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds
 from srm_common.domain.topics.state_topics import Location, StateTopic, written_heartbeats
-from srm_common.errors import AccessDenied, SrmError
+from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.wire.state.mm2 import encode_heartbeat
@@ -23,7 +23,6 @@ def emit_heartbeat(flow: FlowSettings | FlowClusters) -> Heartbeat:
     where it is missing. A cluster that cannot be written to does not keep the other one from getting its heartbeat.
 
     Raises:
-        StateTopicInvalid: the heartbeats topic cannot be used.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     with clusters_of(flow) as clusters:
@@ -60,7 +59,15 @@ class HeartbeatWriter:
     def _writer(self, topic: StateTopic) -> StateWriter:
         if topic.location not in self._writers:
             cluster = self._clusters.target if topic.location == "target" else self._clusters.source
-            cluster.ensure([topic])
+            try:
+                cluster.ensure([topic])
+            except UnreachableCluster:
+                raise
+            except ClusterError as error:
+                # A topic of others may be written to, even if it may not be described or altered.
+                if not cluster.reader.partitions(topic.name):
+                    raise
+                _LOG.warning("%s: heartbeats are written all the same: %s", self._clusters.flow.name, error)
             self._writers[topic.location] = cluster.writer(repeats_matter=False)
         return self._writers[topic.location]
 

@@ -14,7 +14,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import Installation, other_installation
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
-from srm_common.domain.topics.state_topics import state_topics
+from srm_common.domain.topics.state_topics import heartbeats, state_topics
 from srm_common.domain.transforms.faults import DeadLetterTopic, ErrorHandling
 from srm_common.errors import ClusterError, ConfigError, SrmError, StateTopicInvalid, StateUnavailable
 from srm_common.kafka.state.sync_log import offset_syncs
@@ -81,7 +81,7 @@ def error_handling(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> Err
     copy = next((topic for topic in topics if topic.downstream == name), None)
     if copy is not None:
         raise ConfigError(f"{setting} is the copy of {copy.upstream}; name another topic")
-    if any(topic.name == name and topic.location == "target" for topic in state_topics(flow)):
+    if any(topic.name == name and topic.location == "target" for topic in (*state_topics(flow), heartbeats(flow))):
         raise ConfigError(f"{setting} is one of its state topics; name another topic")
     admin = clusters.target.admin
     facts = admin.describe_topics([name]).get(name)

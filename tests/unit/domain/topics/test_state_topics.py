@@ -16,6 +16,7 @@ from srm_common.domain.topics.state_topics import (
     StateTopic,
     Verdict,
     created_text,
+    heartbeats,
     judge,
     state_topics,
 )
@@ -24,7 +25,7 @@ FLOW = FlowSettings(FlowName("a", "b"), ClusterSettings.plaintext("a", "a:1"), C
 
 
 def topic(name: str) -> StateTopic:
-    (state_topic,) = [topic for topic in state_topics(FLOW) if topic.name == name]
+    (state_topic,) = [topic for topic in (*state_topics(FLOW), heartbeats(FLOW)) if topic.name == name]
     return state_topic
 
 
@@ -42,7 +43,6 @@ def test_names_places_and_partitions_are_mirror_makers() -> None:
         ("mm2-configs.a.internal", "target", 1),
         ("mm2-offset-syncs.b.internal", "source", 1),
         ("a.checkpoints.internal", "target", 1),
-        ("heartbeats", "target", 1),
         ("mm2-offset-segments.a.internal", "target", 25),
         ("srm-flow-state.a.internal", "target", 1),
         ("srm-meta.internal", "target", 1),
@@ -60,7 +60,7 @@ def test_offset_syncs_follow_their_location_and_switch() -> None:
 
 
 def test_all_are_compacted() -> None:
-    assert all(t.needs == {"cleanup.policy": "compact"} for t in state_topics(FLOW))
+    assert all(t.needs == {"cleanup.policy": "compact"} for t in (*state_topics(FLOW), heartbeats(FLOW)))
 
 
 def test_a_missing_topic_is_created() -> None:
@@ -100,6 +100,11 @@ def test_a_wrong_policy_is_mended_where_nothing_was_lost() -> None:
 def test_a_wrong_policy_is_mended_where_all_can_be_derived_again() -> None:
     mended = verdict("a.checkpoints.internal", cleanup_policy="delete")
     assert mended == Repair(topic("a.checkpoints.internal"), {"cleanup.policy": "compact"})
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_the_policy_of_heartbeats_is_their_owners(policy: str) -> None:
+    assert verdict("heartbeats", cleanup_policy=policy) == Fine(topic("heartbeats"))
 
 
 def test_the_record_size_of_the_flow_state_is_mended() -> None:

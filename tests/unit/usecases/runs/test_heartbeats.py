@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from dataclasses import replace
 
+import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.names import segments_topic
 from srm_common.domain.offsets.joined_segments import joined
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
+from srm_common.domain.runs.run_record import RunState
+from srm_common.errors import AccessDenied
 from srm_common.kafka.state.heartbeat_log import arrival_ms
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
+from srm_common.usecases.runs.emit_heartbeat import HeartbeatWriter, SteadyHeartbeats, emit_heartbeat
 from srm_common.wire.state.mm2 import decode_heartbeat
 from srm_common.wire.state.segments import encode_joined, encode_segment
 from tests.kafka.flows import flow_between
 from tests.kafka.records import eventually
+from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides
 
 
 def test_a_joined_segment_does_not_tell_when_its_chunks_came(target_kafka: FakeCluster, name: str) -> None:
@@ -59,3 +64,50 @@ def test_a_long_run_writes_heartbeats_at_the_pace_of_its_schedule(
         eventually(lambda: min(written(flow.source), written(flow.target)) >= 2, 300, "two heartbeats on each side")
     with FlowClusters(replace(flow, emit_heartbeats=False)) as clusters, SteadyHeartbeats(clusters):
         pass
+
+
+def beats(*clusters: FakeCluster) -> list[int]:
+    return [len(cluster.records("heartbeats")) for cluster in clusters]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_heartbeats_topic_of_others_stays_as_it_is(sides: Sides, policy: str) -> None:
+    sides.set(emit_heartbeats=True, heartbeats_topic_location="both")
+    sides.source.create_topic("orders")
+    for cluster in (sides.source, sides.target):
+        cluster.create_topic("heartbeats", 3, 1, {"cleanup.policy": policy})
+        cluster.refuse("IncrementalAlterConfigs", TOPIC_AUTHORIZATION_FAILED, when="heartbeats")
+    assert sides.refresh().fault is None
+    emit_heartbeat(sides.flow)
+    assert sides.run().state is RunState.DONE
+    assert beats(sides.source, sides.target) == [1, 1]
+    assert [one.topic_config("heartbeats")["cleanup.policy"] for one in (sides.source, sides.target)] == [policy] * 2
+
+
+def test_no_right_to_heartbeats_stops_the_copy(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    for cluster in (sides.source, sides.target):
+        for api in ("CreateTopics", "DescribeConfigs", "Produce"):
+            cluster.refuse(api, TOPIC_AUTHORIZATION_FAILED, when="heartbeats")
+    for emit in (False, True):
+        sides.set(emit_heartbeats=emit, heartbeats_topic_location="both")
+        sides.refresh()
+        assert sides.run().state is RunState.DONE
+    with pytest.raises(AccessDenied, match="Create on topic 'heartbeats'"):
+        emit_heartbeat(sides.flow)
+
+
+def test_heartbeats_are_written_to_a_topic_that_may_not_be_described(
+    sides: Sides, caplog: pytest.LogCaptureFixture
+) -> None:
+    sides.set(emit_heartbeats=True, heartbeats_topic_location="both")
+    sides.target.create_topic("heartbeats", 1, 1, {"cleanup.policy": "compact"})
+    sides.target.refuse("DescribeConfigs", TOPIC_AUTHORIZATION_FAILED, when="heartbeats")
+    with FlowClusters(sides.flow) as clusters, caplog.at_level(logging.WARNING):
+        writer = HeartbeatWriter(clusters)
+        writer.beat()
+        writer.beat()
+    assert beats(sides.source, sides.target) == [2, 2]
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "heartbeats are written all the same" in warning
+    assert "DescribeConfigs on topic 'heartbeats'" in warning
