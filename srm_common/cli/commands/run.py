@@ -129,7 +129,7 @@ def run_command(
         beside = [*_checkpoints(clusters), *beat]
         if not unreported:
             _report(invocation, clusters, now, options.run_id)
-        return answer(record, actions, beside, _silence(clusters))
+        return answer(record, actions, beside, _silence(clusters, record))
 
 
 def _report(
@@ -238,10 +238,10 @@ def _partition_json(one: PartitionRecord) -> dict[str, Any]:
     return {name: getattr(one, name) for name in (*names, "lag")} | percentiles
 
 
-def _silence(clusters: FlowClusters) -> str | None:
+def _silence(clusters: FlowClusters, record: RunRecord) -> str | None:
     from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 
-    return heartbeat_report(clusters).silence if clusters.flow.emit_heartbeats else None
+    return heartbeat_report(clusters, run=record).silence if clusters.flow.emit_heartbeats else None
 
 
 def _text(

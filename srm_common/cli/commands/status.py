@@ -303,9 +303,12 @@ def heartbeats_command(invocation: Invocation, flow: str | None) -> Answer:
     for each flow on the way (the clusters in between are queried if the configuration has them). Times are by the
     clocks of the hosts that wrote and that copied. The exit code is 1 if heartbeats of the source are overdue.
     """
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
     from srm_common.usecases.monitoring.heartbeats import heartbeats_by_hop
+    from srm_common.usecases.runs.run_journal import last_run
 
-    report = heartbeats_by_hop(invocation.flow(flow))
+    with FlowClusters(invocation.flow(flow)) as clusters:
+        report = heartbeats_by_hop(clusters, last_run(clusters))
     return Answer(report.to_json(), heartbeats_text(report), 1 if report.silence is not None else 0)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 from srm_common.domain.amount import duration, latency
 from srm_common.domain.flow import ARROW, FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds, silent_after_seconds
+from srm_common.domain.runs.run_record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ class HeartbeatReport:
     """The heartbeats that one flow has brought, those of its source first.
 
     ``every_ms`` and ``silent_after_ms`` are the flow's own pace; the latter is None if no heartbeats are expected.
-    ``fault`` says why nothing could be queried.
+    ``fault`` says why nothing could be queried. ``run_started_ms`` and ``run_ended_ms`` are of the flow's newest run, if
+    that is known; the latter is None while it runs.
     """
 
     flow: str
@@ -102,6 +104,8 @@ class HeartbeatReport:
     silent_after_ms: int | None
     copied: tuple[CopiedHeartbeat, ...] = ()
     fault: str | None = None
+    run_started_ms: int | None = None
+    run_ended_ms: int | None = None
 
     @property
     def newest(self) -> CopiedHeartbeat | None:
@@ -117,17 +121,27 @@ class HeartbeatReport:
         return None if newest is None or newest.beat is None else self.now_ms - newest.beat.timestamp_ms
 
     @property
+    def silent_ms(self) -> int | None:
+        """The part of :attr:`age_ms` that was not within the newest run: what a run copies ends where the source ended
+        when its last pass began, however many heartbeats are written until the pass is over."""
+        age = self.age_ms
+        if age is None or self.run_started_ms is None:
+            return age
+        ended = self.now_ms if self.run_ended_ms is None else self.run_ended_ms
+        return age - max(0, ended - max(self.run_started_ms, self.now_ms - age))
+
+    @property
     def silence(self) -> str | None:
         """Why the flow counts as silent, in one sentence; None when it does not, or none are to be expected."""
         if self.silent_after_ms is None or self.fault is not None:
             return None
-        age = self.age_ms
-        if age is None:
+        age, silent = self.age_ms, self.silent_ms
+        if age is None or silent is None:
             return (
                 f"no heartbeat of '{self.source}' has been copied by {self.flow}; one is due every "
                 f"{duration(self.every_ms)}: check the flow's runs, and the log of its task emit_heartbeat"
             )
-        if age <= self.silent_after_ms:
+        if silent <= self.silent_after_ms:
             return None
         return (
             f"the newest heartbeat of '{self.source}' copied by {self.flow} is {duration(age)} old, although one is "
@@ -156,6 +170,8 @@ class HeartbeatReport:
             "every_ms": self.every_ms,
             "silent_after_ms": self.silent_after_ms,
             "fault": self.fault,
+            "run_started_ms": self.run_started_ms,
+            "run_ended_ms": self.run_ended_ms,
             "heartbeats": [heartbeat.to_json(self.now_ms) for heartbeat in self.copied],
         }
 
@@ -170,13 +186,19 @@ class HeartbeatReport:
             found["silent_after_ms"],
             tuple(CopiedHeartbeat.from_json(one) for one in found["heartbeats"]),
             found["fault"],
+            found.get("run_started_ms"),
+            found.get("run_ended_ms"),
         )
 
 
 def make_heartbeat_report(
-    flow: FlowSettings, now_ms: int, copied: Sequence[CopiedHeartbeat] = (), fault: str | None = None
+    flow: FlowSettings,
+    now_ms: int,
+    copied: Sequence[CopiedHeartbeat] = (),
+    fault: str | None = None,
+    run: RunRecord | None = None,
 ) -> HeartbeatReport:
-    """The report of a flow; ``copied`` in any order."""
+    """The report of a flow, whose newest run is ``run``; ``copied`` in any order."""
     silent = silent_after_seconds(flow)
     return HeartbeatReport(
         str(flow.name),
@@ -186,4 +208,6 @@ def make_heartbeat_report(
         None if silent is None else int(silent * 1000),
         tuple(sorted(copied, key=lambda one: (one.hops, one.topic))),
         fault,
+        None if run is None else run.started_ms,
+        None if run is None else run.finished_ms,
     )

@@ -8,6 +8,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, ancestry
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import SrmError
 from srm_common.kafka.state.heartbeat_log import LoggedHeartbeat, arrival_ms, find_heartbeat, newest_heartbeat
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -17,23 +18,27 @@ from srm_common.usecases.flows.open_cluster import OpenCluster
 _UPSTREAM_SECONDS = 10.0
 
 
-def heartbeat_report(flow: FlowSettings | FlowClusters, *, by_hop: bool = False) -> HeartbeatReport:
+def heartbeat_report(
+    flow: FlowSettings | FlowClusters, *, by_hop: bool = False, run: RunRecord | None = None
+) -> HeartbeatReport:
     """The newest heartbeat in each heartbeats topic that the flow has copied; queries only the target, and reports
     topics that it may not read.
 
     Args:
         by_hop: with what :func:`heartbeats_by_hop` asks of the clusters between.
+        run: the newest run of the flow.
     """
     with clusters_of(flow) as clusters:
         try:
             if by_hop:
-                return heartbeats_by_hop(clusters)
-            return make_heartbeat_report(clusters.flow, clusters.now_ms(), [one for one, _ in _copied(clusters)])
+                return heartbeats_by_hop(clusters, run)
+            copied = [one for one, _ in _copied(clusters)]
+            return make_heartbeat_report(clusters.flow, clusters.now_ms(), copied, run=run)
         except SrmError as error:
             return make_heartbeat_report(clusters.flow, clusters.now_ms(), fault=str(error))
 
 
-def heartbeats_by_hop(flow: FlowSettings | FlowClusters) -> HeartbeatReport:
+def heartbeats_by_hop(flow: FlowSettings | FlowClusters, run: RunRecord | None = None) -> HeartbeatReport:
     """The same, with the latency of each hop: queries the clusters in between, if the configuration has them; if one
     cannot answer, its hop has a fault.
 
@@ -45,7 +50,7 @@ def heartbeats_by_hop(flow: FlowSettings | FlowClusters) -> HeartbeatReport:
     flow = clusters.flow
     known = _clusters(flow)
     traced = [_traced(flow, known, one, logged) for one, logged in copied]
-    return make_heartbeat_report(flow, clusters.now_ms(), traced)
+    return make_heartbeat_report(flow, clusters.now_ms(), traced, run=run)
 
 
 def _copied(clusters: FlowClusters) -> list[tuple[CopiedHeartbeat, LoggedHeartbeat | None]]:

@@ -54,7 +54,8 @@ def _status(clusters: FlowClusters) -> StatusReport:
             fault = str(error)
         else:
             fault = None if lag is None else lag.fault
-    report = make_report(str(flow.name), clusters.now_ms(), run, lag, fault, heartbeat_report(clusters))
+    beats = heartbeat_report(clusters, run=run)
+    report = make_report(str(flow.name), clusters.now_ms(), run, lag, fault, beats)
     return replace(report, health=judge(observe_status(flow, report)).health)
 
 

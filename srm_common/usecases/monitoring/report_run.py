@@ -102,7 +102,7 @@ def _made(
         run=record,
         fault=fault,
         warnings=tuple(notes),
-        heartbeats=heartbeat_report(clusters, by_hop=True),
+        heartbeats=heartbeat_report(clusters, by_hop=True, run=record),
         groups=groups_from(known.get(StateKey.GROUPS)),
         topic_groups=topics_from(known.get(StateKey.GROUPS)),
         clock=clock,

@@ -10,13 +10,14 @@ from srm_common.cli.commands.status import heartbeats_text
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, ancestry, beat_seconds, hops, silent_after_seconds
-from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, Hop, make_heartbeat_report
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
+from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topics.state_topics import written_heartbeats
 
 FLOW = FlowSettings(FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2"))
@@ -130,6 +131,24 @@ def test_silence_is_said() -> None:
     assert make_heartbeat_report(replace(FLOW, emit_heartbeats=False), 0).sentence() is None
     unknown = make_heartbeat_report(FLOW, 0, fault="no right")
     assert (unknown.silence, unknown.sentence()) == (None, "Heartbeats are not known: no right")
+
+
+@pytest.mark.parametrize(
+    ("started_ms", "ended_ms", "silent_ms"),
+    [
+        (1_000_000, 4_000_000, 100_000),
+        (1_000_000, None, 0),
+        (900_000, 4_000_000, 100_000),  # written while the run was under way
+        (1_060_000, 4_000_000, 160_000),
+        (4_100_000, 4_100_000, 3_100_000),  # a run that could not begin
+    ],
+)
+def test_what_is_written_during_a_run_is_not_missed(started_ms: int, ended_ms: int | None, silent_ms: int) -> None:
+    run = RunRecord("a->b", "r", started_ms, ended_ms, 1, RunState.DONE if ended_ms else RunState.RUNNING)
+    report = make_heartbeat_report(FLOW, 4_100_000, [NEAR], run=run)
+    assert (report.age_ms, report.silent_ms) == (3_100_000, silent_ms)
+    assert (report.silence is None) == (silent_ms <= 120_000)
+    assert HeartbeatReport.from_json(report.to_json()) == report
 
 
 def test_hops_in_words() -> None:

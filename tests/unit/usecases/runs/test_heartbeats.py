@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -13,17 +15,26 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.names import segments_topic
 from srm_common.domain.offsets.joined_segments import joined
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import AccessDenied
 from srm_common.kafka.state.heartbeat_log import arrival_ms
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.monitoring.heartbeats import heartbeat_report
+from srm_common.usecases.monitoring.list_flows import status
+from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.runs.emit_heartbeat import HeartbeatWriter, SteadyHeartbeats, emit_heartbeat
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.runs.run_journal import last_run
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.state.mm2 import decode_heartbeat
 from srm_common.wire.state.segments import encode_joined, encode_segment
 from tests.kafka.flows import flow_between
 from tests.kafka.records import eventually
+from tests.slot_worker import here
 from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides
 
 
@@ -111,3 +122,30 @@ def test_heartbeats_are_written_to_a_topic_that_may_not_be_described(
     (warning,) = [record.getMessage() for record in caplog.records]
     assert "heartbeats are written all the same" in warning
     assert "DescribeConfigs on topic 'heartbeats'" in warning
+
+
+def test_a_run_that_takes_long_is_not_silent(sides: Sides) -> None:
+    sides.set(emit_heartbeats=True, heartbeats_replication=True)
+    sides.source.create_topic("orders")
+    hours = itertools.count()
+    now = [1_700_000_000.0]
+
+    def slow(job: CopyJob, tasks: Sequence[SlotTask]) -> Sequence[SlotResult]:
+        found = list(here(job, tasks))
+        now[0] += 3600 * next(hours)
+        return found
+
+    with FlowClusters(sides.flow, clock=lambda: now[0]) as clusters:
+        for run_id in ("short", "long"):
+            refresh_topics(clusters, at_once=True)
+            emit_heartbeat(clusters)
+            replicate(clusters, RunOptions(run_id), slow)
+            found = heartbeat_report(clusters, run=last_run(clusters))
+            assert found.silence is None
+        assert (found.age_ms or 0) >= 3_600_000
+        assert status(clusters).healthy
+        report = make_report(clusters, run_id)
+        assert report.heartbeats is not None
+        assert report.heartbeats.silence is None
+        now[0] += 3600
+        assert not status(clusters).healthy
