@@ -93,8 +93,8 @@ class HeartbeatReport:
     """The heartbeats that one flow has brought, those of its source first.
 
     ``every_ms`` and ``silent_after_ms`` are the flow's own pace; the latter is None if no heartbeats are expected.
-    ``fault`` says why nothing could be queried. ``run_started_ms`` and ``run_ended_ms`` are of the flow's newest run, if
-    that is known; the latter is None while it runs.
+    ``fault`` says why nothing could be queried. ``run_started_ms`` and ``run_ended_ms`` are of the flow's newest run,
+    if that is known; the latter is None while it runs.
     """
 
     flow: str

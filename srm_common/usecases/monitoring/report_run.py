@@ -88,6 +88,7 @@ def _made(
         fault = f"run {run_id} was ended before it had finished"
         record = replace(record, state=RunState.FAILED, error=fault)
     notes = list(warnings)
+    unknown = None
     if record is not None:
         record, unknown = _with_lag(clusters, record)
         if unknown is not None:
@@ -102,7 +103,7 @@ def _made(
         run=record,
         fault=fault,
         warnings=tuple(notes),
-        heartbeats=heartbeat_report(clusters, by_hop=True, run=record),
+        heartbeats=heartbeat_report(clusters, by_hop=True, run=record, source_fault=unknown),
         groups=groups_from(known.get(StateKey.GROUPS)),
         topic_groups=topics_from(known.get(StateKey.GROUPS)),
         clock=clock,

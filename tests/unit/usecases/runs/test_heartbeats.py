@@ -130,8 +130,8 @@ def test_a_run_that_takes_long_is_not_silent(sides: Sides) -> None:
     hours = itertools.count()
     now = [1_700_000_000.0]
 
-    def slow(job: CopyJob, tasks: Sequence[SlotTask]) -> Sequence[SlotResult]:
-        found = list(here(job, tasks))
+    def slow(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        found = here(job, tasks)
         now[0] += 3600 * next(hours)
         return found
 

@@ -1,0 +1,117 @@
+"""Heartbeats of clusters further up, by hop."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, GraphFlow
+from srm_common.domain.flow.heartbeats import Heartbeat
+from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.open_cluster import OpenCluster
+from srm_common.usecases.monitoring import heartbeats
+from srm_common.usecases.monitoring.heartbeats import heartbeats_by_hop
+from srm_common.usecases.monitoring.report_run import make_report
+from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
+from srm_common.wire.state.mm2 import encode_heartbeat
+from tests.kafka.flows import Seen
+from tests.kafka.records import produce
+from tests.unit.usecases.fakes import Sides
+
+NOWHERE = "127.0.0.1:1"
+
+
+@pytest.fixture
+def third_kafka() -> Iterator[FakeCluster]:
+    with closing(FakeCluster().start()) as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The clusters between that are opened."""
+    found: list[str] = []
+
+    class Seen(OpenCluster):
+        def __init__(self, cluster: ClusterSettings, *, request_seconds: float) -> None:
+            found.append(cluster.alias)
+            super().__init__(cluster, request_seconds=request_seconds)
+
+    monkeypatch.setattr(heartbeats, "OpenCluster", Seen)
+    return found
+
+
+def write_beat(kafka: FakeCluster, topic: str, source: str, target: str) -> None:
+    kafka.create_topic(topic, 1, 1, {"cleanup.policy": "compact"})
+    key, value = encode_heartbeat(Heartbeat(source, target, 1_700_000_000_000))
+    produce(kafka, topic, 0, [Seen(key, value, (), 1_700_000_000_000)])
+
+
+def diamond(sides: Sides, x: str, y: str) -> None:
+    """``s`` and ``t`` lead to ``a`` by ``x`` and by ``y``, which are at these addresses."""
+    at = {"x": ClusterSettings.plaintext("x", x), "y": ClusterSettings.plaintext("y", y)}
+    flow = sides.set(emit_heartbeats=True, heartbeats_replication=True)
+    graph = tuple(GraphFlow(FlowName(alias, "a"), flow.policy, at[alias], flow.source) for alias in at)
+    sides.set(graph=graph)
+    for origin, alias in itertools.product("st", "xy"):
+        write_beat(sides.source, f"{alias}.{origin}.heartbeats", origin, alias)
+    sides.refresh()
+    emit_heartbeat(sides.flow)
+    sides.run()
+
+
+def hops(report: HeartbeatReport) -> dict[str, list[str]]:
+    return {one.topic: [str(hop) for hop in one.by_hop] for one in report.copied}
+
+
+def test_each_cluster_between_is_opened_once_and_the_source_not_again(
+    sides: Sides, third_kafka: FakeCluster, opened: list[str]
+) -> None:
+    diamond(sides, third_kafka.bootstrap_servers, third_kafka.bootstrap_servers)
+    with FlowClusters(sides.flow) as clusters:
+        assert set(hops(heartbeats_by_hop(clusters))) == {
+            "a.heartbeats",
+            *(f"a.{alias}.{origin}.heartbeats" for origin, alias in itertools.product("st", "xy")),
+        }
+    assert sorted(opened) == ["x", "y"]
+
+
+def test_clusters_that_do_not_respond_are_waited_for_together(
+    sides: Sides, third_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diamond(sides, third_kafka.bootstrap_servers, NOWHERE)
+    with FlowClusters(sides.flow) as clusters:
+        found = hops(heartbeats_by_hop(clusters))
+        assert "s.heartbeats on 'x' no longer has the heartbeat" in found["a.x.s.heartbeats"][0]
+        assert all("'y' (127.0.0.1:1) is not reachable" in found[f"a.y.{origin}.heartbeats"][0] for origin in "st")
+        monkeypatch.setattr(heartbeats, "_UPSTREAM_SECONDS", 0.0)
+        late = hops(heartbeats_by_hop(clusters))
+        assert "was not asked in time" in late["a.x.s.heartbeats"][0]
+        assert late["a.heartbeats"] == found["a.heartbeats"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_report_does_not_wait_for_the_source_twice(
+    sides: Sides, third_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    diamond(sides, third_kafka.bootstrap_servers, third_kafka.bootstrap_servers)
+    asked: list[str] = []
+
+    def seen(flow: object, cluster: OpenCluster, stops: list[heartbeats._Stop], deadline: float) -> dict[object, str]:
+        asked.append(cluster.alias)
+        return dict.fromkeys(stops, "is unknown: test")
+
+    monkeypatch.setattr(heartbeats, "_asked", seen)
+    away = replace(sides.flow, source=ClusterSettings.plaintext("a", NOWHERE), admin_timeout_ms=1500)
+    with FlowClusters(away) as clusters:
+        report = make_report(clusters, "fake")
+    assert sorted(asked) == ["x", "y"]
+    assert report.heartbeats is not None
+    assert "'a' (127.0.0.1:1) is not reachable" in hops(report.heartbeats)["a.x.s.heartbeats"][1]
