@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.settings import NOTIFIER_KEYS, AlarmNotifier
-from srm_common.domain.health.alarms import AlarmMemory, NotifiedAlarms
 from srm_common.domain.health.health import Alarm
 from srm_common.domain.health.judge import Verdict, judge, observe
+from srm_common.domain.health.notified_alarms import AlarmMemory, NotifiedAlarms
 from srm_common.domain.health.watched_flow import WATCHED
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.settings_files.explanations import MASK, is_secret
@@ -56,6 +56,7 @@ def send_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any
         mine,
         memory,
         report.flow,
+        report.reported_ms,
         # The history keeps what the run could not look at.
         informed=True,
         keep=lambda known: state.set(MEMORY, known.to_json()),
@@ -75,6 +76,7 @@ class AlarmSender:
         alarms: Sequence[Alarm],
         memory: Memory,
         flow: str,
+        now_ms: int,
         *,
         informed: bool,
         keep: Callable[[Memory], None],
@@ -83,13 +85,16 @@ class AlarmSender:
         sent, and at the end."""
         memory = memory.limited_to(alarm_notifier.name for alarm_notifier in notifiers)
         for notifier in notifiers:
-            begun, over = memory.unsent(notifier.name, alarms, informed=informed)
-            news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
+            begun, over = memory.unsent(notifier.name, alarms, now_ms, informed=informed)
+            news: list[tuple[dict[str, Any], Alarm | None]] = [(_begun(alarm), alarm) for alarm in begun]
             news += [(_over(kind, text, flow), None) for kind, text in over.items()]
-            for alarm, remembered in news:
-                if not self.sent(notifier, alarm):
+            for told, alarm in news:
+                if not self.sent(notifier, told):
                     break  # its server is away, and would keep the task waiting once more
-                memory = memory.mark_notified(notifier.name, alarm["kind"], remembered)
+                if alarm is None:
+                    memory = memory.mark_resolved(notifier.name, told["kind"])
+                else:
+                    memory = memory.mark_notified(notifier.name, alarm, now_ms)
                 keep(memory)
         keep(memory)
 

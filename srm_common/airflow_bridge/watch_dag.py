@@ -33,7 +33,7 @@ from srm_common.airflow_bridge.watch_overdue import (
     notify_unwatched,
 )
 from srm_common.domain.flow import FlowName
-from srm_common.domain.health.alarms import AlarmMemory
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.health.watched_flow import FlowActivity, Look, WatchedFlow, WatchMemory, look_at
 from srm_common.domain.monitoring.schedule import waits_for_slot, waits_for_worker
 from srm_common.settings_files.configuration import Configuration, load_configuration
@@ -112,7 +112,13 @@ class WatchOperator(BaseOperator):
         if memory.told:
             everyone = all_notifiers(configuration)
             sender.tell(
-                everyone, [], memory, DAG_ID, informed=True, keep=lambda known: state.set(STATE, known.to_json())
+                everyone,
+                [],
+                memory,
+                DAG_ID,
+                round(time.time() * 1000),
+                informed=True,
+                keep=lambda known: state.set(STATE, known.to_json()),
             )
 
     def _look(self, flow: FlowName, state: Any, configuration: Configuration, context: Context) -> _Watched:
@@ -155,6 +161,7 @@ class WatchOperator(BaseOperator):
             one.look.alarms,
             one.look.memory,
             str(one.flow),
+            round(time.time() * 1000),
             informed=one.look.informed,
             keep=keep,
         )

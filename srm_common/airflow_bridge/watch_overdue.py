@@ -8,6 +8,7 @@ it has sent something: so neither is sent twice.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -72,6 +73,7 @@ def _tell(config: str, run: Mapping[str, Any]) -> None:
         [_alarm(run_id, run.get("queued_at"))],
         before,
         DAG_ID,
+        round(time.time() * 1000),
         informed=False,
         keep=kept.append,
     )

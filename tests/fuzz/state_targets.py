@@ -11,7 +11,7 @@ from typing import Any
 
 from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.flow.service_advertisement import Advertisement
-from srm_common.domain.health.alarms import AlarmMemory
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.health.watched_flow import WatchMemory
 from srm_common.domain.offsets.checkpoints import Checkpoint, CheckpointMemory
 from srm_common.domain.offsets.offset_syncs import OffsetSync

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from collections.abc import Iterator
+from dataclasses import replace
 
 from srm_common.domain.amount import Amount, counted, duration
 from srm_common.domain.health.health import (
@@ -19,9 +18,7 @@ from srm_common.domain.health.health import (
     long_idle,
 )
 from srm_common.domain.monitoring.certificates import DAY_MS, due
-from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, TOPICS_NAMED, FlowHistory
-from srm_common.domain.monitoring.folding import fold
-from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.flow_history import SHOWN_MS, TOPICS_NAMED
 from srm_common.domain.runs.open_transaction import overdue, sentence
 
 #: A certificate that ends so soon, or has ended, does not wait for the next working day.
@@ -246,17 +243,18 @@ def _always(seen: Observation) -> Iterator[Alarm]:
     if lost:
         text = f"{records(lost)} of {seen.flow} disappeared at the source before they were copied"
         text += f": {seen.lost_text}" if seen.lost_text else ""
-        yield _alarm(seen, AlarmKind.LOST_DATA, Severity.CRITICAL, text, seen.lost_since_ms)
+        loss = f"{lost} since {seen.lost_since_ms}"
+        yield replace(_alarm(seen, AlarmKind.LOST_DATA, Severity.CRITICAL, text, seen.lost_since_ms), news=loss)
     if seen.untranslated_groups:
         text = f"{counted(seen.untranslated_groups, 'group')} of {seen.flow} cannot resume on the target"
         text += f": {seen.untranslated_text}" if seen.untranslated_text else ""
         yield _alarm(seen, AlarmKind.UNTRANSLATED_GROUPS, Severity.WARNING, text, None)
     if seen.foreign_writers is not None:
         text = f"copies of {seen.flow} have another writer: {seen.foreign_writers}"
-        yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
+        yield replace(_alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None), news=text)
     if seen.copies_differ is not None:
         text = f"copies of {seen.flow} differ from what was committed: {seen.copies_differ}"
-        yield _alarm(seen, AlarmKind.COPIES_DIFFER, Severity.CRITICAL, text, None)
+        yield replace(_alarm(seen, AlarmKind.COPIES_DIFFER, Severity.CRITICAL, text, None), news=text)
     if seen.skipped_ms is not None and seen.now_ms - seen.skipped_ms < SHOWN_MS:
         text = f"transforms of {seen.flow} could not handle {records(seen.skipped_records)}{_skipped_of(seen)}"
         text += f"; {_where_skipped(seen)}"
@@ -290,69 +288,3 @@ def _where_skipped(seen: Observation) -> str:
 
 def _alarm(seen: Observation, kind: AlarmKind, severity: Severity, text: str, since_ms: int | None) -> Alarm:
     return Alarm(kind, severity, seen.flow, text, since_ms, help_with(kind, seen.flow))
-
-
-# Which notifiers were called for an alarm: once when it is raised and once when it is resolved.
-
-
-@dataclass(frozen=True, slots=True)
-class NotifiedAlarms:
-    """``told`` has, by notifier and kind of alarm, the text of alarms that the notifier has sent and that are not
-    resolved yet. It has one writer at a time: two could send the same alarm."""
-
-    told: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-
-    def unsent(
-        self, notifier: str, alarms: Iterable[Alarm], *, informed: bool = True
-    ) -> tuple[list[Alarm], dict[str, str]]:
-        """Alarms that the notifier has not sent yet; and texts of those that are resolved, by kind.
-
-        ``informed`` False: too little is known to call an alarm resolved.
-        """
-        told = self.told.get(notifier, {})
-        raised = {alarm.kind.value: alarm for alarm in alarms}
-        new = [alarm for kind, alarm in raised.items() if kind not in told]
-        return new, {kind: text for kind, text in told.items() if informed and kind not in raised}
-
-    def limited_to(self, notifiers: Iterable[str]) -> Self:
-        """Without other notifiers, such as those removed from the file."""
-        names = set(notifiers)
-        return replace(self, told={name: kinds for name, kinds in self.told.items() if name in names})
-
-    def mark_notified(self, notifier: str, kind: str, text: str | None) -> Self:
-        """``text`` None: the alarm is resolved."""
-        told = {name: dict(kinds) for name, kinds in self.told.items()}
-        mine = told.setdefault(notifier, {})
-        if text is None:
-            mine.pop(kind, None)
-        else:
-            mine[kind] = text
-        return replace(self, told={name: kinds for name, kinds in told.items() if kinds})
-
-
-# What the report task of a flow keeps from run to run, so that alarms need no store.
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmMemory(NotifiedAlarms):
-    """The flow's history from its own reports, stored with what was sent."""
-
-    history: FlowHistory = NO_RUNS
-
-    def to_json(self) -> dict[str, Any]:
-        return {"told": {name: dict(kinds) for name, kinds in self.told.items()}, **self.history.to_json()}
-
-    @classmethod
-    def from_json(cls, document: Any) -> Self:
-        """What :meth:`to_json` made. Anything else is ignored: then an alarm may be sent twice."""
-        told = document.get("told") if isinstance(document, Mapping) else None
-        if not isinstance(told, dict) or not all(isinstance(one, dict) for one in told.values()):
-            return cls()
-        try:
-            return cls(told, FlowHistory.from_json(document))
-        except (TypeError, ValueError, KeyError):
-            return cls()
-
-    def after(self, report: RunReport, now_ms: int | None = None) -> Self:
-        """With one more run; ``now_ms`` as in :func:`fold`."""
-        return replace(self, history=fold(self.history, report, now_ms))

@@ -78,7 +78,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something that needs attention. ``text`` is one sentence with the figures."""
+    """Something that needs attention. ``text`` is one sentence with the figures. ``news`` is what is worth telling
+    again if it changes while the alarm is raised; empty if nothing is."""
 
     kind: AlarmKind
     severity: Severity
@@ -86,6 +87,7 @@ class Alarm:
     text: str
     since_ms: int | None = None
     help: Help | None = None
+    news: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.health.alarms import NotifiedAlarms, raised
+from srm_common.domain.health.alarms import raised
 from srm_common.domain.health.health import Alarm, AlarmKind, Observation
 from srm_common.domain.health.judge import observe
+from srm_common.domain.health.notified_alarms import NotifiedAlarms
 from srm_common.domain.monitoring.flow_history import FlowHistory
 
 #: What the watch sends, and runs do not.
@@ -57,19 +58,19 @@ class WatchMemory(NotifiedAlarms):
         )
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(self), **self.notified_json()}
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
         """What :meth:`to_json` made. Anything else is ignored: then an alarm may be sent twice."""
-        if not isinstance(document, dict):
+        notified = cls.read_notified(document)
+        if notified is None:
             return cls()
-        known = {field.name: document[field.name] for field in fields(cls) if field.name in document}
-        told = known.pop("told", None)
-        whole = all(value is None or isinstance(value, int) for value in known.values())
-        if not (whole and isinstance(told, dict) and all(isinstance(one, dict) for one in told.values())):
+        own = {field.name for field in fields(cls)} - {field.name for field in fields(NotifiedAlarms)}
+        known = {name: document[name] for name in own if name in document}
+        if not all(value is None or isinstance(value, int) for value in known.values()):
             return cls()
-        return cls(**known, told=told)
+        return cls(notified.told, notified.sent, **known)
 
 
 @dataclass(frozen=True, slots=True)

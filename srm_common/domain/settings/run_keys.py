@@ -250,8 +250,9 @@ def alarm_keys() -> Iterator[Key]:
     )
     yield key("alarm.notifiers", Kind.NAMES, "", flow_field="").means(
         "Names of the notifiers that send alarms, configured by the keys below; see "
-        "[operations.md](operations.md#notifications). Each alarm is sent when it is raised and when it is resolved. "
-        "If a flow has a notifier, there is a DAG `srm.watch`, which sends `stalled`.",
+        "[operations.md](operations.md#notifications). Each alarm is sent when it is raised, when it becomes worse in "
+        "certain ways, and when it is resolved. If a flow has a notifier, there is a DAG `srm.watch`, which sends "
+        "`stalled`.",
         "Metrics and the Replications page show alarms without notifiers.",
     )
     yield key("alarm.notifier.*", Kind.TEXT, None).means(

@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.health.alarms import AlarmMemory
 from srm_common.domain.health.judge import Verdict, judge, observe
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.rest import query_parameters
 from srm_common.rest.app import AppContext

@@ -14,9 +14,10 @@ from click.testing import CliRunner
 
 from srm_common.cli.main import cli
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.health.alarms import AlarmMemory, help_with
+from srm_common.domain.health.alarms import help_with
 from srm_common.domain.health.health import AlarmKind, HealthState
 from srm_common.domain.health.judge import judge, observe
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.monitoring.certificates import DAY_MS, CertificateEnd
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport, untranslated
@@ -84,11 +85,11 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
         memory = AlarmMemory.from_json(json.loads(json.dumps(memory.to_json())))
         memory = memory.after(run_report)
         health, alarms = judge(observe(flow.name, memory.history, flow, None, run_report.reported_ms))
-        begun, over = memory.unsent("mail", alarms)
+        begun, over = memory.unsent("mail", alarms, run_report.reported_ms)
         for alarm in begun:
-            memory = memory.mark_notified("mail", alarm.kind, alarm.text)
+            memory = memory.mark_notified("mail", alarm, run_report.reported_ms)
         for kind in over:
-            memory = memory.mark_notified("mail", kind, None)
+            memory = memory.mark_resolved("mail", kind)
         told.append((health.state.value, health.since_ms, [alarm.kind.value for alarm in begun], sorted(over)))
 
     def at(second: int) -> int:
@@ -143,12 +144,12 @@ def test_a_run_that_could_not_look_resolves_no_alarm(flow: FlowSettings, stopped
     alarms = judge(observe(flow.name, memory.history, flow, None, START)).alarms
     assert {alarm.kind for alarm in alarms} == set(AlarmKind) - {AlarmKind.STALLED}
     for alarm in alarms:
-        memory = memory.mark_notified("mail", alarm.kind, alarm.text)
+        memory = memory.mark_notified("mail", alarm, START)
     for second in (30, 60, 100_000):
         memory = memory.after(_blind(second, stopped=stopped))
         for settings in (flow, None):
             seen = observe(flow.name, memory.history, settings, None, START + second * 1000)
-            _, over = memory.unsent("mail", judge(seen).alarms)
+            _, over = memory.unsent("mail", judge(seen).alarms, seen.now_ms)
             # Nobody waits for more of those: they are over after a day without any.
             assert over.keys() <= {AlarmKind.SKIPPED_RECORDS if second > 86_400 else None}
     good = replace(report(100_030), certificates=(CertificateEnd("a", None),))
@@ -196,10 +197,10 @@ def test_a_notifier_is_told_what_it_does_not_know(flow: FlowSettings) -> None:
     one = report(0, lag=11)
     memory = AlarmMemory().after(one)
     alarms = judge(observe(flow.name, memory.history, flow, None, one.reported_ms)).alarms
-    memory = memory.mark_notified("mail", alarms[0].kind, alarms[0].text)
-    assert memory.unsent("mail", alarms) == ([], {})
-    assert memory.unsent("chat", alarms) == (alarms, {})
-    assert memory.unsent("mail", []) == ([], {"lag_objective": "a->b is 11 records behind; its objective is 10"})
+    memory = memory.mark_notified("mail", alarms[0], START)
+    assert memory.unsent("mail", alarms, START) == ([], {})
+    assert memory.unsent("chat", alarms, START) == (alarms, {})
+    assert memory.unsent("mail", [], START) == ([], {"lag_objective": "a->b is 11 records behind; its objective is 10"})
     assert memory.limited_to(["chat"]).told == {}
 
 

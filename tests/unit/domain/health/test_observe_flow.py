@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.health.alarms import AlarmMemory
 from srm_common.domain.health.health import AlarmKind, HealthState
 from srm_common.domain.health.judge import judge, observe
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.monitoring.schedule import ScheduledFlow

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.health.alarms import AlarmMemory
 from srm_common.domain.health.health import AlarmKind
 from srm_common.domain.health.judge import judge, observe
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.health.watched_flow import (
     WATCHED,
     FlowActivity,
@@ -55,13 +55,13 @@ class Watch:
         now_ms = START + second * 1000
         seen = WatchedFlow(NAME, now_ms, self.flow, self.runs.history, kept, self.misconfigured)
         look = look_at(seen, never if activity is None else lambda: activity)
-        begun, over = look.memory.unsent("mail", look.alarms, informed=look.informed)
+        begun, over = look.memory.unsent("mail", look.alarms, now_ms, informed=look.informed)
         self.memory = look.memory
         for alarm in begun:
-            self.memory = self.memory.mark_notified("mail", alarm.kind, alarm.text)
+            self.memory = self.memory.mark_notified("mail", alarm, now_ms)
             self.heard.append((alarm.kind.value, second))
         for kind in over:
-            self.memory = self.memory.mark_notified("mail", kind, None)
+            self.memory = self.memory.mark_resolved("mail", kind)
             self.heard.append(("over", second))
         return look
 
