@@ -115,7 +115,8 @@ def _build_task(dag: DAG, spec: DagSpec, task: TaskSpec, config: Path) -> BaseOp
         case Work.SYNC_CHECKPOINTS:
             return SyncCheckpointsOperator(**flow, **common)
         case Work.EMIT_HEARTBEAT:
-            return EmitHeartbeatOperator(**flow, **common)
+            # Where slots are few, before anything that copies: it takes a second, and counts from when it was due.
+            return EmitHeartbeatOperator(**flow, **common, priority_weight=1000, weight_rule="absolute")
         case Work.REPORT_LAG:
             return ReportLagOperator(**flow, asset=flow_asset(spec.flow, spec.dag_id), **common)
         case Work.OUTCOME:

@@ -15,7 +15,7 @@ from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.metrics.metric import BY_METRIC, DEFINITIONS, Across, Level, Metric
 from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.metrics.stats import PERCENTILES, Sample
-from srm_common.domain.monitoring.flow_history import NO_RUNS
+from srm_common.domain.monitoring.flow_history import NO_RUNS, FlowHistory
 from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.run_report import RunReport
@@ -76,18 +76,20 @@ class TopicFigures:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """A run's report, and how the flow does after it."""
+    """A run's report, and how the flow does after it. ``silence`` says that heartbeats are absent."""
 
     report: RunReport
     health: Health
+    silence: str | None = None
 
     @classmethod
-    def of(cls, report: RunReport, health: Health | None = None) -> LagReport:
+    def of(cls, report: RunReport, health: Health | None = None, history: FlowHistory | None = None) -> LagReport:
         """``health`` None: derived from the report alone, without the history."""
-        if health is None:
+        if history is None:
             history = fold(NO_RUNS, report)
+        if health is None:
             health = judge(observe(FlowName.parse(report.flow), history, None, None, report.reported_ms)).health
-        return cls(report, health)
+        return cls(report, health, history.heartbeat_silence)
 
     @property
     def reason(self) -> str | None:
@@ -114,9 +116,7 @@ class LagReport:
     def warning(self) -> str | None:
         """What does not keep the flow from copying but needs attention, absent heartbeats among
         it; None when there is nothing."""
-        beats = self.heartbeats
-        sentences = (*self.report.warnings, None if beats is None else beats.silence)
-        return "; ".join(sentence for sentence in sentences if sentence) or None
+        return "; ".join(sentence for sentence in (*self.report.warnings, self.silence) if sentence) or None
 
     @property
     def topics(self) -> list[TopicFigures]:

@@ -189,8 +189,8 @@ class ReportLagOperator(FlowOperator):
         from srm_common.airflow_bridge.lag_report import LagReport, send
 
         store = context["asset_state_store"][self.asset]
-        _, verdict = judged(flow, run, store)
-        report = LagReport.of(run, verdict.health)
+        memory, verdict = judged(flow, run, store)
+        report = LagReport.of(run, verdict.health, memory.history)
         if report.warning is not None:
             self.log.error("%s: %s", self.flow, report.warning)
         self.log.info("%s", report.text())

@@ -91,6 +91,8 @@ def test_tasks_of_a_flow(parse: Callable[..., DagBag]) -> None:
         "report_lag": {"sync_checkpoints"},
         "outcome": {"refresh_topics", "emit_heartbeat", "replicate", "sync_checkpoints", "report_lag"},
     }
+    beat = dag.get_task("emit_heartbeat")
+    assert (beat.priority_weight, str(beat.weight_rule)) == (1000, "absolute"), "before the copies of all flows"
     replicate = dag.get_task("replicate")
     assert isinstance(replicate, ReplicateOperator)
     assert (replicate.pool, replicate._conn_id, replicate.retries) == ("srm_b", "spark", 3)

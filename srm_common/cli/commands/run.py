@@ -129,7 +129,9 @@ def run_command(
         beside = [*_checkpoints(clusters), *beat]
         if not unreported:
             _report(invocation, clusters, now, options.run_id)
-        return answer(record, actions, beside, _silence(clusters, record))
+        # A run of other topics brings no heartbeats.
+        limited = topics is not None or topics_exclude is not None
+        return answer(record, actions, beside, None if limited else _silence(clusters, record))
 
 
 def _report(

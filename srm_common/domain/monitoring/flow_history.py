@@ -29,7 +29,8 @@ class FlowHistory:
     its class ``error_kind``; ``ended_ms``; ``records`` it copied; ``lost_now`` records that it found lost;
     ``partitions`` and how many of them failed, 0 where something stopped the whole run. ``data_topics``: topics other
     than heartbeats, as last reported. ``lag`` is None where the run could not look, ``lag_before`` that of the
-    report before. ``heartbeat_silence``, ``foreign_writers``, ``untranslated_text`` are sentences.
+    report before. ``heartbeat_silence``, ``foreign_writers``, ``untranslated_text`` are sentences. Since the report of
+    ``no_heartbeat_since_ms`` heartbeats are expected of which none has ever come.
 
     ``copies_differ`` is what the newest verification says of differences, which ``different_partitions`` have;
     ``proved_partitions`` are proved, ``unproved_partitions`` only in part, or could not be read, and
@@ -85,6 +86,7 @@ class FlowHistory:
     lost_ms: int | None = None
     lost_text: str | None = None
     heartbeat_silence: str | None = None
+    no_heartbeat_since_ms: int | None = None
     untranslated_groups: int = 0
     untranslated_text: str | None = None
     foreign_writers: str | None = None

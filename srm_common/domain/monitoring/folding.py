@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from srm_common.domain.monitoring.certificates import later_seen
 from srm_common.domain.monitoring.flow_history import SHOWN_MS, TOPICS_NAMED, FlowHistory
@@ -88,7 +88,7 @@ def fold(history: FlowHistory, report: RunReport, now_ms: int | None = None) -> 
         lag=report.lag,
         lag_before=history.lag,
         lag_over_since_ms=_over_since(history, report),
-        heartbeat_silence=_silence(history, report),
+        **_silence(history, report),
         foreign_writers=history.foreign_writers if run is None else report.foreign_writers,
         certificates=later_seen(history.certificates, report.certificates),
         open_transactions=_open_transactions(history, report),
@@ -130,12 +130,19 @@ def _from_file(before: T | None, reported: T | None, run: RunRecord | None) -> T
     return before if reported is None and run is None else reported
 
 
-def _silence(history: FlowHistory, report: RunReport) -> str | None:
-    """That of the report; as before where it could not look."""
+def _silence(history: FlowHistory, report: RunReport) -> dict[str, Any]:
+    """That of the report; as before where it could not look. A flow that is new, or whose first runs were limited to
+    other topics, may take as long to bring its first heartbeat as others may take to bring another."""
     beats = report.heartbeats
     if beats is None or (beats.fault is not None and beats.silent_after_ms is not None):
-        return history.heartbeat_silence
-    return beats.silence
+        return {}
+    if beats.silence is None or beats.silent_after_ms is None or beats.age_ms is not None:
+        return {"heartbeat_silence": beats.silence, "no_heartbeat_since_ms": None}
+    since = history.no_heartbeat_since_ms or report.reported_ms
+    late = report.reported_ms - since > beats.silent_after_ms
+    # Before there was a time for it, the first report was late enough.
+    known = history.heartbeat_silence is not None and history.no_heartbeat_since_ms is None
+    return {"heartbeat_silence": beats.silence if late or known else None, "no_heartbeat_since_ms": since}
 
 
 def _open_transactions(history: FlowHistory, report: RunReport) -> tuple[OpenTransaction, ...]:

@@ -315,7 +315,7 @@ class StartingPoints:
         asked = {
             track.place: position
             for track in tracks
-            if track.place not in self._checked
+            if not (track.heartbeats or track.place in self._checked)
             and self.rules.of(track.upstream_topic)[0].kind is StartKind.OPPOSITE
             and track.place not in self.overridden
             and (position := self._known(track)) is not None

@@ -73,7 +73,8 @@ class TrackedPartitions:
             return
         self._mapped_at = now
         there = set()
-        self.points.first_seen({topic.upstream: topic.partitions for topic in topics})
+        # Heartbeats start at the beginning: else a flow that starts at `latest` would wait for the next one.
+        self.points.first_seen({topic.upstream: topic.partitions for topic in topics if not topic.heartbeats})
         for topic in topics:
             for partition in range(topic.partitions):
                 place = TopicPartition(topic.upstream, partition)

@@ -69,6 +69,8 @@ def observe_status(
     report = as_report(flow, found)
     history = None if report is None else fold(NO_RUNS, report)
     seen = observe(flow.name, history, flow, scheduled, found.now_ms, schedule_fault=schedule_fault)
+    # Whether the flow is new is not known.
+    seen = replace(seen, heartbeat_silence=found.silence)
     run = found.run
     if run is None or run.state is not RunState.RUNNING:
         return seen

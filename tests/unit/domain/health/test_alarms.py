@@ -14,12 +14,13 @@ from click.testing import CliRunner
 
 from srm_common.cli.main import cli
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.health.alarms import help_with
 from srm_common.domain.health.health import AlarmKind, HealthState
 from srm_common.domain.health.judge import judge, observe
 from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.monitoring.certificates import DAY_MS, CertificateEnd
-from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport, untranslated
 from srm_common.domain.runs.open_transaction import OpenTransaction
 from srm_common.domain.verification.summary import VerificationSummary
@@ -113,13 +114,14 @@ def _everything(second: int) -> RunReport:
     told = report(second, lag=11, lost=7, skipped=3, error="7 offsets were deleted; set on.data.loss to skip")
     assert told.run is not None
     now_ms = told.reported_ms
+    old = CopiedHeartbeat("a.heartbeats", ("a", "b"), Heartbeat("a", "b", now_ms - 3_600_000))
     verified = VerificationSummary(
         Against.SOURCE, now_ms, now_ms, {Verdict.DIFFERENT: 1}, oldest_ms=now_ms, sentence="t-0 differs"
     )
     return replace(
         told,
         run=replace(told.run, open_transactions=(OpenTransaction("t", 0, 3, 9, now_ms - 3_600_000),)),
-        heartbeats=HeartbeatReport("a->b", "a", now_ms, 1_000, 60_000),
+        heartbeats=HeartbeatReport("a->b", "a", now_ms, 1_000, 60_000, (old,)),
         groups=(GroupSample("g", 4, 1, "too old"),),
         foreign_writers="a.t-0, offsets 5 to 9",
         verification=verified,

@@ -25,6 +25,7 @@ def flow(tmp_path: Path) -> FlowSettings:
     return flow_of(tmp_path)
 
 
+NEVER = HeartbeatReport("a->b", "a", START, 1_000, 60_000)
 STORY = [
     report(0),
     report(30, lag=11),
@@ -37,9 +38,8 @@ STORY = [
     report(240, lost=7),
     report(270),
     replace(report(300), foreign_writers="a.t-0, offsets 5 to 9", groups=(GroupSample("g", 4, 1, "before the map"),)),
-    replace(
-        report(330), heartbeats=HeartbeatReport("a->b", "a", START, 1_000, 60_000), groups=(GroupSample("g", 4, 4),)
-    ),
+    replace(report(330), heartbeats=NEVER, groups=(GroupSample("g", 4, 4),)),
+    replace(report(400), heartbeats=NEVER, groups=(GroupSample("g", 4, 4),)),
     report(90_000),
 ]
 
@@ -103,6 +103,7 @@ def test_the_history_and_the_memory_of_the_report_task_agree(flow: FlowSettings,
         "failing",
         "failing",
         "running",
+        "lost_data",
         "lost_data",
         "lost_data",
         "lost_data",

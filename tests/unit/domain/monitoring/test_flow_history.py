@@ -6,14 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.amount import Amount
+from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory
 from srm_common.domain.monitoring.folding import AHEAD_MS, fold
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 from srm_common.domain.monitoring.run_counts import RUNS_COUNTED
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
@@ -298,3 +301,24 @@ def test_what_older_software_remembered_is_read() -> None:
     assert (known.ok, known.lag, known.lag_before, known.lost_ms) == (False, Amount.exactly(12), None, 6)
     assert FlowHistory.from_json({"good_run_ended_ms": 5}).ok
     assert FlowHistory.from_json({"told": {}}).ok is None
+
+
+def test_the_first_heartbeat_has_as_long_as_any_other() -> None:
+    def never(second: int, **changes: Any) -> RunReport:
+        now_ms = START + second * 1000
+        return replace(report(second), heartbeats=HeartbeatReport("a->b", "a", now_ms, 30_000, 120_000, **changes))
+
+    def silence(*reports: RunReport) -> str | None:
+        history = NO_RUNS
+        for one in reports:
+            history = FlowHistory.from_json(json.loads(json.dumps(fold(history, one).to_json())))
+        return history.heartbeat_silence
+
+    assert silence(never(0), never(120)) is None
+    assert "no heartbeat of 'a' has been copied" in str(silence(never(0), never(60, fault="no right"), never(121)))
+    assert silence(never(0), never(121), report(150)) is not None, "it did not look"
+    beat = CopiedHeartbeat("a.heartbeats", ("a", "b"), Heartbeat("a", "b", START + 60_000))
+    assert silence(never(0), never(60, copied=(beat,)), never(121)) is None
+    # What an earlier version had raised at the first report stays raised.
+    raised = FlowHistory(heartbeat_silence="no heartbeat")
+    assert fold(raised, never(30)).heartbeat_silence is not None

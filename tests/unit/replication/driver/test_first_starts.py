@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -222,3 +223,14 @@ def test_a_run_that_ends_before_it_could_start_a_partition_says_so() -> None:
     passes = there.run(start=StartPosition.parse("timestamp:2"), max_seconds=5.0)
     passes.points.fail_unplaced(passes.tracks.values())
     assert passes.tracks[T0].error == "it did not start at timestamp:2, as requested for this run: the run ended first"
+
+
+@pytest.mark.parametrize("rule", EVERY_RULE)
+def test_heartbeats_start_at_the_beginning_under_every_rule(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = world(3)
+    heartbeats = [replace(topic, heartbeats=True) for topic in there.topics()]
+    monkeypatch.setattr(there, "topics", lambda: heartbeats)
+    for record in (70, 71):
+        there.run(start_positions=rule, opposite_ends=lambda places: pytest.fail("nothing is copied back"))
+        append(there, T0, record)
+    assert copied(there) == {T0: [0, 1, 2, 70]}

@@ -33,7 +33,7 @@ from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.state.mm2 import decode_heartbeat
 from srm_common.wire.state.segments import encode_joined, encode_segment
 from tests.kafka.flows import flow_between
-from tests.kafka.records import eventually
+from tests.kafka.records import eventually, plain, produce
 from tests.slot_worker import here
 from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides
 
@@ -149,3 +149,18 @@ def test_a_run_that_takes_long_is_not_silent(sides: Sides) -> None:
         assert report.heartbeats.silence is None
         now[0] += 3600
         assert not status(clusters).healthy
+
+
+def test_heartbeats_are_copied_from_the_beginning_whatever_the_flow_starts_at(sides: Sides) -> None:
+    """Else the first run would bring none, and the next one may be an hour away."""
+    sides.set(emit_heartbeats=True, heartbeats_replication=True, auto_offset_reset="latest")
+    sides.source.create_topic("orders")
+    produce(sides.source, "orders", 0, plain(3))
+    sides.refresh()
+    emit_heartbeat(sides.flow)
+    record = sides.run()
+    assert heartbeat_report(sides.flow, run=record).age_ms is not None
+    assert {partition.upstream_topic: partition.records for partition in record.partitions} == {
+        "heartbeats": 1,
+        "orders": 0,
+    }
