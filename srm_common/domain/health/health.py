@@ -96,7 +96,8 @@ class Observation:
 
     ``paused`` as the scheduler has it (None: unknown), or because the flow is ``disabled``: the file says that no run
     of it is scheduled. ``misconfigured`` is the error in the file that disables the flow. ``last_run_*`` describe the
-    newest reported run, ``running_since_ms`` one that is active.
+    newest reported run, ``running_since_ms`` one that is active. ``last_run_records`` are not heartbeats;
+    ``heartbeat_lag`` of the lag is.
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers``, ``copies_differ`` as reported last.
     ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was
@@ -134,6 +135,7 @@ class Observation:
     good_run_ended_ms: int | None = None
     lag: Amount | None = None
     lag_before: Amount | None = None
+    heartbeat_lag: int = 0
     lag_over_since_ms: int | None = None
     heartbeat_silence: str | None = None
     untranslated_groups: int = 0

@@ -158,7 +158,7 @@ def _behind(seen: Observation) -> Health | None:
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     # A run of a busy flow always leaves what arrived while it ran; more than one run copies is a backlog.
     growing = before is None or before.most != 0
-    if seen.lag_objective_records is None and lag.least > (seen.last_run_records or 0) and growing:
+    if seen.lag_objective_records is None and lag.least - seen.heartbeat_lag > (seen.last_run_records or 0) and growing:
         cause = f"{behind(lag)}, more than the last run copied{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     if seen.running_since_ms is not None and long_running(seen):
@@ -177,7 +177,9 @@ def _fine(seen: Observation) -> Health:
         cause = f"{what}: the flow's filters select no topic of the source; the last run ended{ended[1:]}"
         return _made(seen, HealthState.HEARTBEAT_ONLY, cause, None)
     lag = seen.lag or NONE
-    if not seen.last_run_records and lag.most == 0 and seen.running_since_ms is None:
+    # Heartbeats always come, and some between the end of a run and its report.
+    nothing = lag.most is not None and lag.most <= seen.heartbeat_lag
+    if not seen.last_run_records and nothing and seen.running_since_ms is None:
         cause = f"the last run found nothing new at the source{ended}{_held(seen)}"
         return _made(seen, HealthState.IDLE, cause, None)
     unknown = f"; the lag is unknown in {lag.unknown} of {counted(lag.parts, 'partition')}" if lag.unknown else ""
@@ -290,6 +292,7 @@ def _with_history(seen: Observation, known: FlowHistory) -> Observation:
         good_run_ended_ms=known.good_run_ended_ms,
         lag=known.lag,
         lag_before=known.lag_before,
+        heartbeat_lag=known.heartbeat_lag,
         lag_over_since_ms=known.lag_over_since_ms,
         heartbeat_silence=known.heartbeat_silence,
         untranslated_groups=known.untranslated_groups,

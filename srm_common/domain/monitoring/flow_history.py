@@ -26,11 +26,12 @@ class FlowHistory:
     """After the report of ``run_id`` at ``reported_ms``; without any report all is None. Times are epoch milliseconds.
 
     Of that report: ``ok`` whether the run was good (None while it is active), ``error`` why not, in one sentence, and
-    its class ``error_kind``; ``ended_ms``; ``records`` it copied; ``lost_now`` records that it found lost;
-    ``partitions`` and how many of them failed, 0 where something stopped the whole run. ``data_topics``: topics other
-    than heartbeats, as last reported. ``lag`` is None where the run could not look, ``lag_before`` that of the
-    report before. ``heartbeat_silence``, ``foreign_writers``, ``untranslated_text`` are sentences. Since the report of
-    ``no_heartbeat_since_ms`` heartbeats are expected of which none has ever come.
+    its class ``error_kind``; ``ended_ms``; ``records`` it copied, other than heartbeats; ``lost_now`` records that it
+    found lost; ``partitions`` and how many of them failed, 0 where something stopped the whole run. ``data_topics``:
+    topics other than heartbeats, as last reported. ``lag`` is None where the run could not look, ``lag_before`` that of
+    the report before; ``heartbeat_lag`` of the lag is heartbeats. ``heartbeat_silence``, ``foreign_writers``,
+    ``untranslated_text`` are sentences. Since the report of ``no_heartbeat_since_ms`` heartbeats are expected of which
+    none has ever come.
 
     ``copies_differ`` is what the newest verification says of differences, which ``different_partitions`` have;
     ``proved_partitions`` are proved, ``unproved_partitions`` only in part, or could not be read, and
@@ -75,6 +76,7 @@ class FlowHistory:
     data_topics: int | None = None
     lag: Amount | None = None
     lag_before: Amount | None = None
+    heartbeat_lag: int = 0
     good_run_ended_ms: int | None = None
     failing_since_ms: int | None = None
     lag_over_since_ms: int | None = None

@@ -98,7 +98,8 @@ class RunReport:
     ``verification``: what verifications of the copies have come to, None where there was none.
     ``verified``: the newest result of each partition
     (:func:`srm_common.domain.verification.summary.results_table`), None likewise.
-    ``data_topics``: how many topics the flow copies that are not heartbeats, None where that is not known.
+    ``data_topics``: how many topics the flow copies that are not heartbeats, ``data_records`` how many records of these
+    the run copied; None where that is not known. ``heartbeat_lag``: the part of the lag that is heartbeats.
     ``certificates``: of each cluster that could be asked, which certificate ends first.
     """
 
@@ -121,6 +122,8 @@ class RunReport:
     verified: Mapping[str, Any] | None = None
     topic_groups: tuple[TopicGroups, ...] | None = None
     data_topics: int | None = None
+    data_records: int | None = None
+    heartbeat_lag: int = 0
     certificates: tuple[CertificateEnd, ...] = ()
 
     @property

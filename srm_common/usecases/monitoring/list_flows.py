@@ -27,7 +27,7 @@ from srm_common.store.rows import FlowRow
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 from srm_common.usecases.monitoring.lag_watch import lag_now
-from srm_common.usecases.monitoring.report_run import data_topics
+from srm_common.usecases.monitoring.report_run import data_figures
 from srm_common.usecases.runs.run_journal import last_run
 
 
@@ -97,7 +97,7 @@ def as_report(flow: FlowSettings, found: StatusReport) -> RunReport | None:
         heartbeats=found.heartbeats,
         schedule_interval_seconds=flow.schedule_interval_seconds,
         lag_objective_records=flow.lag_objective_records,
-        data_topics=data_topics(flow, run),
+        **data_figures(flow, run),
     )
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import StateKey
@@ -115,7 +116,7 @@ def _made(
         foreign_writers=foreign_from(known.get(StateKey.FOREIGN)),
         verification=None if summary is None else _with_uncompared(summary, results, record),
         verified=None if summary is None else results_table(results.values()),
-        data_topics=data_topics(flow, record),
+        **data_figures(flow, record),
         certificates=certificates_of(flow),
     )
 
@@ -150,6 +151,18 @@ def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
         return None
     topics = {partition.upstream_topic for partition in record.partitions}
     return sum(not flow.policy.is_heartbeats_topic(topic) for topic in topics)
+
+
+def data_figures(flow: FlowSettings, record: RunRecord | None) -> dict[str, Any]:
+    """What of a report tells data from heartbeats: ``data_topics``, ``data_records`` and ``heartbeat_lag``."""
+    if record is None:
+        return {}
+    beats = (one.lag or 0 for one in record.partitions if flow.policy.is_heartbeats_topic(one.upstream_topic))
+    return {
+        "data_topics": data_topics(flow, record),
+        "data_records": copied_records(flow, record)[0],
+        "heartbeat_lag": sum(beats),
+    }
 
 
 def copied_records(flow: FlowSettings, record: RunRecord) -> tuple[int, int]:

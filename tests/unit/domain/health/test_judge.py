@@ -26,6 +26,18 @@ PART = Amount(51, 51, parts=3, unknown=1)
     [
         ({}, HealthState.RUNNING, None, "the last run copied 50 records, 10 s ago"),
         ({"last_run_records": 0}, HealthState.IDLE, None, "the last run found nothing new at the source, 10 s ago"),
+        (
+            {"last_run_records": 0, "lag": exactly(2), "lag_before": exactly(2), "heartbeat_lag": 2},
+            HealthState.IDLE,
+            None,
+            "the last run found nothing new at the source, 10 s ago",
+        ),
+        (
+            {"last_run_records": 0, "lag": exactly(3), "lag_before": exactly(2), "heartbeat_lag": 2},
+            HealthState.CATCHING_UP,
+            None,
+            "3 records behind, more than the last run copied; 1 more than the run before",
+        ),
         ({"last_run_records": 0, "running_since_ms": NOW - 1_000}, HealthState.RUNNING, NOW - 1_000, "the last run "),
         ({"paused": True}, HealthState.PAUSED, None, "the flow is paused in Airflow; its last run ended 10 s ago"),
         (
@@ -294,6 +306,7 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "skipped_records": st.integers(1, 9),
     "dead_letters": st.integers(0, 9),
     "skipped_topics": st.sampled_from([(), ("t",), ("t", "u", "v", "w")]),
+    "heartbeat_lag": st.integers(0, 9),
     "dead_letter_topic": st.sampled_from(["", "a.refused"]),
 }
 

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from unittest.mock import ANY
 
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, GraphFlow
 from srm_common.domain.flow.heartbeats import Heartbeat
+from srm_common.domain.health.health import HealthState
+from srm_common.domain.health.judge import judge, observe
+from srm_common.domain.monitoring.flow_history import NO_RUNS
+from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.monitoring import heartbeats
 from srm_common.usecases.monitoring.heartbeats import heartbeats_by_hop
+from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.wire.state.mm2 import encode_heartbeat
 from tests.kafka.flows import Seen
-from tests.kafka.records import produce
+from tests.kafka.records import plain, produce
 from tests.unit.usecases.fakes import Sides
 
 NOWHERE = "127.0.0.1:1"
@@ -115,3 +123,25 @@ def test_a_report_does_not_wait_for_the_source_twice(
     assert sorted(asked) == ["x", "y"]
     assert report.heartbeats is not None
     assert "'a' (127.0.0.1:1) is not reachable" in hops(report.heartbeats)["a.x.s.heartbeats"][1]
+
+
+def test_a_flow_that_copies_nothing_but_heartbeats_is_idle(sides: Sides) -> None:
+    sides.set(emit_heartbeats=True, heartbeats_replication=True)
+    sides.source.create_topic("orders")
+    history = NO_RUNS
+    for number in range(3):
+        sides.refresh()
+        emit_heartbeat(sides.flow)
+        record = sides.run(f"r{number}")
+        emit_heartbeat(sides.flow)  # a run's is written beside it
+        report = make_report(sides.flow, f"r{number}")
+        history = fold(history, RunReport.from_json(json.loads(json.dumps(report.to_json()))))
+        assert record.records >= 1
+        verdict = judge(observe(sides.flow.name, history, sides.flow, None, report.reported_ms))
+        assert verdict.health.state is HealthState.IDLE
+        assert status(sides.flow).health == replace(verdict.health, cause=ANY)
+    produce(sides.source, "orders", 0, plain(3))
+    sides.run("r3")
+    history = fold(history, make_report(sides.flow, "r3"))
+    health = judge(observe(sides.flow.name, history, sides.flow, None, report.reported_ms)).health
+    assert (health.state, history.records) == (HealthState.RUNNING, 3)
