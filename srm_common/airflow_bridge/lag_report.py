@@ -17,7 +17,7 @@ from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_
 from srm_common.domain.metrics.stats import PERCENTILES, Sample
 from srm_common.domain.monitoring.flow_history import NO_RUNS, FlowHistory
 from srm_common.domain.monitoring.folding import fold
-from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport, by_distance
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord
 
@@ -143,7 +143,7 @@ class LagReport:
 
     def _of_heartbeats(self, flow: Mapping[str, str]) -> Iterator[AirflowMetric]:
         """Of every cluster upstream, where the table has the source's only."""
-        for beat in self.heartbeats.to_json()["heartbeats"] if self.heartbeats else ():
+        for beat in by_distance(self.heartbeats.to_json()["heartbeats"]) if self.heartbeats else ():
             tags = {**flow, "cluster": beat["cluster"], "hops": str(beat["hops"])}
             for metric, value in (
                 (Metric.HEARTBEAT_AGE, beat["age_ms"]),

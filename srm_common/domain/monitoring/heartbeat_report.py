@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -211,3 +211,14 @@ def make_heartbeat_report(
         None if run is None else run.started_ms,
         None if run is None else run.finished_ms,
     )
+
+
+def by_distance(heartbeats: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """For metrics, whose labels have no path: of those that came from a cluster over as many hops, the one that was
+    written last. ``heartbeats`` as :meth:`CopiedHeartbeat.to_json` makes them."""
+    found: dict[tuple[str, int], Mapping[str, Any]] = {}
+    for one in heartbeats:
+        place = one["cluster"], one["hops"]
+        if place not in found or (one["written_ms"] or 0) > (found[place]["written_ms"] or 0):
+            found[place] = one
+    return list(found.values())

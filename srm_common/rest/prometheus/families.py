@@ -15,6 +15,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import AlarmKind, HealthState, Severity
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.mirror_maker import MIRROR_MAKER_METRICS
+from srm_common.domain.monitoring.heartbeat_report import by_distance
 from srm_common.rest.prometheus.exposition import (
     Series,
     Sources,
@@ -137,7 +138,7 @@ def _heartbeats(named: Iterable[tuple[str, FlowFigures]]) -> list[str]:
         (f"{prefix},{labels({'cluster': str(beat['cluster']), 'hops': str(beat['hops'])})}", beat)
         for prefix, flow in named
         if flow.row is not None and flow.row.heartbeats is not None
-        for beat in flow.row.heartbeats["heartbeats"]
+        for beat in by_distance(flow.row.heartbeats["heartbeats"])
     ]
     return family(HEARTBEAT_WRITTEN, beats) + family(HEARTBEAT_LATENCY, beats)
 

@@ -26,6 +26,7 @@ def run_row(flow: FlowName = FLOW) -> RunRow:
 
 def flow_row(flow: FlowName = FLOW) -> FlowRow:
     beat = {"cluster": "east", "hops": 1, "written_ms": T - 1500, "latency_ms": 250}
+    older = {**beat, "written_ms": T - 2500}
     return FlowRow(
         str(flow),
         T,
@@ -48,7 +49,7 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
             lag_objective_records=10,
         ),
         groups=1,
-        heartbeats={"heartbeats": [beat]},
+        heartbeats={"heartbeats": [older, beat]},
         clock={"source_ms": 12.5, "target_ms": None},
         records_total=12_345_678_901_234_567,
         bytes_total=98_765,

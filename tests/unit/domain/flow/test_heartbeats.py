@@ -10,7 +10,13 @@ from srm_common.cli.commands.status import heartbeats_text
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, ancestry, beat_seconds, hops, silent_after_seconds
-from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
+from srm_common.domain.monitoring.heartbeat_report import (
+    CopiedHeartbeat,
+    HeartbeatReport,
+    Hop,
+    by_distance,
+    make_heartbeat_report,
+)
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -161,3 +167,17 @@ def test_hops_in_words() -> None:
     assert heartbeats_text(make_heartbeat_report(replace(FLOW, emit_heartbeats=False), 0)) == [
         "a->b has brought no heartbeats, and is not configured to."
     ]
+
+
+def test_metrics_have_one_of_each_distance() -> None:
+    ways = [
+        replace(FAR, topic=f"a.{way}.z.heartbeats", path=("z", way, "a", "b"), beat=beat)
+        for way, beat in (
+            ("u", None),
+            ("x", Heartbeat("z", "x", 980_000)),
+            ("y", Heartbeat("z", "y", 995_000)),
+            ("w", Heartbeat("z", "w", 990_000)),
+        )
+    ]
+    found = by_distance(make_heartbeat_report(FLOW, 1_010_000, [NEAR, FAR, *ways]).to_json()["heartbeats"])
+    assert [one["topic"] for one in found] == ["a.heartbeats", "a.z.heartbeats", "a.y.z.heartbeats"]

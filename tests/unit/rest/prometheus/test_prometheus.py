@@ -82,6 +82,7 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert found == flow
     assert value(text, "srm_flow_heartbeat_timestamp_seconds", cluster="east", hops="1") == T / 1000 - 1.5
     assert value(text, "srm_flow_heartbeat_latency_seconds", cluster="east", hops="1") == 0.25
+    assert text.count("srm_flow_heartbeat_timestamp_seconds{") == 1
     assert value(text, "srm_group_positions", group="billing") == 2
     assert value(text, "srm_group_translated_positions", group="billing") == 1
     assert value(text, "srm_topic_lag_records", topic="orders") == 12
