@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +27,7 @@ from sqlalchemy.sql.selectable import Subquery
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.store.tables import CODES, FLOW, METRICS, SAMPLE, TOPIC
+from srm_common.store.tables import CODES, FLOW, METRICS, RUN, SAMPLE, TOPIC
 from srm_common.store.tiers import (
     BUCKETS_MS,
     RAW,
@@ -41,6 +42,7 @@ from srm_common.store.tiers import (
 # Samples of a range as SQL: from the tier that the range needs, the newest ones from the tiers below.
 
 
+RATES = (Metric.BYTE_RATE, Metric.RECORD_RATE)
 #: What identifies a series of samples.
 _SERIES = ("flow_id", "topic_id", "number", "metric")
 
@@ -241,6 +243,36 @@ def sparklines(
     for row in buckets(connection, Scope(Level.FLOW, list(names), metrics=metrics), span, tier, step):
         metric = METRICS[row.metric]
         found[names[row.flow_id]][metric].append(stats(metric, bucket_span(span, tier, step, row.bucket), row))
+    return found
+
+
+def average_rates(
+    connection: Connection, flow: str, now_ms: int, window_ms: int, levels: Collection[Level]
+) -> dict[str, dict[Metric, float]]:
+    """What the runs that reported within the window copied, per second of the window; by topic, of the flow as a whole
+    under ``""``. A run that was longer than the window counts with a part of that length.
+
+    Samples are per second of a run, and only those as reported tell how long that was.
+    """
+    took = RUN.c.finished_ms - RUN.c.started_ms
+    ms = case((took < 1, 1), (took > window_ms, window_ms), else_=took)
+    of_run = and_(RUN.c.flow_id == SAMPLE.c.flow_id, RUN.c.reported_ms == SAMPLE.c.at_ms)
+    topic = and_(SAMPLE.c.level == int(Level.TOPIC), TOPIC.c.id == SAMPLE.c.topic_id)
+    wanted = (
+        select(TOPIC.c.name, SAMPLE.c.metric, func.sum(SAMPLE.c.latest * ms).label("copied"))
+        .select_from(FLOW.join(SAMPLE, SAMPLE.c.flow_id == FLOW.c.id).join(RUN, of_run).outerjoin(TOPIC, topic))
+        .where(
+            FLOW.c.name == flow,
+            SAMPLE.c.level.in_([int(level) for level in levels]),
+            SAMPLE.c.tier == RAW,
+            SAMPLE.c.at_ms > now_ms - window_ms,
+            SAMPLE.c.metric.in_([CODES[metric] for metric in RATES]),
+        )
+        .group_by(TOPIC.c.name, SAMPLE.c.metric)
+    )
+    found: dict[str, dict[Metric, float]] = defaultdict(dict)
+    for row in connection.execute(wanted):
+        found[row.name or ""][METRICS[row.metric]] = row.copied / window_ms
     return found
 
 

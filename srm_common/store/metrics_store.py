@@ -19,7 +19,7 @@ from srm_common.store.engine import file_identity, open_engine, parsed_url, read
 from srm_common.store.report_writer import write_report
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow, TopicRow
 from srm_common.store.schema import bring_up_to_date, has_tables, is_current
-from srm_common.store.tiers import Level, Retention
+from srm_common.store.tiers import BUCKETS_MS, RAW, Level, Retention
 
 __all__ = ["MetricsStore", "TopicOrder"]
 
@@ -98,6 +98,17 @@ class MetricsStore:
         """By flow and metric; figures of a flow are aggregated from its partitions (docs/metrics.md)."""
         with self._reading() as connection:
             return history.flow_stats(connection, span, self._retention, only) if connection is not None else {}
+
+    def average_rates(
+        self, flow: str, now_ms: int, window_ms: int, levels: Collection[Level]
+    ) -> Mapping[str, Mapping[Metric, float]]:
+        """Bytes and records copied per second, by topic, and under ``""`` by the flow: averages over the window up to
+        now, or over as much of it as samples are kept for as they were reported. What is not in it copied nothing."""
+        window_ms = min(window_ms, max(self._retention.tiers_ms[RAW], BUCKETS_MS[RAW + 1]))
+        with self._reading() as connection:
+            if connection is None:
+                return {}
+            return history.average_rates(connection, flow, now_ms, window_ms, levels)
 
     def topics(
         self,

@@ -13,15 +13,19 @@ class MirrorMakerMetric:
 
 
 _LAST_RUN = "in the newest run"
+_AVERAGED = (
+    "on average since the run before; 0 once no run has been reported for a minute and for two schedule periods. Of "
+    "topics: over the last five minutes, or three runs."
+)
 _ARRIVED = f"age of records {_LAST_RUN}, at the commit of their copies; MirrorMaker 2 measures it when it reads them."
 _TAKEN = "From a record's timestamp to its commit: the"
 _OF_GROUP = "From fetching a group's offsets to its checkpoint; one value per group, of its newest checkpoint."
 
 MIRROR_MAKER_METRICS = (
     MirrorMakerMetric("record-count", "Records copied by all runs."),
-    MirrorMakerMetric("record-rate", f"Records copied per second {_LAST_RUN}."),
+    MirrorMakerMetric("record-rate", f"Records copied per second, {_AVERAGED}"),
     MirrorMakerMetric("byte-count", "Bytes copied by all runs; of whole batches, where MirrorMaker 2 counts values."),
-    MirrorMakerMetric("byte-rate", f"Bytes copied per second {_LAST_RUN}."),
+    MirrorMakerMetric("byte-rate", f"Bytes copied per second, {_AVERAGED}"),
     MirrorMakerMetric("record-age-ms", "Age of the newest record that was copied, when the run was reported."),
     *(
         MirrorMakerMetric(

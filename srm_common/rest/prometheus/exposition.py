@@ -20,12 +20,13 @@ _EDGES_MS = tuple(1 << power for power in range(3, 31))
 class Series(Generic[T]):
     """One gauge, or a counter, which only grows: its name, its meaning in one sentence, and where its value comes from;
     None means no sample. A counter whose name does not end in ``_total`` is ``untyped``, since readers of the format
-    would rename it."""
+    would rename it. ``scaled``: the value is multiplied with the factor of :class:`Sources`."""
 
     name: str
     help: str
     value: Callable[[T], float | None]
     kind: Literal["gauge", "counter", "untyped"] = "gauge"
+    scaled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,11 @@ def _head(series: Series[T]) -> tuple[str, str]:
 
 class Sources(Generic[T]):
     """What series are read from, where there may be tens of thousands. The texts of values are made once for all series
-    with the same ``value``."""
+    with the same ``value``, which scaled series share with scaled ones only."""
 
-    def __init__(self, sources: Sequence[T]) -> None:
+    def __init__(self, sources: Sequence[T], factor: float = 1.0) -> None:
         self._sources = sources
+        self._factor = factor
         self._texts: dict[Callable[[T], float | None], list[str | None]] = {}
 
     def samples(self, series: Series[T], labelled: Sequence[str]) -> list[str]:
@@ -72,7 +74,9 @@ class Sources(Generic[T]):
         for each source."""
         texts = self._texts.get(series.value)
         if texts is None:
-            values = map(series.value, self._sources)
+            values: Iterable[float | None] = map(series.value, self._sources)
+            if series.scaled:
+                values = (None if value is None else value * self._factor for value in values)
             texts = self._texts[series.value] = [None if value is None else str(value) for value in values]
         return [braces + text for braces, text in zip(labelled, texts, strict=True) if text is not None]
 

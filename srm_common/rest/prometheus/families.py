@@ -98,7 +98,7 @@ def render(
         topics = [(f'{prefix},topic="{escaped(row.topic)}"', row) for prefix, one in named for row in one.topics]
         for topic_series in TOPIC_SERIES:
             lines += family(topic_series, topics)
-    partitions = {flow.name: Sources(flow.partitions) for flow in flows}
+    partitions = {flow.name: Sources(flow.partitions, flow.rate_factor) for flow in flows}
     if detail is Detail.PARTITION:
         lines += _partitions(named, partitions, PARTITION_SERIES, lambda row: row.topic)
     for names_format, series in MIRROR_MAKER.items() if mirror_maker else ():
@@ -217,7 +217,8 @@ class MirrorMakerSeries:
         def named(prefix: str, attribute: str, value: Callable[[T], float | None]) -> Series[T]:
             # Only a counter whose name ends in _total may say that it is one.
             kind: Literal["gauge", "untyped"] = "untyped" if attribute.endswith("-count") else "gauge"
-            return Series(f"{prefix}_{attribute.replace('-', '_')}", texts[attribute], value, kind)
+            scaled = attribute in ("record-rate", "byte-rate")
+            return Series(f"{prefix}_{attribute.replace('-', '_')}", texts[attribute], value, kind, scaled)
 
         return cls(
             tuple(named(source, attribute, value) for attribute, value in _MM2_VALUES.items()),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -25,13 +25,15 @@ from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.ports import Caller, Right
 from srm_common.rest.prometheus.exposition import CONTENT_TYPE
 from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
-from srm_common.rest.prometheus.series import FlowFigures
+from srm_common.rest.prometheus.series import FlowFigures, rate_factor, rates_window_ms
 from srm_common.rest.prometheus.topic_series import TOPIC_METRICS
 from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.service_settings import ServiceSettings, service_settings
+from srm_common.store.history import RATES
+from srm_common.store.tiers import Level
 
-#: Rates are averages over this time: a few runs of most flows.
-_RATES_MS = 300_000
+#: Latencies are of this time: a few runs of most flows.
+_LATENCIES_MS = 300_000
 #: Rows requested for one flow; more than Kafka clusters have.
 _ALL = 10_000_000
 
@@ -103,7 +105,7 @@ def _has_token(request: Request, token: str | None) -> bool:
 def _figures(context: AppContext, overview: Overview, detail: Detail) -> tuple[Sequence[FlowFigures], bool]:
     """The flows, and whether the history could be read; without it there are still their states."""
     names = [str(name) for name in overview.names]
-    span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
+    span = TimeRange(overview.now_ms - _LATENCIES_MS, overview.now_ms)
     stats: dict[str, dict[Metric, Stats]] = {}
     store_up = overview.store_fault is None
     if store_up:
@@ -127,12 +129,26 @@ def _flow(
 ) -> FlowFigures:
     figures, flow = context.figures, str(name)
     flow_figures = replace(_judged(overview, name), stats=stats.get(flow, {}))
-    if detail is Detail.FLOW or flow_figures.row is None:
+    row = flow_figures.row
+    if row is None:
         return flow_figures
-    span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
+    levels = (Level.FLOW,) if detail is Detail.FLOW else (Level.FLOW, Level.TOPIC)
+    rates = context.store.average_rates(flow, overview.now_ms, rates_window_ms(row), levels)
+    flow_figures = replace(flow_figures, stats={**flow_figures.stats, **_averages(rates.get("", {}), overview)})
+    if detail is Detail.FLOW:
+        return flow_figures
+    span = TimeRange(overview.now_ms - _LATENCIES_MS, overview.now_ms)
+    topics = figures.topics(flow, span, limit=_ALL, metrics=TOPIC_METRICS).rows
     return replace(
         flow_figures,
-        topics=figures.topics(flow, span, limit=_ALL, metrics=TOPIC_METRICS).rows,
+        topics=[replace(one, stats={**one.stats, **_averages(rates.get(one.topic, {}), overview)}) for one in topics],
         groups=context.store.groups(flow, limit=_ALL).rows,
         partitions=figures.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),
+        rate_factor=rate_factor(row, overview.now_ms),
     )
+
+
+def _averages(rates: Mapping[Metric, float], overview: Overview) -> dict[Metric, Stats]:
+    """As statistics, in place of those of rates within runs: of what is not among them, nothing was copied."""
+    now = TimeRange(overview.now_ms, overview.now_ms)
+    return {metric: Stats(metric, now, 1, sum=rates.get(metric, 0.0)) for metric in RATES}

@@ -30,6 +30,8 @@ class FlowFigures:
     topics: Sequence[TopicRow] = ()
     partitions: Sequence[PartitionRow] = ()
     groups: Sequence[GroupRow] = ()
+    #: From the rates of partitions within the newest run to those since the run before it.
+    rate_factor: float = 1.0
     #: ``metric.names.formats``: keys of :data:`srm_common.rest.prometheus.families.MIRROR_MAKER`.
     names_formats: Collection[str] = ("legacy",)
 
@@ -52,6 +54,37 @@ def most(lag: Amount | None) -> int | None:
 
 def average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]:
     return lambda one: None if metric not in one.stats else one.stats[metric].avg
+
+
+#: The shortest time that rates are averaged over.
+_RATES_MS = 300_000
+#: For so long a rate counts that was reported last, and for two periods.
+_CURRENT_MS = 60_000
+
+
+def _run_ms(row: FlowRow) -> int:
+    run = row.last_run
+    return 1 if run.started_ms is None or run.finished_ms is None else max(1, run.finished_ms - run.started_ms)
+
+
+def _period_ms(row: FlowRow) -> float:
+    """The time between two reports of a flow that runs."""
+    return max((row.history.schedule_interval_seconds or 0) * 1000, _run_ms(row))
+
+
+def rates_window_ms(row: FlowRow) -> int:
+    """What the rates of a flow are averaged over: a few runs."""
+    return round(max(_RATES_MS, 3 * _period_ms(row)))
+
+
+def rate_factor(row: FlowRow, now_ms: int) -> float:
+    """From rates within the newest run to those since the report before it; 0 where reports no longer come."""
+    if now_ms - row.reported_ms > max(_CURRENT_MS, 2 * _period_ms(row)):
+        return 0.0
+    before = row.history.before
+    since = None if before is None or before.reported_ms is None else row.reported_ms - before.reported_ms
+    took = _run_ms(row)
+    return took / max(took, _period_ms(row) if since is None else since)
 
 
 def _duration(row: FlowRow) -> float | None:
@@ -115,12 +148,12 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_copied_bytes_per_second",
-        "Bytes copied per second, averaged over the last minutes.",
+        "Bytes copied per second, averaged over the last five minutes, or three runs; 0 when nothing is copied.",
         average(Metric.BYTE_RATE),
     ),
     Series(
         "srm_flow_copied_records_per_second",
-        "Records copied per second, averaged over the last minutes.",
+        "Records copied per second, averaged over the last five minutes, or three runs; 0 when nothing is copied.",
         average(Metric.RECORD_RATE),
     ),
     Series(

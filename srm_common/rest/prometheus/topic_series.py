@@ -25,8 +25,8 @@ def _percentile(share: float) -> Callable[[TopicRow], float | None]:
     return value
 
 
-#: The statistics that TOPIC_SERIES and MirrorMaker 2's series of topics need.
-TOPIC_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY)
+#: The statistics that TOPIC_SERIES needs, besides rates.
+TOPIC_METRICS = (Metric.REPLICATION_LATENCY,)
 TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     Series(
         "srm_topic_lag_records",
@@ -56,12 +56,12 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     ),
     Series(
         "srm_topic_copied_bytes_per_second",
-        "Bytes copied per second, averaged over the last minutes.",
+        "Bytes copied per second, averaged over the last five minutes, or three runs; 0 when nothing is copied.",
         average(Metric.BYTE_RATE),
     ),
     Series(
         "srm_topic_copied_records_per_second",
-        "Records copied per second, averaged over the last minutes.",
+        "Records copied per second, averaged over the last five minutes, or three runs; 0 when nothing is copied.",
         average(Metric.RECORD_RATE),
     ),
     Series(

@@ -20,7 +20,7 @@ from srm_common.domain.monitoring.run_report import RunReport, TopicGroups
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store import roll_up, tables
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.store.tiers import BUCKETS_MS, Retention, kept_for
+from srm_common.store.tiers import BUCKETS_MS, Level, Retention, kept_for
 from tests.unit.store.made_up import DAY, FLOW, HOUR, MIDNIGHT, MINUTE, SECOND, partition, report
 from tests.unit.store.windows import over_time
 
@@ -274,3 +274,25 @@ class SamplesBehaviour:
         (points) = store.series(FLOW, Metric.RECORDS_LAG, TimeRange(old, old + 100 * HOUR), points=200)
         assert [point.latest for point in points] == [float(n) for n in range(100)]
         assert all(point.span.milliseconds <= BUCKETS_MS[2] for point in points)
+
+    def test_average_rates_are_of_the_window_and_not_of_the_runs(self, store: MetricsStore) -> None:
+        for number in range(4):
+            store.write(report(T + number * MINUTE, partition(), partition("payments", records=50, bytes=10)))
+        levels = (Level.FLOW, Level.TOPIC)
+        now = T + 3 * MINUTE + SECOND
+        # The first run reported before the window of three minutes.
+        rates = store.average_rates(FLOW, now, 3 * MINUTE, levels)
+        assert {name: found[Metric.RECORD_RATE] * 180 for name, found in rates.items()} == {
+            "": pytest.approx(450),
+            "orders": pytest.approx(300),
+            "payments": pytest.approx(150),
+        }
+        assert rates[""][Metric.BYTE_RATE] * 180 == pytest.approx(3030)
+        assert store.average_rates(FLOW, now, 3 * MINUTE, (Level.FLOW,)).keys() == {""}
+        assert store.average_rates(FLOW, now + DAY, 3 * MINUTE, levels) == {}
+        # A run takes 10 s: of those that are longer than the window, only a part of that length counts.
+        short = store.average_rates(FLOW, T + 3 * MINUTE, 5 * SECOND, levels)
+        assert short["orders"][Metric.RECORD_RATE] == pytest.approx(10)
+        # No longer than samples are kept as they were reported, two hours.
+        long = store.average_rates(FLOW, now, DAY, levels)
+        assert long["orders"][Metric.RECORD_RATE] * 2 * 3600 == pytest.approx(400)

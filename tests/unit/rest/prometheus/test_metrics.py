@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,3 +121,32 @@ def test_without_a_history_the_states_are_told_all_the_same(tmp_path: Path) -> N
     assert found["srm_store_up", frozenset()] == 0
     unknown = frozenset({"source": "east", "target": "west", "state": "unknown"}.items())
     assert found["srm_flow_health", unknown] == 1
+
+
+def test_rates_are_averages_over_time_and_end_with_the_reports(store: MetricsStore, tmp_path: Path) -> None:
+    """Runs every 15 minutes."""
+
+    def rates(app: TestClient) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for (name, inside), number in samples(app.get("/metrics", headers=VIEWER).text).items():
+            of_flow = {("source", "east"), ("target", "west")} <= inside
+            if of_flow and name.endswith(("copied_records_per_second", "connector_record_rate")):
+                found[name] = found.get(name, 0) + number
+        return found
+
+    runs = store.runs(str(FLOW)).rows
+    window = 3 * 900
+    recent = [run for run in runs if run.reported_ms > now_ms() - window * 1000]
+    connector = "kafka_connect_mirror_mirrorsourceconnector_record_rate"
+    assert rates(client(store, tmp_path)) == {
+        "srm_flow_copied_records_per_second": pytest.approx(sum(run.records for run in recent) / window),
+        "srm_topic_copied_records_per_second": pytest.approx(sum(run.records for run in recent) / window),
+        connector: pytest.approx(runs[0].records / ((runs[0].reported_ms - runs[1].reported_ms) / 1000)),
+    }
+    url = f"sqlite:///{tmp_path}/old.db"
+    with closing(MetricsStore(url)) as old:
+        shape = Shape(2, 3, 2, groups=2, days=0.021, interval_seconds=900)
+        for one in reports(replace(shape, end_ms=now_ms() - 86_400_000)):
+            old.write(one)
+        found = rates(client(old, tmp_path, "east->west.enabled = true\n"))
+    assert (len(found), set(found.values())) == (3, {0})

@@ -120,6 +120,9 @@ def test_mirror_makers_series_name_the_remote_topic_and_count_in_milliseconds() 
     assert value(text, f"{prefix}_replication_records_lag", **place) == 6
     assert value(text, f"{prefix}_byte_rate", **place) == 200
     assert value(text, f"{prefix}_record_rate", **place) == 20
+    slower = render(SERVICE, [replace(figures(), rate_factor=0.1)])
+    assert (value(slower, f"{prefix}_byte_rate", **place), value(slower, f"{prefix}_record_rate", **place)) == (20, 2)
+    assert value(slower, f"{prefix}_record_count", **place) == 500
     assert value(render(SERVICE, [figures()], Detail.TOPIC), f"{prefix}_byte_rate", topic="east.orders") == 200
     assert value(text, f"{prefix}_record_count", **place) == 500
     assert value(text, f"{prefix}_byte_count", **place) == 60_000
