@@ -11,6 +11,9 @@ from srm_common.domain.flow import ARROW, FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds, silent_after_seconds
 from srm_common.domain.runs.run_record import RunRecord
 
+#: Clocks that are synchronized differ by less.
+_AHEAD_MS = 60_000
+
 
 @dataclass(frozen=True, slots=True)
 class Hop:
@@ -155,6 +158,11 @@ class HeartbeatReport:
         newest, age = self.newest, self.age_ms
         if self.silence is not None or newest is None or age is None:
             return self.silence
+        if age < -_AHEAD_MS:
+            return (
+                f"The newest heartbeat of '{self.source}' has arrived; the clock of its writer is {duration(-age)} "
+                "ahead, so its age is unknown"
+            )
         on_its_way = newest.latency_ms
         way = "" if on_its_way is None else f", after {latency(on_its_way)} on its way"
         return f"The newest heartbeat of '{self.source}' was written {duration(age)} ago and has arrived{way}"

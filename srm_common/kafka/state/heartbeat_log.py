@@ -14,7 +14,7 @@ from srm_common.wire.state.segments import decode_segment, place_of_key, segment
 
 #: How far from the end the newest heartbeats are looked for: markers follow them, some for chunks without heartbeats.
 _TAIL = 200
-#: By how much the clocks of the writers of heartbeats and of chunks may differ.
+#: By how much the clocks of those who write heartbeats, copy them, and ask for them may differ.
 _SKEW_MS = 60_000
 
 
@@ -26,8 +26,9 @@ class LoggedHeartbeat:
     beat: Heartbeat
 
 
-def newest_heartbeat(reader: StateReader, topic: str) -> LoggedHeartbeat | None:
-    """The heartbeat with the latest time in ``topic``; other records are skipped.
+def newest_heartbeat(reader: StateReader, topic: str, now_ms: int) -> LoggedHeartbeat | None:
+    """The heartbeat with the latest time in ``topic``; other records are skipped. One from a clock that is ahead of
+    ``now_ms`` counts only if there is no other: it would hide for as long that others stay away.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
@@ -38,7 +39,8 @@ def newest_heartbeat(reader: StateReader, topic: str) -> LoggedHeartbeat | None:
         if not heartbeats:
             # Aborted transactions may have filled the end of the log.
             heartbeats = _heartbeats(session.read(topic, None, ends))
-    return max(heartbeats, key=lambda one: (one.beat.timestamp_ms, one.offset), default=None)
+    right = [one for one in heartbeats if one.beat.timestamp_ms <= now_ms + _SKEW_MS]
+    return max(right or heartbeats, key=lambda one: (one.beat.timestamp_ms, one.offset), default=None)
 
 
 def find_heartbeat(reader: StateReader, topic: str, beat: Heartbeat) -> LoggedHeartbeat | None:

@@ -81,7 +81,7 @@ def _copied(clusters: FlowClusters) -> list[CopiedHeartbeat]:
         if not policy.is_heartbeats_topic(topic) or policy.topic_source(topic) != source:
             continue
         path = (*reversed(ancestry(policy, topic)), flow.name.target)
-        logged = newest_heartbeat(target.reader, topic)
+        logged = newest_heartbeat(target.reader, topic, clusters.now_ms())
         upstream = policy.upstream_topic(topic)
         arrived = None
         if logged is not None and upstream is not None:

@@ -126,6 +126,13 @@ def test_a_fresh_heartbeat() -> None:
     }
 
 
+def test_a_clock_that_is_ahead_is_said() -> None:
+    assert "was written 0 s ago" in str(make_heartbeat_report(FLOW, 940_000, [NEAR]).sentence())
+    assert make_heartbeat_report(FLOW, 939_999, [NEAR]).sentence() == (
+        "The newest heartbeat of 'a' has arrived; the clock of its writer is 60 s ahead, so its age is unknown"
+    )
+
+
 def test_silence_is_said() -> None:
     assert make_heartbeat_report(FLOW, 1_120_000, [NEAR]).silence is None
     silent = make_heartbeat_report(FLOW, 1_120_001, [NEAR])

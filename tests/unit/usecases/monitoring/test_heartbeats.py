@@ -24,7 +24,7 @@ from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.monitoring import heartbeats
-from srm_common.usecases.monitoring.heartbeats import heartbeats_by_hop
+from srm_common.usecases.monitoring.heartbeats import heartbeat_report, heartbeats_by_hop
 from srm_common.usecases.monitoring.list_flows import status
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
@@ -145,3 +145,23 @@ def test_a_flow_that_copies_nothing_but_heartbeats_is_idle(sides: Sides) -> None
     history = fold(history, make_report(sides.flow, "r3"))
     health = judge(observe(sides.flow.name, history, sides.flow, None, report.reported_ms)).health
     assert (health.state, history.records) == (HealthState.RUNNING, 3)
+
+
+def test_a_heartbeat_of_a_clock_that_is_ahead_does_not_stand_for_others(sides: Sides) -> None:
+    sides.set(heartbeats_replication=True, emit_heartbeats=True)
+    now_ms = 1_800_000_000_000
+    ahead = now_ms + 86_400_000
+
+    def age_ms(*written_ms: int) -> int | None:
+        for timestamp_ms in written_ms:
+            key, value = encode_heartbeat(Heartbeat("a", "b", timestamp_ms))
+            produce(sides.source, "heartbeats", 0, [Seen(key, value, (), now_ms)])
+        sides.refresh()
+        sides.run()
+        with FlowClusters(sides.flow, clock=lambda: now_ms / 1000) as clusters:
+            return heartbeat_report(clusters).age_ms
+
+    sides.source.create_topic("heartbeats", 1, 1, {"cleanup.policy": "compact"})
+    assert age_ms(ahead) == -86_400_000
+    assert age_ms(now_ms - 300_000) == 300_000
+    assert age_ms(now_ms + 60_000, now_ms + 60_001) == -60_000
