@@ -33,6 +33,7 @@ from srm_common.settings_files.configuration import Configuration, load_configur
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from srm_common.airflow_bridge.lag_report import LagReport
     from srm_common.domain.flow import FlowSettings
     from srm_common.domain.monitoring.run_report import RunReport
     from srm_common.usecases.filters.effective_filters import EffectiveFilters
@@ -140,6 +141,7 @@ class ReportLagOperator(FlowOperator):
         self.asset = asset
 
     def execute(self, context: Context) -> None:
+        from srm_common.airflow_bridge.lag_report import send
         from srm_common.usecases.monitoring.raw_metrics import publish_report
         from srm_common.usecases.monitoring.report_run import keep_in_history, make_report, unreachable_report
 
@@ -156,10 +158,12 @@ class ReportLagOperator(FlowOperator):
             except (ClusterError, StateError) as error:
                 report = unreachable_report(self.flow, run_id, str(error))
                 keep_in_history(report, configuration)
-                self._tell(self.settings(), report, context)
+                send(self._tell(self.settings(), report, context).metrics())
                 raise
-        self._tell(now.flow, report, context)
+        told = self._tell(now.flow, report, context)
         self._announce(now.flow, report, context)
+        # Last, so that a task that is tried again does not count twice.
+        send(told.metrics())
 
     def _announce(self, flow: FlowSettings, report: RunReport, context: Context) -> None:
         """Let Airflow create an event of the asset only if records were committed since the last one: by this run, by
@@ -184,9 +188,10 @@ class ReportLagOperator(FlowOperator):
         if notice is not None:
             self.log.warning("%s", notice)
 
-    def _tell(self, flow: FlowSettings, run: RunReport, context: Context) -> None:
+    def _tell(self, flow: FlowSettings, run: RunReport, context: Context) -> LagReport:
+        """To the log, the asset's state and the notifiers of alarms; what is left is to send its metrics."""
         from srm_common.airflow_bridge.alarms import judged, send_alarms
-        from srm_common.airflow_bridge.lag_report import LagReport, send
+        from srm_common.airflow_bridge.lag_report import LagReport
 
         store = context["asset_state_store"][self.asset]
         memory, verdict = judged(flow, run, store)
@@ -198,9 +203,8 @@ class ReportLagOperator(FlowOperator):
         now_ms = round(time.time() * 1000)
         for key, value in report.asset_state(before if isinstance(before, dict) else None, now_ms).items():
             store.set(key, value)
-        # Last, so that a task that is tried again does not count twice.
-        send(report.metrics())
         send_alarms(flow, run, context, store)
+        return report
 
 
 class MisconfiguredOperator(FlowOperator):

@@ -3,6 +3,7 @@ other DAGs that there are new records."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Asset
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from confluent_kafka import Producer
 
+from srm_common.airflow_bridge import lag_report
+from srm_common.airflow_bridge.lag_report import AirflowMetric
 from srm_common.airflow_bridge.operators import ReportLagOperator
 from srm_common.domain.flow import names
 from srm_common.domain.flow.names import StateKey
@@ -21,6 +24,7 @@ from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunSta
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.location import open_store
 from srm_common.testing import FakeCluster
+from srm_common.usecases.monitoring import report_run
 from tests.airflow.test_alarms import State
 
 pytestmark = pytest.mark.airflow
@@ -116,3 +120,44 @@ def test_the_asset_has_an_event_only_where_something_was_copied(tmp_path: Path) 
     assert not event(0, 18)
     task._announce(flow, RunReport("a->b", "r", 2, None, fault="the cluster is away"), context)
     assert not task.outlets
+
+
+def test_a_task_that_is_tried_again_sends_its_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_SRM_FILTERS__A__B", "{}")
+    file = tmp_path / "srm.properties"
+    file.write_text(
+        "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:2\na->b.enabled = true\n"
+        f"metrics.database.url = sqlite:///{tmp_path}/metrics.db\n"
+    )
+    orders = PartitionRecord("orders", "a.orders", 0, 10, records_total=10)
+    report = RunReport("a->b", "r", 2, RunRecord("a->b", "r", 1, 2, 1, RunState.DONE, partitions=(orders,)))
+    sent: list[AirflowMetric] = []
+    monkeypatch.setattr(report_run, "make_report", lambda *_, **__: report)
+    monkeypatch.setattr(lag_report, "send", sent.extend)
+    task = ReportLagOperator(
+        task_id="report_lag", flow="a->b", config=str(file), asset=Asset(name="srm.a.b", uri="srm://a/b")
+    )
+    state = State()
+    context: Any = {
+        "run_id": "r",
+        "ti": SimpleNamespace(xcom_pull=lambda **_: None),
+        "asset_state_store": {task.asset: state},
+    }
+    keys: list[str] = []
+    with monkeypatch.context() as patched:
+        # The last thing that is stored.
+        patched.setattr(state, "set", _refusing("announced_records", keys))
+        with pytest.raises(AirflowException, match="announced"):
+            task.execute(context)
+    assert (sent, keys[-1]) == ([], "announced_records")
+    task.execute(context)
+    assert [metric.value for metric in sent if metric.name == "srm.records"] == [10]
+
+
+def _refusing(refused: str, keys: list[str]) -> Callable[[str, object], None]:
+    def put(key: str, _value: object) -> None:
+        keys.append(key)
+        if key == refused:
+            raise AirflowException(f"{key} cannot be stored")
+
+    return put
