@@ -141,7 +141,7 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
     *(
         Series(
             f"srm_partition_replication_latency_{name}_seconds",
-            f"From a record at the source to its commit on the target, {text} in the last run that copied.",
+            f"From a record's time to its commit on the target, {text} in the last run; absent if it copied none.",
             value,
         )
         for name, text, value in (

@@ -108,6 +108,10 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_partition_dead_letters_total", **place) == 6
     assert value(text, "srm_partition_failed", **place) == 1
     assert value(text, "srm_partition_replication_latency_avg_seconds", **place) == 0.25
+    assert "on average in the last run; absent if it copied none." in text
+    idle = partition(0)
+    idle = replace(idle, latency_ms_min=None, latency_ms_avg=None, latency_ms_max=None)
+    assert "srm_partition_replication_latency" not in render(SERVICE, [replace(figures(), partitions=(idle,))])
 
 
 def test_mirror_makers_series_name_the_remote_topic_and_count_in_milliseconds() -> None:
