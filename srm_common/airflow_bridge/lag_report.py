@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from srm_common.domain.amount import Amount
+from srm_common.domain.amount import Amount, counted
 from srm_common.domain.flow import ARROW, FlowName
 from srm_common.domain.health.health import Health
 from srm_common.domain.health.judge import judge, observe
@@ -23,6 +24,9 @@ from srm_common.domain.runs.run_record import PartitionRecord, RunRecord
 
 # Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.
 MAX_STATE_BYTES = 60_000
+# Of a name for StatsD (stat_name_default_handler).
+MAX_NAME = 250
+_LOG = logging.getLogger(__name__)
 _OF_EACH_CLUSTER = (Metric.HEARTBEAT_AGE, Metric.HEARTBEAT_LATENCY)
 
 
@@ -226,11 +230,45 @@ def send(metrics: Iterable[AirflowMetric]) -> None:
 
     # Functions of the module since Airflow 3.3, methods of one object before.
     sink = stats if hasattr(stats, "gauge") else stats.Stats
+    if _names_have_tags():
+        metrics, sentence = with_short_names(metrics)
+        if sentence is not None:
+            _LOG.warning("%s", sentence)
     for metric in metrics:
         if metric.kind is MetricKind.GAUGE:
             sink.gauge(metric.name, metric.value, tags=dict(metric.tags))
         else:
             sink.incr(metric.name, round(metric.value), tags=dict(metric.tags))
+
+
+def _names_have_tags() -> bool:
+    """Whether Airflow refuses long names together with their tags, as for StatsD in InfluxDB's dialect, each with a
+    traceback in the task's log."""
+    from airflow.sdk.configuration import conf
+
+    def on(key: str) -> bool:
+        return bool(conf.getboolean("metrics", key, fallback=False))
+
+    own = conf.get("metrics", "stat_name_handler", fallback=None)
+    return on("statsd_on") and on("statsd_influxdb_enabled") and not on("statsd_datadog_enabled") and not own
+
+
+def with_short_names(metrics: Iterable[AirflowMetric]) -> tuple[list[AirflowMetric], str | None]:
+    """Those whose names have at most :data:`MAX_NAME` characters with their tags; a sentence about the others."""
+    short, topics, left_out = [], set(), 0
+    for metric in metrics:
+        # As Airflow writes them: ",flow=a/b".
+        if len(metric.name) + sum(len(key) + len(value) + 2 for key, value in metric.tags.items()) <= MAX_NAME:
+            short.append(metric)
+            continue
+        left_out += 1
+        topics.add(metric.tags.get("topic", ""))
+    if not left_out:
+        return short, None
+    return short, (
+        f"{counted(left_out, 'figure')} of {counted(len(topics), 'topic')} cannot be sent to StatsD, because their "
+        f"names have more than {MAX_NAME} characters with tags, the first topic: {min(topics)}"
+    )
 
 
 def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str]) -> Iterator[AirflowMetric]:

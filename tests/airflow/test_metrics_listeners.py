@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import os
 import socket
 import subprocess
@@ -11,13 +12,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
+import airflow.sdk.observability.stats
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from bench.history import Shape, reports
-from srm_common.airflow_bridge.lag_report import AirflowMetric, LagReport, MetricKind
+from srm_common.airflow_bridge.lag_report import AirflowMetric, LagReport, MetricKind, send
 
 pytestmark = pytest.mark.airflow
 
@@ -90,6 +93,22 @@ def test_datadog_hears_every_metric_with_its_tags() -> None:
     wanted = sent()
     assert heard.keys() == wanted.keys()
     assert heard == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(("dialect", "topics"), [("influxdb", ["short"]), ("datadog", ["long", "short"])])
+def test_long_names_are_left_out_only_where_they_are_refused(
+    dialect: str, topics: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[str] = []
+    sink = SimpleNamespace(gauge=lambda *_, tags: heard.append(tags["topic"].strip("x")))
+    monkeypatch.setattr(airflow.sdk.observability, "stats", sink)
+    monkeypatch.setenv("AIRFLOW__METRICS__STATSD_ON", "True")
+    monkeypatch.setenv(f"AIRFLOW__METRICS__STATSD_{dialect.upper()}_ENABLED", "True")
+    names = ["long" + "x" * 245, "short"]
+    with caplog.at_level(logging.WARNING):
+        send([AirflowMetric("srm.records_lag", MetricKind.GAUGE, 1, {"topic": name}) for name in names])
+    assert heard == topics
+    assert len(caplog.records) == 2 - len(topics)
 
 
 @contextmanager

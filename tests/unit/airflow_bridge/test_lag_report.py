@@ -3,7 +3,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, AirflowMetric, LagReport, MetricKind
+from srm_common.airflow_bridge.lag_report import (
+    MAX_STATE_BYTES,
+    AirflowMetric,
+    LagReport,
+    MetricKind,
+    with_short_names,
+)
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat
@@ -210,3 +216,19 @@ def test_a_warning_does_not_make_a_flow_unwell() -> None:
         "Airflow variable srm_filters__a__b cannot be used",
     )
     assert report(DONE).asset_state(status, 2)["status"]["warning"] is None
+
+
+def test_names_that_airflow_refuses_are_left_out_in_one_sentence() -> None:
+    def metric(topic: str, name: str = "srm.records_lag") -> AirflowMetric:
+        return AirflowMetric(name, MetricKind.GAUGE, 1, {"flow": "east/west", "topic": topic, "partition": "12"})
+
+    # Airflow: srm.records_lag,flow=east/west,topic=...,partition=12
+    longest = 250 - len("srm.records_lag,flow=east/west,topic=,partition=12")
+    fits, first, other = metric("x" * longest), metric("x" * (longest + 1)), metric("y" * 249)
+    assert with_short_names([fits]) == ([fits], None)
+    short, sentence = with_short_names([first, fits, other, metric("y" * 249, "srm.records")])
+    assert short == [fits]
+    assert sentence == (
+        "3 figures of 2 topics cannot be sent to StatsD, because their names have more than 250 characters with tags, "
+        f"the first topic: {'x' * (longest + 1)}"
+    )
