@@ -8,7 +8,7 @@ crash before the first commit, is spent by that commit, and is harmless afterwar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self
 
@@ -95,6 +95,14 @@ class SourceTopics:
     def pinned(self) -> frozenset[TopicPartition]:
         """The partitions that have a pin."""
         return frozenset(TopicPartition(topic, number) for topic, known in self.topics.items() for number in known.pins)
+
+    def places(self, topics: Iterable[str], others: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """The partitions of these topics that the flow knows of, by pins, by where the topics start, or as ``others``;
+        the topics need not have them any more."""
+        wanted = set(topics)
+        starts = {topic: start for topic in wanted if (start := self.start(topic)) is not None}
+        chosen = {TopicPartition(topic, n) for topic, start in starts.items() for n in range(start.partitions)}
+        return chosen | {place for place in {*others, *self.pinned} if place.topic in wanted}
 
     def pin(self, topic: str, partition: int) -> Pin | None:
         known = self.topics.get(topic)

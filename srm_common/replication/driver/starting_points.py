@@ -217,15 +217,15 @@ class StartingPoints:
     def _start_over(
         self, tracks: Iterable[PartitionTrack], placed: set[TopicPartition], ids: Mapping[str, str | None]
     ) -> dict[TopicPartition, Pin]:
-        """Pins for the partitions that are not placed now, of topics that are other ones now."""
+        """Pins for the partitions that are not placed now, of topics that are other ones now; also for those that the
+        new topic does not have. It may grow, and what is known of them is the former one's."""
         replaced = {topic for topic, topic_id in ids.items() if self.memory.is_other(topic, topic_id)}
-        pins = {}
-        for track in tracks if replaced else ():
-            if track.upstream_topic in replaced and track.place not in placed:
-                self.note(f"{track.place}: its topic was deleted and created again at the source; it starts over there")
-                pins[track.place] = self._pin(track.place, 0)
-                track.position, track.leader_epoch = 0, -1
-        return pins
+        here = {track.place: track for track in tracks if track.upstream_topic in replaced} if replaced else {}
+        known = self.memory.places(replaced, {*self._committed, *self._corrupt, *here}) if replaced else set()
+        for track in (here[place] for place in sorted(here.keys() - placed)):
+            self.note(f"{track.place}: its topic was deleted and created again at the source; it starts over there")
+            track.position, track.leader_epoch = 0, -1
+        return {place: self._pin(place, 0) for place in known - placed}
 
     def _wait(self, track: PartitionTrack, why: str, now: float) -> None:
         """It is placed in a later pass, or fails if it has waited for the source for too long."""

@@ -119,6 +119,31 @@ class TestLostData:
         assert there.target.records[TopicPartition("t", 1)] == [*range(1000, 1004), *range(200, 250)]
         assert any("t-1: its topic was deleted and created again" in note for note in there.notes)
 
+    @pytest.mark.parametrize("elections", [0, 3])
+    def test_a_topic_created_again_with_fewer_partitions_is_copied_whole_when_it_grows(self, elections: int) -> None:
+        """What is committed for the partitions that it gets later is the former topic's."""
+        there = world(8, 8)
+        for _ in range(elections):
+            there.source.logs[TopicPartition("t", 1)].elect()
+        there.run()
+        del there.source.logs[TopicPartition("t", 1)]
+        there.source.logs[TopicPartition("t", 0)] = Log("id-2", records=[100, 101])
+        there.run(on_data_loss=OnDataLoss.SKIP)
+        there.run()
+        there.source.logs[TopicPartition("t", 1)] = Log("id-2", records=list(range(200, 215)))
+        assert [track.error for track in there.run().tracks.values()] == [None, None]
+        assert there.target.records[TopicPartition("t", 1)] == [*range(1000, 1008), *range(200, 215)]
+
+    def test_partitions_that_began_at_the_end_begin_at_their_start_in_a_topic_created_again(self) -> None:
+        there = world(8, 8)
+        there.run(auto_offset_reset="latest")
+        del there.source.logs[TopicPartition("t", 1)]
+        there.source.logs[TopicPartition("t", 0)] = Log("id-2", records=[100, 101])
+        there.run(auto_offset_reset="latest", on_data_loss=OnDataLoss.SKIP)
+        there.source.logs[TopicPartition("t", 1)] = Log("id-2", records=list(range(200, 215)))
+        there.run(auto_offset_reset="latest")
+        assert there.target.records[TopicPartition("t", 1)] == list(range(200, 215))
+
     def test_a_decision_holds_over_a_crash_before_its_first_commit(self) -> None:
         there = world(10)
         there.run()
