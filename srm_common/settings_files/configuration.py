@@ -188,7 +188,7 @@ class _Loader:
         return Configuration(
             self.path,
             clusters,
-            {name: replace(flow, graph=graph) for name, flow in flows.items()},
+            {name: replace(flow, aliases=self.layers.aliases, graph=graph) for name, flow in flows.items()},
             faults,
             cluster_faults,
             self.layers,

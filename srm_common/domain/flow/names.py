@@ -95,6 +95,27 @@ def heartbeats_topic() -> str:
     return HEARTBEATS
 
 
+def has_heartbeats(flow: FlowSettings, topic: str) -> bool:
+    """Whether a topic of the source has heartbeats: its own ones, or those that came there from cluster to cluster, as
+    ``c.heartbeats`` did.
+
+    A policy knows names only, so it takes a user's ``device.heartbeats`` for such a copy. Heartbeats are copied without
+    transforms: data must never pass for them, so each alias in the name has to be a known one, and no cluster comes
+    twice.
+    """
+    policy, source = flow.policy, flow.name.source
+    if not policy.is_heartbeats_topic(topic):
+        return False
+    unseen = {*flow.aliases, *(alias for one in flow.graph for alias in (one.name.source, one.name.target))} - {source}
+    while topic != policy.heartbeats_topic():
+        alias, upstream = policy.topic_source(topic), policy.upstream_topic(topic)
+        if alias is None or upstream is None or alias not in unseen:
+            return False
+        unseen.discard(alias)
+        topic = upstream
+    return True
+
+
 def checkpoints_topic(flow: FlowSettings) -> str:
     """On the target."""
     return flow.policy.checkpoints_topic(flow.name.source)

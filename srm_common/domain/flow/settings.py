@@ -190,7 +190,8 @@ class FlowSettings:
     disabled: bool = False
     policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
     policy_switch: Literal["refuse", "force"] = "refuse"
-    #: Every enabled flow of the file, in its order; empty where nothing is known of others.
+    #: The aliases of the file's clusters, and every enabled flow in its order; empty where nothing is known of others.
+    aliases: tuple[str, ...] = field(default=(), repr=False, compare=False)
     graph: tuple[GraphFlow, ...] = field(default=(), repr=False, compare=False)
 
     topics: tuple[str, ...] = (".*",)
@@ -363,7 +364,7 @@ class FlowSettings:
     def digest(self) -> str:
         """A digest of what ``repr`` shows, so without secrets, and without the clusters' settings: two runs with the
         same one were configured alike."""
-        ends = ("source", "target", "policy")
+        ends = ("source", "target", "policy", "aliases")
         shown = {one.name: _plain(getattr(self, one.name), shown=True) for one in fields(self) if one.name not in ends}
         shown |= {"policy": policy_name(self.policy), "graph": None}
         return hashlib.sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()[:16]

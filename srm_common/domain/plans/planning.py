@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import has_heartbeats
 from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import (
@@ -92,7 +93,9 @@ def make_plan(
     planning = _Planning(flow, source, target, due, alterations or Alterations())
     final = tuple(planning.plan(decision) for decision in decisions)
     few = _few_replicas(flow, target, (one.remote_topic for one in final if one.accepted and one.remote_topic))
-    return Plan(flow.name, final, tuple(planning.actions), (*_unseen(flow, source), *few, *planning.all_notices()))
+    accepted = [decision.topic for decision in final if decision.accepted]
+    notices = (*_unseen(flow, source), *_like_heartbeats(flow, accepted), *few, *planning.all_notices())
+    return Plan(flow.name, final, tuple(planning.actions), notices)
 
 
 class _Planning:
@@ -194,7 +197,7 @@ def _unseen(flow: FlowSettings, source: SourceView) -> Iterator[str]:
     if flow.topic_filter_class is not None:
         return
     for name in flow.topics:
-        if name in source.partitions or not _NAME.fullmatch(name) or flow.policy.is_heartbeats_topic(name):
+        if name in source.partitions or not _NAME.fullmatch(name) or has_heartbeats(flow, name):
             continue
         if "." in name and any(map(re.compile(name).fullmatch, source.partitions)):
             continue
@@ -202,6 +205,16 @@ def _unseen(flow: FlowSettings, source: SourceView) -> Iterator[str]:
         if login_principal(flow.source) != ANONYMOUS:
             text += f"; if there is one, {Right('Describe', 'topic', name).missing(flow.source)}"
         yield text
+
+
+def _like_heartbeats(flow: FlowSettings, topics: Iterable[str]) -> Iterator[str]:
+    """A sentence about topics that only by their names look like heartbeats of other clusters."""
+    like = [name for name in topics if flow.policy.is_heartbeats_topic(name) and not has_heartbeats(flow, name)]
+    if like:
+        yield (
+            f"named like heartbeats of other clusters, but copied as data, transforms included: {some(like)}; "
+            "if they are heartbeats, add the aliases in their names to clusters"
+        )
 
 
 def _copy(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES, UNLIMITED_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import has_heartbeats
 from srm_common.domain.policy import policy_name
 from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
@@ -239,7 +240,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
                 ours[topic].topic_id,
                 theirs[remote].topic_id,
                 UNLIMITED_MESSAGE_BYTES if unreadable else _limit(own.get(_LIMIT)),
-                flow.policy.is_heartbeats_topic(topic),
+                has_heartbeats(flow, topic),
                 policy is not None and "compact" in (policy.value or ""),
                 settings_known=not unreadable,
             )

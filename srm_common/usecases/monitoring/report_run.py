@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.monitoring.certificates import CertificateEnd
 from srm_common.domain.monitoring.flow_lag import FlowLag
@@ -150,14 +150,14 @@ def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
     if record is None or (record.error is not None and not record.partitions):
         return None
     topics = {partition.upstream_topic for partition in record.partitions}
-    return sum(not flow.policy.is_heartbeats_topic(topic) for topic in topics)
+    return sum(not names.has_heartbeats(flow, topic) for topic in topics)
 
 
 def data_figures(flow: FlowSettings, record: RunRecord | None) -> dict[str, Any]:
     """What of a report tells data from heartbeats: ``data_topics``, ``data_records`` and ``heartbeat_lag``."""
     if record is None:
         return {}
-    beats = (one.lag or 0 for one in record.partitions if flow.policy.is_heartbeats_topic(one.upstream_topic))
+    beats = (one.lag or 0 for one in record.partitions if names.has_heartbeats(flow, one.upstream_topic))
     return {
         "data_topics": data_topics(flow, record),
         "data_records": copied_records(flow, record)[0],
@@ -169,7 +169,7 @@ def copied_records(flow: FlowSettings, record: RunRecord) -> tuple[int, int]:
     """Records of topics that are not heartbeats: those that the last attempt of the run copied, and all since the
     flow's state has known the partitions."""
     partitions = [
-        partition for partition in record.partitions if not flow.policy.is_heartbeats_topic(partition.upstream_topic)
+        partition for partition in record.partitions if not names.has_heartbeats(flow, partition.upstream_topic)
     ]
     return sum(one.records for one in partitions), sum(one.records_total or 0 for one in partitions)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.amount import counted
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
 from srm_common.errors import SrmError
@@ -59,7 +59,7 @@ def known_backlog(clusters: FlowClusters) -> Uncopied:
     """
     flow, source = clusters.flow, clusters.source.admin
     going_on = CopiedTopics(str(flow.name), clusters.target.registry.read()).going_on
-    copied = {topic for topic in going_on if not flow.policy.is_heartbeats_topic(topic)}
+    copied = {topic for topic in going_on if not names.has_heartbeats(flow, topic)}
     committed = committed_now(clusters)
     faults: list[SrmError] = []
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from srm_common.domain.amount import counted
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.runs.copying import LEAST_FETCH_WAIT_MS, CopyJob, CopyRange, ProducerIdentity
@@ -164,7 +164,7 @@ class _Run:
             self._journal.find_open_transactions(passes.tracks.values(), source)
             # Heartbeats alone move no group, and come with each run.
             if any(
-                track.records and not flow.policy.is_heartbeats_topic(track.upstream_topic)
+                track.records and not names.has_heartbeats(flow, track.upstream_topic)
                 for track in passes.tracks.values()
             ):
                 checkpoints.copied()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.transforms.chain import schema_formats
@@ -153,11 +153,10 @@ def preview_transforms(
         if decision is None or not decision.accepted:
             why = "there is no such topic" if decision is None else decision.reason
             raise ConfigError(f"{topic} is not copied by {clusters.flow.name}: {why}")
-    policy = clusters.flow.policy
     copied = [
         topic_decision.topic
         for topic_decision in decisions.values()
-        if topic_decision.accepted and not policy.is_heartbeats_topic(topic_decision.topic)
+        if topic_decision.accepted and not names.has_heartbeats(clusters.flow, topic_decision.topic)
     ]
     chosen = list(dict.fromkeys(topics)) or sorted(copied)[:MOST_TOPICS]
     schemas = _schemas(clusters, compared, allowance)
@@ -248,7 +247,7 @@ class _Compared:
         from srm_common.records.transform import Transform
 
         flow, upstream = self.flow, TopicPartition(decision.topic, partition)
-        if flow.policy.is_heartbeats_topic(upstream.topic):
+        if names.has_heartbeats(flow, upstream.topic):
             return {offset: Outcome(record) for offset, record in _shown(records).items()}
         copy = decision.remote_topic or decision.topic
         then = tuple(self._after_chain(upstream, schemas))

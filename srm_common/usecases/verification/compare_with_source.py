@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment, generation_of, is_another_generation
 from srm_common.domain.patterns.java_regex import compile_java_regex
@@ -336,7 +336,7 @@ def _in_a_row(found: Iterable[Stretch], *, apart: bool) -> Iterator[list[Stretch
 
 def is_transformed(flow: FlowSettings, topic: str, copy: str) -> bool:
     """Whether records of a topic come out other than they went in. Heartbeats never do."""
-    if flow.policy.is_heartbeats_topic(topic):
+    if names.has_heartbeats(flow, topic):
         return False
     if flow.transforms_python or flow.provenance or statement_for(topic, flow.statements) is not None:
         return True

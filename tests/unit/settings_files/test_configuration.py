@@ -337,6 +337,7 @@ def test_flows_know_all_enabled_flows_in_the_order_of_the_clusters(load: Load) -
     assert "c->b.replication.policy.class = 'nowhere.Policy' cannot be imported" in fault
     for flow in configuration.flows.values():
         assert [str(graph_flow.name) for graph_flow in flow.graph] == ["b->a", "b->c", "a->b"]
+        assert flow.aliases == ("b", "a", "c")
         assert flow.policy_switch == "force"
 
 

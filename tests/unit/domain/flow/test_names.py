@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow, names
 from srm_common.domain.flow.names import FLOW_TAG, MISCONFIGURED_TAG, flow_of, tags_of
-from srm_common.domain.policy import DefaultReplicationPolicy
+from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from srm_common.errors import ConfigError
 
 A, B = ClusterSettings.plaintext("A", "a:1"), ClusterSettings.plaintext("B", "b:1")
@@ -25,6 +27,48 @@ def test_connect_topics_keep_their_dots() -> None:
     assert names.status_topic("A") == "mm2-status.A.internal"
     assert names.configs_topic("A") == "mm2-configs.A.internal"
     assert names.heartbeats_topic() == "heartbeats"
+
+
+@pytest.mark.parametrize(
+    ("topic", "expected"),
+    [
+        ("heartbeats", True),
+        ("C.heartbeats", True),
+        ("C.D.heartbeats", True),
+        ("device.heartbeats", False),
+        ("C.device.heartbeats", False),
+        ("device.C.heartbeats", False),
+        ("A.heartbeats", False),
+        ("C.A.heartbeats", False),
+        ("C.C.heartbeats", False),
+        (".heartbeats", False),
+        ("heartbeats.", False),
+        ("my-heartbeats", False),
+    ],
+)
+@pytest.mark.parametrize("policy", [DefaultReplicationPolicy(), IdentityReplicationPolicy(source_alias="A")])
+def test_heartbeats_come_along_known_clusters(policy: DefaultReplicationPolicy, topic: str, expected: bool) -> None:
+    assert names.has_heartbeats(replace(flow, policy=policy, aliases=("A", "B", "C", "D")), topic) == expected
+
+
+def test_heartbeats_come_along_clusters_of_enabled_flows() -> None:
+    known = GraphFlow(FlowName("C", "A"), flow.policy, A, A)
+    assert not names.has_heartbeats(flow, "C.heartbeats")
+    assert names.has_heartbeats(replace(flow, graph=(known,)), "C.heartbeats")
+
+
+def test_a_policy_that_does_not_end_finds_no_heartbeats() -> None:
+    class Endless(DefaultReplicationPolicy):
+        def is_heartbeats_topic(self, topic: str) -> bool:
+            return True
+
+        def topic_source(self, topic: str) -> str:
+            return "C"
+
+        def upstream_topic(self, topic: str) -> str:
+            return topic
+
+    assert not names.has_heartbeats(replace(flow, policy=Endless(), aliases=("C",)), "orders")
 
 
 def test_transactional_ids() -> None:

@@ -28,7 +28,7 @@ def entry(written: str, value: str = "x", line: int = 1) -> Entry:
 
 
 def test_every_field_of_a_flow_has_one_key_and_the_same_default() -> None:
-    built = {"name", "source", "target", "policy", "graph"}
+    built = {"name", "source", "target", "policy", "aliases", "graph"}
     built |= {
         "disabled",
         "alarm_notifiers",

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.statements import Statement
+from srm_common.usecases.monitoring.report_run import copied_records, data_topics
+from srm_common.usecases.offsets.backlog import known_backlog
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.plan_topics import plan_topics
+from srm_common.usecases.transforms.transform_preview import preview_transforms
+from srm_common.usecases.verification.compare_with_source import is_transformed
 from tests.unit.usecases.fakes import Sides
 from tests.unit.usecases.runs.test_replicate import positions
 
@@ -43,18 +48,22 @@ def test_dropped_records_are_passed_and_the_others_have_the_header(sides: Sides)
     assert sides.run("again").records == 0
 
 
-def test_heartbeats_are_copied_as_they_are(sides: Sides) -> None:
-    """They are no JSON, say, and a flow without them looks dead."""
-    fields = {
+MASKED = parse_chain(
+    {
         "transforms": "mask",
         "transforms.mask.type": "org.apache.kafka.connect.transforms.MaskField$Value",
         "transforms.mask.fields": "card",
         "value.format": "json",
     }
+)
+
+
+def test_heartbeats_are_copied_as_they_are(sides: Sides) -> None:
+    """They are no JSON, say, and a flow without them looks dead."""
     for topic in ("orders", "heartbeats", "z.heartbeats"):
         sides.source.create_topic(topic)
         sides.source.write(topic, [(b"\0\1", b'{"card": "4"}' if topic == "orders" else b"\0\0\1\x9a")])
-    sides.set(transforms=parse_chain(fields), provenance_headers=("cluster",), heartbeats_replication=True)
+    sides.set(transforms=MASKED, provenance_headers=("cluster",), heartbeats_replication=True, aliases=("z",))
     sides.refresh()
     record = sides.run()
     assert (record.state, record.records) == (RunState.DONE, 3)
@@ -65,6 +74,28 @@ def test_heartbeats_are_copied_as_they_are(sides: Sides) -> None:
     ):
         (copied,) = sides.target.records(copy)
         assert (copied.key, copied.value, copied.headers) == (b"\0\1", value, headers)
+
+
+def test_data_in_a_topic_that_is_named_like_heartbeats_is_data(sides: Sides) -> None:
+    """The policy takes it for heartbeats of a cluster ``device``; the file has none."""
+    sides.source.create_topic("device.heartbeats")
+    sides.source.write("device.heartbeats", [(b"k", b'{"card": "4"}')])
+    sides.set(topics=("device.*",), transforms=MASKED, provenance_headers=("cluster",), heartbeats_replication=True)
+    plan = sides.refresh().plan
+    assert plan is not None
+    assert any("copied as data, transforms included: device.heartbeats" in notice for notice in plan.notices)
+    assert known_backlog(sides.clusters()).partitions == {TopicPartition("device.heartbeats", 0): 1}
+    record = sides.run()
+    assert (record.state, data_topics(sides.flow, record), copied_records(sides.flow, record)) == (
+        RunState.DONE,
+        1,
+        (1, 1),
+    )
+    (copied,) = sides.target.records("a.device.heartbeats")
+    assert (copied.value, copied.headers) == (b'{"card":""}', (("srm.source.cluster", b"a"),))
+    assert is_transformed(sides.flow, "device.heartbeats", "a.device.heartbeats")
+    (shown,) = preview_transforms(sides.clusters(), [], 1).records
+    assert shown.topic == "device.heartbeats"
 
 
 def test_each_position_of_a_group_leads_to_the_next_record_that_was_kept(sides: Sides) -> None:
