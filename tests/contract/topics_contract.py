@@ -13,6 +13,7 @@ from srm_common.domain.topics.topic_records import Ancestor, ClusterBinding, Top
 from srm_common.domain.topics.topic_settings import Source
 from srm_common.errors import NoSuchPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.faults import is_too_much, refuses_settings
 from srm_common.kafka.client.links.link import EARLIEST, ClusterLink
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.kafka.state.flow_state import FlowState
@@ -99,6 +100,11 @@ class TopicsContract:
             assert shown(look, None) is None
             kafka.create_topic(name)
             assert look() not in (None, first)
+
+    def test_what_is_too_much_for_one_request_is_not_taken_for_a_policy(self, kafka: Cluster, name: str) -> None:
+        (fault,) = ClusterAdmin(settings(kafka)).create_topics([create(name, 10_001)])
+        assert fault is not None
+        assert (fault.code(), is_too_much(fault), refuses_settings(fault)) == (KafkaError.POLICY_VIOLATION, True, False)
 
     def test_topics_are_created_as_asked_and_refused_with_kafkas_codes(self, kafka: Cluster, name: str) -> None:
         admin = ClusterAdmin(settings(kafka))

@@ -17,7 +17,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError, UnreachableCluster
-from srm_common.kafka.client.faults import cluster_error, kafka_error
+from srm_common.kafka.client.faults import cluster_error, is_too_much, kafka_error
 from srm_common.kafka.client.librdkafka import (
     AlterConfigOpType,
     ConfigEntry,
@@ -39,6 +39,8 @@ _UNREACHABLE_SECONDS = 20.0
 _PAUSE_SECONDS = 0.05
 #: Topics per request: keeps responses so small that no broker takes seconds for one.
 _BATCH = 500
+#: What one request may change, in records of the controller's log; KRaft's writes them as one batch, 10,000 at most.
+_RECORDS = 5000
 _SOURCES = {
     ConfigSource.DYNAMIC_TOPIC_CONFIG: Source.TOPIC,
     ConfigSource.DYNAMIC_BROKER_CONFIG: Source.DYNAMIC_BROKER,
@@ -228,7 +230,13 @@ class ClusterAdmin:
                 topics, operation_timeout=self._timeout, request_timeout=self._timeout + 5
             )
 
-        return self._each("create topics", actions, create, lambda action: action.topic)
+        return self._each(
+            "create topics",
+            actions,
+            create,
+            lambda action: action.topic,
+            lambda action: 1 + action.partitions + len(action.configs),
+        )
 
     def grow_partitions(self, actions: Sequence[GrowPartitions]) -> list[KafkaError | None]:
         """One result per action, None when done."""
@@ -240,7 +248,9 @@ class ClusterAdmin:
                 request_timeout=self._timeout + 5,
             )
 
-        return self._each("add partitions", actions, grow, lambda action: action.topic)
+        return self._each(
+            "add partitions", actions, grow, lambda action: action.topic, lambda action: action.after - action.before
+        )
 
     def alter_configs(self, actions: Sequence[AlterConfigs]) -> list[KafkaError | None]:
         """One result per action, None when done; settings that an action does not name are left alone."""
@@ -270,6 +280,7 @@ class ClusterAdmin:
             actions,
             alter,
             lambda action: ConfigResource(ResourceType.TOPIC, action.topic),
+            lambda action: len(action.changes),
         )
 
     def await_leaders(self, topics: Mapping[str, int], *, seconds: float) -> set[str]:
@@ -309,19 +320,30 @@ class ClusterAdmin:
         actions: Sequence[T],
         send: Callable[[Sequence[T]], Mapping[Any, Future[Any]]],
         key: Callable[[T], object],
+        records: Callable[[T], int],
     ) -> list[KafkaError | None]:
         results: list[KafkaError | None] = []
-        for batch in _batches(actions):
+        for batch in _batches(actions, records):
             futures = self._ask(doing, partial(send, batch))
+            faults: list[KafkaError | None] = []
             for action in batch:
                 try:
                     futures[key(action)].result()
-                    results.append(None)
+                    faults.append(None)
                 except KafkaException as error:
                     fault = kafka_error(error)
                     if fault is None:
                         raise self._error(doing, error) from error
-                    results.append(fault)
+                    faults.append(fault)
+            if len(batch) > 1 and all(fault is not None and is_too_much(fault) for fault in faults):
+                # A controller that takes less than those we know.
+                half = len(batch) // 2
+                faults = [
+                    fault
+                    for part in (batch[:half], batch[half:])
+                    for fault in self._each(doing, part, send, key, records)
+                ]
+            results += faults
         return results
 
     def _error(self, doing: str, error: KafkaException | KafkaError, needs: Right | None = None) -> SrmError:
@@ -350,7 +372,15 @@ def _shared(value: str | None, source: int, fixed: bool) -> TopicSetting:
     return TopicSetting(value, _SOURCES.get(ConfigSource(source), Source.DEFAULT), fixed)
 
 
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    everything = list(items)
-    for start in range(0, len(everything), _BATCH):
-        yield everything[start : start + _BATCH]
+def _batches(items: Iterable[T], records: Callable[[T], int] = lambda item: 1) -> Iterator[list[T]]:
+    """In parts for one request each; one item alone may have more than :data:`_RECORDS`."""
+    batch: list[T] = []
+    size = 0
+    for item in items:
+        if batch and (len(batch) == _BATCH or size + records(item) > _RECORDS):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += records(item)
+    if batch:
+        yield batch

@@ -61,8 +61,20 @@ _TRANSIENT = frozenset(
     }
 )
 #: A cluster does not take settings of a topic: brokers have limits or a policy, and their hosts' answers differ.
-REFUSED_SETTINGS = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST})
+_REFUSED_SETTINGS = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST})
 _UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
+
+
+def is_too_much(fault: KafkaError) -> bool:
+    """Whether a controller of KRaft refuses a request as a whole, since its changes do not fit into one batch of its
+    log. The code is that of policies; "Unable to perform excessively large batch operation", or since 4.0 "Excessively
+    large number of partitions per request"."""
+    return fault.code() == KafkaError.POLICY_VIOLATION and "excessively large" in fault.str().lower()
+
+
+def refuses_settings(fault: KafkaError) -> bool:
+    """Whether the answer may be about a topic's settings, so that fewer of them may be taken."""
+    return fault.code() in _REFUSED_SETTINGS and not is_too_much(fault)
 
 
 def kafka_error(error: KafkaException | KafkaError) -> KafkaError | None:

@@ -13,7 +13,7 @@ from srm_common.domain.topics.refused_settings import conceded
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.state_topics import FoundTopic, Repair, StateTopic, alter_command, created_text, price
 from srm_common.errors import ClusterError, SrmError
-from srm_common.kafka.client.faults import REFUSED_SETTINGS, cluster_error, kafka_error
+from srm_common.kafka.client.faults import cluster_error, kafka_error, refuses_settings
 from srm_common.kafka.client.librdkafka import (
     AlterConfigOpType,
     ConfigEntry,
@@ -133,7 +133,7 @@ class StateTopicAdmin:
                     notes.append(created_text(topic, self._cluster.alias, given[name], refusals.get(name, "")))
                     if replicas[name] != topic.replication_factor:
                         notes.append(self._lowered(topic, replicas[name]))
-                elif fault is not None and fault.code() in REFUSED_SETTINGS and given[name]:
+                elif fault is not None and refuses_settings(fault) and given[name]:
                     refusals[name] = f"{fault.str()} ({fault.name()})"
                     given[name] = conceded(given[name], refusals[name])
                     again.append(topic)
@@ -252,7 +252,7 @@ class StateTopicAdmin:
             except ClusterError as error:
                 refusal = str(error)
                 fault = kafka_error(error.__cause__) if isinstance(error.__cause__, KafkaException) else None
-                refused = fault is not None and fault.code() in REFUSED_SETTINGS
+                refused = fault is not None and refuses_settings(fault)
                 given = conceded(given, refusal) if refused else {}
         lacking = {key: value for key, value in wanted.items() if key not in given}
         if lacking:

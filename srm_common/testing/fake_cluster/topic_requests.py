@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from srm_common.testing.fake_cluster.configs import POLICY_VIOLATION
 from srm_common.testing.fake_cluster.messages import Answer, Call, Refused
 from srm_common.testing.fake_cluster.topics import (
     INTERNAL,
@@ -20,6 +21,8 @@ from srm_common.testing.fake_cluster.topics import (
 _LEADER_NOT_AVAILABLE = 5
 _NO_ID = uuid.UUID(int=0)
 _METADATA_TOPIC = "__cluster_metadata"
+#: In the controller's log, by one request.
+_MOST_RECORDS = 10_000
 
 
 class TopicRequests:
@@ -156,6 +159,10 @@ class TopicRequests:
 
     def _create_topics(self, call: Call) -> Answer:
         names = [topic.name for topic in call.body.topics]
+        if sum(1 + max(topic.num_partitions, 0) + len(topic.configs) for topic in call.body.topics) > _MOST_RECORDS:
+            why = "Excessively large number of partitions per request."
+            refused = {"error_code": POLICY_VIOLATION, "error_message": why, "configs": None}
+            return {"topics": [{"name": name, **refused} for name in names]}
         return {
             "topics": [self._create_one(call, topic, twice=names.count(topic.name) > 1) for topic in call.body.topics]
         }

@@ -38,7 +38,7 @@ from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, TopicState, new_bindings
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.faults import is_denied
+from srm_common.kafka.client.faults import is_denied, is_too_much
 from srm_common.kafka.client.librdkafka import KafkaError
 from srm_common.usecases.flows.cluster_records import FlowTopics, with_clusters
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -299,7 +299,7 @@ def outcome(target: ClusterSettings, action: Action, fault: KafkaError | None) -
     if fault is None:
         return ActionResult(action)
     reason = f"{fault.str()} ({fault.name()})"
-    if fault.code() in _HINTS:
+    if fault.code() in _HINTS and not is_too_much(fault):
         reason += f"; {_HINTS[fault.code()]}"
     if is_denied(fault):
         reason += f"; {Right(_RIGHTS[type(action)], 'topic', action.topic).missing(target)}"

@@ -12,7 +12,7 @@ from srm_common.domain.topics.actions import AlterConfigs, CreateTopic
 from srm_common.domain.topics.refused_settings import conceded, described
 from srm_common.domain.topics.topic_settings import OPTIONAL, price
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.faults import REFUSED_SETTINGS
+from srm_common.kafka.client.faults import refuses_settings
 from srm_common.kafka.client.librdkafka import KafkaError
 
 A = TypeVar("A", covariant=True)
@@ -75,7 +75,7 @@ class _Wishes:
 
     def concede(self, fault: KafkaError) -> bool:
         """Ask for less, if the answer is about settings; False if there is nothing to be left out."""
-        if fault.code() not in REFUSED_SETTINGS or not self.left:
+        if not refuses_settings(fault) or not self.left:
             return False
         self.refusal = f"{fault.str()} ({fault.name()})"
         self.left = conceded(self.left, self.refusal)

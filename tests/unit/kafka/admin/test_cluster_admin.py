@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.topics.actions import CreateTopic
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
+from srm_common.testing.fake_cluster import topic_requests
+from srm_common.usecases.topics.changes import Changed, create
 
 
 def _topics(cluster: ClusterSettings) -> object:
@@ -34,6 +37,31 @@ def _ids(cluster: ClusterSettings) -> object:
 
     with ClusterLink(cluster) as link:
         return {topic: 2 if found else 0 for topic, found in link.run(lambda: ask(link)).items()}
+
+
+class TestLargeChanges:
+    """A controller takes 10,000 changes in one request, else none of them."""
+
+    def test_topics_with_many_partitions_are_created_by_several_requests(self) -> None:
+        actions = [CreateTopic("a", f"t{number}", 400, 1, (), "") for number in range(26)]
+        with FakeCluster() as kafka:
+            admin = ClusterAdmin(ClusterSettings.plaintext("a", kafka.bootstrap_servers))
+            assert admin.create_topics(actions) == [None] * 26
+            assert kafka.topics() == {f"t{number}": 400 for number in range(26)}
+
+    def test_a_controller_that_takes_less_is_asked_for_less(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(topic_requests, "_MOST_RECORDS", 100)
+        limits = (("retention.ms", "5"),)
+        actions = [
+            CreateTopic("a", f"t{number}", 10, 1, limits, "", (), frozenset({"retention.ms"})) for number in range(30)
+        ]
+        actions.append(CreateTopic("a", "huge", 99, 1, limits, "", (), frozenset({"retention.ms"})))
+        with FakeCluster() as kafka:
+            *done, huge = create(ClusterAdmin(ClusterSettings.plaintext("a", kafka.bootstrap_servers)), actions)
+            assert done == [Changed(None)] * 30
+            assert kafka.topic_config("t29") == {"retention.ms": "5"}
+            assert huge.fault is not None
+            assert (huge.fault.code(), huge.note, "huge" in kafka.topics()) == (44, None, False)
 
 
 @pytest.mark.parametrize("ask", [_topics, _facts, _partitions, _ids])
