@@ -161,4 +161,11 @@ def _params(spec: DagSpec) -> dict[str, Param]:
             "earliest copies again what was copied before, latest skips the records in between.",
             section="For this run only",
         ),
+        "refresh.at.once": Param(
+            False,
+            type="boolean",
+            title="Refresh topics at once",
+            description="Find new topics, partitions and settings now, also before the next refresh is due.",
+            section="For this run only",
+        ),
     }

@@ -78,11 +78,15 @@ class RefreshTopicsOperator(FlowOperator):
 
         with translate_errors():
             try:
-                options = RunParams.of(context["params"]).options(context["run_id"])
+                params = RunParams.of(context["params"])
+                narrow = narrowing(params.options(context["run_id"]))
                 self._warn_of_keys()
                 with self.open_flow() as (now, clusters):
                     refreshed = refresh_topics(
-                        clusters, narrow=narrowing(options), show_plan=lambda plan: self.log.info("%s", plan.render())
+                        clusters,
+                        at_once=params.refresh_at_once,
+                        narrow=narrow,
+                        show_plan=lambda plan: self.log.info("%s", plan.render()),
                     )
                     if edit := record_found(clusters, now):
                         self.log.info("%s: recorded an edit of the filters: %s", self.flow, edit.note)

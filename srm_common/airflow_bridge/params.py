@@ -15,12 +15,14 @@ from srm_common.domain.verification.verification import Against, VerificationSco
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """``topics`` and ``topics_exclude`` narrow what the flow copies. None: the flow's own value."""
+    """``topics`` and ``topics_exclude`` narrow what the flow copies. None: the flow's own value. ``refresh_at_once``:
+    topics are refreshed although that is not due."""
 
     topics: tuple[str, ...] | None = None
     topics_exclude: tuple[str, ...] | None = None
     run_max_seconds: float | None = None
     start: str = "committed"
+    refresh_at_once: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> RunParams:
@@ -30,6 +32,7 @@ class RunParams:
             topics_exclude=_patterns(params.get("topics.exclude")),
             run_max_seconds=params.get("run.max.seconds"),
             start=params.get("start") or "committed",
+            refresh_at_once=bool(params.get("refresh.at.once")),
         )
 
     def options(self, run_id: str) -> RunOptions:

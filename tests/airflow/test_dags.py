@@ -114,7 +114,13 @@ def test_rules_that_every_dag_keeps(parse: Callable[..., DagBag], dag_id: str) -
 
 def test_what_may_be_chosen_for_one_run(parse: Callable[..., DagBag]) -> None:
     params = parse({**TWO_CLUSTERS, "a->b.enabled": "true"}).dags["srm.a.b"].params
-    assert params.dump() == {"topics": None, "topics.exclude": None, "run.max.seconds": None, "start": "committed"}
+    assert params.dump() == {
+        "topics": None,
+        "topics.exclude": None,
+        "run.max.seconds": None,
+        "start": "committed",
+        "refresh.at.once": False,
+    }
     params["topics"] = ["orders.*"]
     params["run.max.seconds"] = 30
     params["start"] = "timestamp:2026-01-31T12:00:00Z"

@@ -94,7 +94,7 @@ old.bootstrap.servers = {old}
 new.bootstrap.servers = {new}
 a->b.enabled = true
 b->a.enabled = true
-a->b.topics = orders
+a->b.topics = orders, returns
 b->a.topics = orders
 old->new.enabled = {there}
 new->old.enabled = {back}
@@ -251,6 +251,9 @@ def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: Lo
     commit(site.a, "billing", TopicPartition("orders", 0, 60))
     copied(airflow, "srm.a.b")
     write(site.a, "orders", 20)
+    # Created after the last refresh, and long before the next one is due.
+    site.a.create_topic("returns")
+    write(site.a, "returns", 7)
 
     # Not wanted, after all: nothing is changed. Dry runs are in test_the_api_steers_from_inside_and_from_elsewhere.
     asked = {"flow": "a->b", "mode": "controlled", "groups": ["billing"], "wait_seconds": 120}
@@ -278,7 +281,7 @@ def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: Lo
     assert "none is skipped" in said(run, "report")
     assert paused(airflow, "srm.a.b")
     (last,) = [one for one in airflow.runs("srm.a.b") if run.run_id in str(one["dag_run_id"])]
-    assert (last["state"], count(site.b, "a.orders")) == ("success", 120)
+    assert (last["state"], count(site.b, "a.orders"), count(site.b, "a.returns")) == ("success", 120, 7)
 
     # Work goes on at b, and comes back.
     commit(site.b, "billing", TopicPartition("a.orders", 0, end_of(site.b, "a.orders")))

@@ -48,6 +48,9 @@ def test_a_change_that_fails_is_final_for_the_run_and_does_not_stop_the_copy(
         with pytest.raises(AirflowFailException, match="1 change failed in an earlier run, to be tried again in"):
             task.execute(context)
         assert "FAILED: create topic a.orders-eu on b" in capsys.readouterr().out
+        context["params"]["refresh.at.once"] = True
+        with pytest.raises(AirflowFailException, match="failed, the first: FAILED: create topic"):
+            task.execute(context)
         # What was not even planned is another matter: that is retried, and the copy does not begin.
         assert UNABLE_KEY not in pushed
         source.go_away()

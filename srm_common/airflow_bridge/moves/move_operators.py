@@ -226,7 +226,9 @@ class LastPassOperator(MoveOperator):
         self.log.info("run %s of %s copies what is new, and writes checkpoints", run_id, schedule.dag_id)
         try:
             limit = max(move.request.wait_seconds, _PATIENCE_SECONDS) if disaster else None
-            state = schedule.run_once(run_id, {"run.max.seconds": 0}, note, limit)
+            # What was created since the last refresh belongs to what is left.
+            conf = {"run.max.seconds": 0, "refresh.at.once": True}
+            state = schedule.run_once(run_id, conf, note, limit)
         except AirflowError as error:
             if not disaster:
                 raise

@@ -25,7 +25,7 @@ from srm_common.errors import CorruptRecord, FlowRunning, SrmError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.idle_flow import idle_flow
 from srm_common.usecases.moving.left_cluster import LeftCluster
-from srm_common.usecases.offsets.backlog import uncopied
+from srm_common.usecases.offsets.backlog import chosen_topics, uncopied
 from srm_common.usecases.offsets.group_standings import groups_left_out, left_out_of_the_record, untold
 from srm_common.usecases.offsets.resume_points import group_states, move_positions, own_offsets
 from srm_common.usecases.runs.replicate import raise_if_failed
@@ -99,6 +99,8 @@ class MoveSteps:
             return failed(StepName.CHECK, *_first(busy.values()))
         said += _first(busy.values())
         said.append(f"groups to move: {_listed(groups)}")
+        if away is None:
+            said += self._without_copy()
         if away is not None:
             said += self._left_behind()
         return _done(StepName.CHECK, *said)
@@ -319,6 +321,21 @@ class MoveSteps:
         while (busy := self._busy(groups, away)) and time.monotonic() < deadline:
             time.sleep(_PAUSE_SECONDS)
         return busy
+
+    def _without_copy(self) -> list[str]:
+        """Groups that read these topics only are not among those to move."""
+        try:
+            _, stopped = chosen_topics(self.clusters)
+        except SrmError:
+            if self.request.mode is MoveMode.DISASTER:
+                return []
+            raise
+        if not stopped:
+            return []
+        return [
+            f"chosen by the filters, but not copied yet: {_listed(stopped)}; positions in them are not moved, unless "
+            f'srm-control run --flow "{self.flow.name}" copies them before'
+        ]
 
     def _left_behind(self) -> list[str]:
         try:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
+from srm_common.domain.topics.topic_settings import some
 from srm_common.errors import SrmError
 from srm_common.kafka.client.links.link import EARLIEST, LATEST
+from srm_common.usecases.flows.cluster_records import FlowTopics
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.source_offsets import committed_now
 
@@ -20,13 +23,15 @@ class Uncopied:
     """``ends`` of the source's partitions, ``copied_to`` where the flow continues in them, ``partitions`` those that
     have more, each with the number of offsets. ``held`` is a sentence about a partition whose records nobody can read
     yet, since a transaction is open there. ``faults`` are what the source did not answer: of these partitions, or of
-    all, nothing is known."""
+    all, nothing is known. ``stopped`` are topics among them that no run copies as it is: they have no copy yet, or were
+    stopped."""
 
     ends: Mapping[TopicPartition, int]
     copied_to: Mapping[TopicPartition, int]
     partitions: Mapping[TopicPartition, int]
     held: str = ""
     faults: tuple[SrmError, ...] = ()
+    stopped: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Empty when everything is copied."""
@@ -36,11 +41,29 @@ class Uncopied:
         total = sum(self.partitions.values())
         where = f"{topic}-{number}" if len(self.partitions) == 1 else f"{len(self.partitions)} partitions"
         worst = "" if len(self.partitions) == 1 else f", {most} of them of {topic}-{number}"
-        return f"{total} offsets of {where} are not copied yet{worst}"
+        why = f"; no run copies {some([*self.stopped])} yet, see srm-control plan" if self.stopped else ""
+        return f"{total} offsets of {where} are not copied yet{worst}{why}"
+
+
+def chosen_topics(clusters: FlowClusters) -> tuple[dict[str, int], list[str]]:
+    """All topics of the source with their partitions, and those that the flow is to copy and that no run copies as it
+    is: new ones, which the next refresh will find, and stopped ones. None of the latter where the flow copies nothing.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError, ConfigError: as the clusters answer.
+    """
+    flow = clusters.flow
+    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-topics") as pool:
+        topics = FlowTopics.decided(clusters, pool)
+    going_on = topics.copied(flow).going_on
+    chosen = {decision.topic for decision in topics.decisions if decision.accepted} if going_on else set()
+    return dict(topics.source.partitions), sorted(
+        topic for topic in chosen - going_on if not names.has_heartbeats(flow, topic)
+    )
 
 
 def uncopied(clusters: FlowClusters) -> Uncopied:
-    """Of the topics that the flow copies now, without heartbeats: these never end.
+    """Of the topics that the flow copies or is to copy, without heartbeats: these never end.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
@@ -72,11 +95,17 @@ def known_backlog(clusters: FlowClusters) -> Uncopied:
         faults.extend(answer for answer in answers.values() if isinstance(answer, SrmError))
         return {place: answer for place, answer in answers.items() if not isinstance(answer, SrmError)}
 
+    stopped: list[str] = []
     try:
-        known = source.topics().partitions
+        known, stopped = chosen_topics(clusters)
     except SrmError as error:
-        return Uncopied({}, {}, {}, faults=(error,))
-    places = [TopicPartition(topic, number) for topic in sorted(copied) for number in range(known.get(topic, 0))]
+        faults.append(error)
+        try:
+            known = dict(source.topics().partitions)
+        except SrmError as silent:
+            return Uncopied({}, {}, {}, faults=(silent,))
+    wanted = sorted(copied.union(stopped))
+    places = [TopicPartition(topic, number) for topic in wanted for number in range(known.get(topic, 0))]
     # In this order: a transaction that is committed in between holds nothing. What did not answer is not asked again.
     logs = offsets(places, LATEST, committed=False)
     ends = offsets(logs, LATEST) if flow.read_committed else logs
@@ -89,6 +118,7 @@ def known_backlog(clusters: FlowClusters) -> Uncopied:
         left,
         _held(flow, {place: end for place, end in ends.items() if end < logs[place]}),
         tuple(faults),
+        tuple(sorted({place.topic for place in left}.intersection(stopped))),
     )
 
 

@@ -19,6 +19,10 @@ def test_a_scheduled_run_is_as_the_file_says() -> None:
     assert params.arguments() == []
 
 
+def test_topics_may_be_refreshed_at_once() -> None:
+    assert RunParams.of({"refresh.at.once": True}) == RunParams(refresh_at_once=True)
+
+
 def test_an_empty_form_field_is_no_choice() -> None:
     assert RunParams.of({"topics": [], "topics.exclude": ["", " "], "start": ""}) == RunParams()
 

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepState
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, UnreachableCluster
+from srm_common.usecases.flows.cluster_records import FlowTopics
 from srm_common.usecases.moving.failover import Move, last_move
 from tests.unit.usecases.fakes import GROUP_AUTHORIZATION_FAILED, Sides
 
@@ -67,6 +68,38 @@ def test_what_is_not_copied_is_not_left_behind_by_accident(copied: Sides) -> Non
     assert not report.finished
     assert "5 offsets of orders-0 are not copied yet; stop the producers" in report.steps[-1].sentences[0]
     assert copied.target.committed("billing") == {}
+
+
+def test_topics_that_were_not_refreshed_yet_are_not_left_behind_by_accident(copied: Sides) -> None:
+    copied.source.create_topic("orders.new")
+    copied.source.write("orders.new", [(b"k", b"v")] * 5)
+    copied.source.create_topic("orders.empty")
+    copied.source.create_topic("payments")
+    copied.source.write("payments", [(b"k", b"v")] * 5)
+    move = Move(copied.flow, request())
+    check, drain = move.run(StepName.CHECK), move.run(StepName.DRAIN)
+    assert "but not copied yet: orders.empty, orders.new; positions in them are not moved" in check.sentences[-1]
+    assert drain.state is StepState.FAILED
+    assert drain.sentences[0].startswith(
+        "5 offsets of orders.new-0 are not copied yet; no run copies orders.new yet, see srm-control plan; stop the "
+    )
+    assert move.run(StepName.VERIFY).state is StepState.FAILED
+    copied.refresh()
+    copied.run("again")
+    assert moved(copied, request()).finished
+
+
+def test_what_is_not_known_of_new_topics_ends_no_move_on_a_bad_day(
+    copied: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> FlowTopics:
+        raise UnreachableCluster("cluster 'a' does not respond")
+
+    copied.source.write("orders", [(b"k", b"more")] * 5)
+    monkeypatch.setattr(FlowTopics, "decided", silent)
+    move = Move(copied.flow, request(MoveMode.DISASTER))
+    assert move.run(StepName.CHECK).state is StepState.DONE
+    assert "5 offsets of orders-0 are not copied yet" in move.run(StepName.DRAIN).sentences[0]
 
 
 def test_records_behind_an_open_transaction_are_not_left_behind(copied: Sides) -> None:
