@@ -27,6 +27,8 @@ from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 _BY_FILTERS = frozenset({"excluded", "not_included"})
 #: Codes of the decisions made here.
 SOURCE_DELETED, TARGET_DELETED, TARGET_RECREATED = "source_deleted", "target_deleted", "target_recreated"
+#: The code where it is not known whether a copy is lost.
+TARGET_DOUBTFUL = "target_doubtful"
 #: Refusals that need an operator: data is missing on the target.
 LOSSES = frozenset({TARGET_DELETED, TARGET_RECREATED})
 
@@ -60,6 +62,7 @@ def settle(
     records: Mapping[str, TopicRecord],
     ids: TopicIds,
     restore: Mapping[str, OnDataLoss] | None = None,
+    doubtful: Mapping[str, str] | None = None,
 ) -> list[Settled]:
     """Compare the decisions with what is recorded of the flow's topics; those that are gone get decisions, too.
 
@@ -67,10 +70,33 @@ def settle(
         records: the flow's own, by upstream topic.
         ids: of the accepted and the recorded topics at least.
         restore: a choice for single topics, by upstream topic, that wins over ``on.target.loss`` this once.
+        doubtful: copies that may exist though ``ids`` do not have them, each with a sentence; of their topics nothing
+            is decided.
     """
-    settled = [_settled(flow, decision, records.get(decision.topic), ids, restore or {}) for decision in decisions]
+    unsure = doubtful or {}
+    settled = [
+        _doubted(decision, why)
+        if decision.accepted and (why := unsure.get(decision.remote_topic or "")) is not None
+        else _settled(flow, decision, records.get(decision.topic), ids, restore or {})
+        for decision in decisions
+    ]
     listed = {decision.topic for decision in decisions}
     return settled + [_gone(flow, record) for topic, record in sorted(records.items()) if topic not in listed]
+
+
+def unlisted_copies(
+    decisions: Sequence[TopicDecision], records: Mapping[str, TopicRecord], ids: TopicIds
+) -> frozenset[str]:
+    """The copies that :func:`settle` would take for deleted."""
+    return frozenset(
+        record.downstream_topic
+        for decision in decisions
+        if decision.accepted
+        and (record := records.get(decision.topic)) is not None
+        and record.downstream_topic_id
+        and record.downstream_topic == decision.remote_topic
+        and record.downstream_topic not in ids.target
+    )
 
 
 def restorable(records: Mapping[str, TopicRecord], choices: Mapping[str, OnDataLoss]) -> dict[str, OnDataLoss]:
@@ -113,6 +139,11 @@ def _settled(
     again = choice is OnDataLoss.RESET
     doing = "everything is copied again" if again else "copying continues where the flow stopped"
     return Settled(decision, TopicState.REPLICATING, start_over=again, notice=f"{what}; {doing}")
+
+
+def _doubted(decision: TopicDecision, why: str) -> Settled:
+    refused = replace(decision, accepted=False, reason=why, code=TARGET_DOUBTFUL)
+    return Settled(refused, notice=f"{decision.topic} is not changed: {why}")
 
 
 def _renamed(decision: TopicDecision, record: TopicRecord) -> Settled:

@@ -213,8 +213,9 @@ class ClusterAdmin:
 
     # ---- changing
 
-    def create_topics(self, actions: Sequence[CreateTopic]) -> list[KafkaError | None]:
-        """One result per action, None when done; see :meth:`await_leaders` for when the topics can be used."""
+    def create_topics(self, actions: Sequence[CreateTopic], *, validate_only: bool = False) -> list[KafkaError | None]:
+        """One result per action, None when done; see :meth:`await_leaders` for when the topics can be used.
+        ``validate_only``: only ask whether they could be created."""
 
         def create(batch: Sequence[CreateTopic]) -> Mapping[Any, Future[Any]]:
             topics = [
@@ -227,7 +228,10 @@ class ClusterAdmin:
                 for action in batch
             ]
             return self._shared.client.create_topics(
-                topics, operation_timeout=self._timeout, request_timeout=self._timeout + 5
+                topics,
+                operation_timeout=self._timeout,
+                request_timeout=self._timeout + 5,
+                validate_only=validate_only,
             )
 
         return self._each(

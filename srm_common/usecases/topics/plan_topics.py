@@ -16,7 +16,7 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.runs.run_record import RunRecord, changed_transforms
 from srm_common.domain.topics.actions import CreateTopic, Job, StartOver
-from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
+from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle, unlisted_copies
 from srm_common.domain.topics.recording import plan_records
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, RefreshMemory
 from srm_common.domain.topics.replication import Brokers
@@ -30,6 +30,7 @@ from srm_common.settings_files.user_classes import check_function, code_digest
 from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.topics.acls import copies_of, plan_acls, read_acls
+from srm_common.usecases.topics.lost_copies import doubtful_losses
 from srm_common.usecases.topics.schemas import schema_changes
 
 #: So many topics are asked which settings the target knows, where there is no copy yet.
@@ -79,7 +80,8 @@ def _planned(
         here, there, records = topics.source, topics.target, topics.copied(flow).records
         ids = topics.ids(clusters, pool)
         restored = _restored(flow, records, restore)
-        settled = settle(flow, topics.decisions, records, ids, restored)
+        doubtful = doubtful_losses(clusters, unlisted_copies(topics.decisions, records, ids))
+        settled = settle(flow, topics.decisions, records, ids, restored, doubtful)
         decisions = [one.decision for one in settled]
         accepted = [decision for decision in decisions if decision.accepted]
         copies = [decision.remote_topic for decision in accepted if decision.remote_topic in there.partitions]

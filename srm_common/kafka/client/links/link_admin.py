@@ -92,7 +92,12 @@ class LinkAdmin(LinkGroups):
         return {one.name: answered(one.error_code, None, lambda one=one: _description(one)) for one in answer.answers}  # type: ignore[misc]
 
     def create_topics(
-        self, new_topics: Sequence[NewTopic], *, operation_timeout: float = 60.0, request_timeout: float = -1
+        self,
+        new_topics: Sequence[NewTopic],
+        *,
+        operation_timeout: float = 60.0,
+        request_timeout: float = -1,
+        validate_only: bool = False,
     ) -> dict[str, Future[None]]:
         """By name."""
         topic = CreateTopicsRequest.CreatableTopic
@@ -114,7 +119,7 @@ class LinkAdmin(LinkGroups):
                     for new_topic in new_topics
                 ],
                 timeout_ms=int(operation_timeout * 1000),
-                validate_only=False,
+                validate_only=validate_only,
             )
 
         answer = self._ask_controller(request, lambda answer: answer.topics, request_timeout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, Job, Sta
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import ConfigError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import FakeCluster
@@ -23,7 +25,7 @@ from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
-from tests.unit.usecases.fakes import Sides, properties_of
+from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides, properties_of
 
 
 class Scenario:
@@ -128,6 +130,43 @@ def test_the_setting_restores_every_topic(scenario: Scenario) -> None:
     scenario.refresh()
     assert scenario.copy().records == 3
     assert scenario.seen() == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("choice", OnDataLoss)
+@pytest.mark.parametrize("code", [0, 7, TOPIC_AUTHORIZATION_FAILED])
+def test_a_copy_that_one_answer_lacks_is_not_lost(
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, choice: OnDataLoss, code: int
+) -> None:
+    """As of a broker that is cut off from the controller, which knows better if it may be asked."""
+    scenario.begin()
+    scenario.sides.set(on_target_loss=choice)
+    if code:
+        scenario.target.refuse("CreateTopics", code, when=scenario.remote)
+    whole, listings = ClusterAdmin.topics, 0
+
+    def stale(admin: ClusterAdmin) -> ClusterTopics:
+        nonlocal listings
+        found = whole(admin)
+        if admin.cluster.alias == "b" and (listings := listings + 1) == 1:
+            found = replace(found, partitions=dict(found.partitions.items() - {(scenario.remote, 2)}))
+        return found
+
+    monkeypatch.setattr(ClusterAdmin, "topics", stale)
+    plan = scenario.refresh()
+    assert not {StartOver, CreateTopic} & {type(action) for action in plan.actions}
+    (doubt,) = [decision for decision in plan.decisions if decision.topic == scenario.topic]
+    assert (doubt.accepted, doubt.code, plan.lost) == (False, "target_doubtful", ())
+    assert f"{scenario.topic} is not changed: {doubt.reason}" in plan.notices
+    write(scenario.source, scenario.topic, [b"4"])
+    assert scenario.copy().records == 1
+    assert scenario.seen() == [b"1", b"2", b"3", b"4"]
+
+
+def test_a_copy_is_lost_though_the_controller_may_not_be_asked(scenario: Scenario) -> None:
+    scenario.begin()
+    scenario.target.delete_topic(scenario.remote)
+    scenario.target.refuse("CreateTopics", TOPIC_AUTHORIZATION_FAILED, when=scenario.remote)
+    assert [decision.code for decision in scenario.refresh().lost] == ["target_deleted"]
 
 
 def test_a_source_topic_deleted_and_made_again(scenario: Scenario) -> None:
