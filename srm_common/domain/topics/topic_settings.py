@@ -165,6 +165,9 @@ class SettingRules:
                 continue
             if not same_value(key, self._target.default(key), pinned.value):
                 wishes[key] = Wish(pinned.value, f"in effect at the source, and {reason}")
+            elif wish is None:
+                # A value of the copy's own is an earlier one of the source, or was pinned when a default was another.
+                wishes[key] = Wish(None, "the source has what is the target's default")
         limits = (BEFORE_MAX, AFTER_MAX) if self._target.two_timestamp_limits else (DIFFERENCE_MAX,)
         given = dict.fromkeys(limits, Wish(LONG_MAX, _TIMESTAMPS_OPEN))
         given[TIMESTAMP_TYPE] = Wish("CreateTime", "copies keep the time of each record")

@@ -11,6 +11,7 @@ from srm_common.domain.topics.topic_settings import (
     LONG_MAX,
     SettingRules,
     Source,
+    TargetAbilities,
     TopicSetting,
     broker_defaults,
     same_value,
@@ -74,3 +75,14 @@ def test_tiered_storage_of_the_source_is_carried_over_but_not_turned_off() -> No
     assert not tiered_wishes(disabled)
     disabled |= {"remote.log.delete.on.disable": TopicSetting("true", Source.TOPIC)}
     assert tiered_wishes(disabled) == {"remote.storage.enable": "false", "remote.log.delete.on.disable": "true"}
+
+
+@pytest.mark.parametrize("origin", [Source.DEFAULT, Source.STATIC_BROKER])
+@pytest.mark.parametrize(("value", "wanted"), [("604800000", None), ("86400000", "86400000")])
+def test_a_copy_keeps_no_value_of_its_own_where_the_defaults_agree(
+    origin: Source, value: str, wanted: str | None
+) -> None:
+    """It may have one from when the source topic, or either cluster, had another value."""
+    flow = small_flow(ClusterSettings.plaintext("a", "a:1"), ClusterSettings.plaintext("b", "b:1"), "t")
+    rules = SettingRules(flow, TargetAbilities({"retention.ms": "604800000"}))
+    assert rules.wishes({"retention.ms": TopicSetting(value, origin)})["retention.ms"].value == wanted
