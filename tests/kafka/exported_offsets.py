@@ -79,7 +79,7 @@ def copied_flow(
 ) -> Scenario:
     """The flow has copied and written checkpoints; the configuration says that its source is down."""
     flow = flow_between(source, target, name, topics=(name,), groups=(f"{name}.*",))
-    # Nothing is ever written to the third.
+    # Nothing is ever copied to the third, which somebody else has written to.
     source.create_topic(name, partitions=3)
     write(source, name, [b"%d" % number for number in range(40)])
     write(source, name, [b"%d" % number for number in range(20)], partition=1)
@@ -87,6 +87,7 @@ def copied_flow(
     record = replicate(flow, RunOptions("r"), here)
     assert record.state is RunState.DONE
     wait_for_markers(flow, record)
+    write(target, f"{flow.name.source}.{name}", [b"by others"], partition=2)
     commit(source, f"{name}-g", TopicPartition(name, 0, 30), TopicPartition(name, 1, 20), TopicPartition(name, 2, 0))
     commit(source, f"{name}-h", TopicPartition(name, 0, 7))
     sync_checkpoints(flow)

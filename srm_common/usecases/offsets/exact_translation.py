@@ -8,6 +8,7 @@ a run that others wrote into                 the flow's own records are identifi
                                              and counted
 between segments, before the first, where    exact where the target has nothing there; what MirrorMaker 2 copied, by
 there are no segments                        its offset syncs and its rule
+nothing was copied, and the copy is empty    the copy's start: the source has nothing, or has not kept it
 ===========================================  =================================================================
 
 All reads are small (a run is part of one chunk) and shared by positions. Where neither log can tell, the answer is a
@@ -100,6 +101,7 @@ class ExactTranslation:
         self._count(answers)
         self._look_between(answers)
         self._by_syncs(answers)
+        self._at_start(answers)
         self._say_who_is_away(answers)
         return answers
 
@@ -227,6 +229,54 @@ class ExactTranslation:
             if by_rule is not None:
                 answers[one] = self._of_former_topics(one[0], by_rule)
         self._look_between(answers)
+
+    def _at_start(self, answers: dict[Position, Translation]) -> None:
+        """Positions in partitions that have nothing to copy, or not yet: all that is ever copied lies at or after the
+        start of an empty copy. MirrorMaker 2 has no place for them, so that a consumer with ``auto.offset.reset =
+        latest`` skips what comes first.
+        """
+        unknown = {
+            one: TopicPartition(self._copy_of(one[0]), one[1])
+            for one, found in answers.items()
+            if isinstance(found, Unmapped) and not found.copied_to and self._is_copied(one[0])
+        }
+        if not unknown:
+            return
+        target = self._open("target")
+        # In this order: what is appended in between is taken for something of others, until the next round.
+        starts = target.starts(set(unknown.values()))
+        ends = target.ends(starts)
+        empty = {
+            one: starts[place] for one, place in unknown.items() if place in starts and starts[place] == ends.get(place)
+        }
+        behind = self._readable_before(empty)
+        for one, start in empty.items():
+            if behind[one]:
+                answers[one] = NotReplicatedYet(behind[one], start)
+            else:
+                answers[one] = Translated(start, exact=True, by=Evidence.TARGET)
+
+    def _is_copied(self, topic: str) -> bool:
+        record = self._records.get(topic)
+        return record is not None and record.state is TopicState.REPLICATING
+
+    def _readable_before(self, positions: Iterable[Position]) -> dict[Position, int]:
+        """How many offsets of the source's logs lie before the positions; where it does not answer, at most."""
+        known = {one: one[2] for one in positions}
+        places = {TopicPartition(*one[:2]) for one, before in known.items() if before}
+        if not places or self._source_is_away:
+            return known
+        try:
+            source = self._open("source")
+            starts, ends = source.starts(places), source.ends(places)
+        except ClusterError as error:
+            self._lose_source(error)
+            return known
+        for one in known:
+            place = TopicPartition(*one[:2])
+            if place in starts and place in ends:
+                known[one] = max(0, min(one[2], ends[place]) - starts[place])
+        return known
 
     def _of_former_topics(self, topic: str, found: Translated) -> Translated:
         """Syncs do not tell topics of one name apart."""
