@@ -188,16 +188,36 @@ def other_writers(
     return tuple(found)
 
 
+def covered(bindings: Iterable[AclBinding], copies: Iterable[str]) -> set[str]:
+    """The copies that any of the bindings is about."""
+    names = sorted(copies)
+    return {copy for topics in {binding.topics for binding in bindings} for copy in topics.among(names)}
+
+
+def revocations(difference: AclDifference, existing: Collection[AclBinding], copies: Collection[str]) -> AclDifference:
+    """What may be taken back while nothing can be created, on a target with ``allow.everyone.if.no.acl.found``.
+
+    No DENY, as another one may be waiting to stand in for it; and no last binding of a copy, which would be open to
+    everyone then.
+    """
+    allows = {binding for binding in difference.delete if binding.permission is Permission.ALLOW}
+    closed = covered(frozenset(existing) - allows, copies)
+    kept = {binding for binding in allows if not covered([binding], copies) <= closed}
+    return AclDifference(delete=frozenset(allows - kept), forget=difference.forget)
+
+
 def first_binding_locks_out(
     wanted: Iterable[AclBinding], existing: Iterable[AclBinding], copies: Collection[str], replicators: Collection[str]
 ) -> str | None:
     """For a target with ``allow.everyone.if.no.acl.found``: a copy that the replicator itself could not write to any
     more once one of the wanted bindings is there, None when there is no such copy.
 
-    With that setting a topic is open to everyone until its first binding is created, and closed from then on.
+    With that setting a topic is open to everyone until its first binding is created, and closed from then on: where it
+    has one, and the replicator writes all the same, another one changes nothing for it.
     """
+    existing = frozenset(existing)
     names = sorted(copies)
     mine = [written for one, written in writers(existing, names).items() if one.principal in {EVERYONE, *replicators}]
-    open_ = set(names).difference(*mine)
+    open_ = set(names).difference(*mine, covered(existing, names))
     touched = {copy for binding in wanted for copy in binding.topics.among(names)}
     return min(touched & open_, default=None)

@@ -245,6 +245,7 @@ class FlowSettings:
     sync_topic_acls: bool = True
     sync_topic_acls_interval_seconds: float = 600.0
     acl_replicator_principals: str = ""
+    acl_replicator_superuser: bool = False
     sync_schemas: bool = False
     sync_schemas_interval_seconds: float = 0.0
     schemas_subjects: tuple[str, ...] = (".*",)
@@ -388,9 +389,8 @@ class FlowSettings:
     @property
     def compression(self) -> Compression | None:
         """How copies are to be compressed; None: as their producers did it."""
-        gzip, lz4, zstd = self.compression_gzip_level, self.compression_lz4_level, self.compression_zstd_level
-        kind, levels = self.compression_type, {"gzip": gzip, "lz4": lz4, "zstd": zstd}
-        return None if kind == "producer" else Compression(kind, levels.get(kind, 0))
+        kind = self.compression_type
+        return None if kind == "producer" else Compression(kind, getattr(self, f"compression_{kind}_level", 0))
 
     @property
     def heartbeats_location(self) -> Literal["both", "source", "target"]:

@@ -257,6 +257,14 @@ def topics_keys() -> Iterator[Key]:
         "in the target's connection settings.",
         "Only the broker knows the principal of a certificate or a token.",
     )
+    yield key(
+        "sync.topic.acls.replicator.superuser", Kind.SWITCH, "false", flow_field="acl_replicator_superuser"
+    ).means(
+        "Whether the replicator is a super user of the target, so that no binding can shut it out. Then bindings are "
+        "also created on brokers with `allow.everyone.if.no.acl.found` "
+        "([acls.md](acls.md#only-the-replicator-writes)).",
+        "Brokers do not tell.",
+    )
 
 
 _OFF = "A flow that copies bytes needs no registry."

@@ -269,6 +269,7 @@ def fingerprint(flow: FlowSettings) -> str:
         flow.source.bootstrap_servers,
         flow.target.bootstrap_servers,
         flow.acl_replicator_principals,
+        *((True,) if flow.acl_replicator_superuser else ()),
         flow.source.schema_registry,
         flow.target.schema_registry,
         flow.schemas_subjects,

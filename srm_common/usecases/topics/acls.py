@@ -22,6 +22,7 @@ from srm_common.domain.access.acl_changes import (
     first_binding_locks_out,
     other_writers,
     reconcile,
+    revocations,
 )
 from srm_common.domain.access.copied_acls import Copies, wanted_acls, writers
 from srm_common.domain.flow import FlowSettings, names
@@ -146,10 +147,13 @@ def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings
     wanted = wanted_acls(here, copies, replicators, source=flow.name.source, suspects=suspects)
     notices = [*wanted.notices, *other_writers(there, downstream, replicators, flow.name.target)]
     difference = reconcile(wanted.bindings, there, view.ours)
-    if OPEN_UNTIL_FIRST in broker_settings and broker_settings[OPEN_UNTIL_FIRST] != "false":
+    setting = broker_settings.get(OPEN_UNTIL_FIRST, "false")
+    if setting != "false" and not flow.acl_replicator_superuser:
         locked = first_binding_locks_out(difference.create, there, downstream, replicators)
         if locked is not None:
-            return AclPlan(notices=(*notices, _lock_out(flow, locked, replicators)))
+            left = acl_actions(flow.name.target, revocations(difference, there, downstream))
+            unknown = UnknownAcls(flow.name.target, _lock_out(flow, locked, replicators, known=setting is not None))
+            return AclPlan((*left, unknown), tuple(notices))
     return AclPlan(acl_actions(flow.name.target, difference), tuple(notices))
 
 
@@ -163,12 +167,15 @@ def replicator_principals(flow: FlowSettings) -> frozenset[str]:
     return frozenset() if found is None else frozenset({found})
 
 
-def _lock_out(flow: FlowSettings, topic: str, replicators: Collection[str]) -> str:
+def _lock_out(flow: FlowSettings, topic: str, replicators: Collection[str], *, known: bool) -> str:
+    """Kafka describes settings of the authorizer without their values; ``known``: these brokers show it."""
     who = shlex.quote(min(replicators, default="User:..."))
+    brokers = f"the brokers of {flow.name.target} have {OPEN_UNTIL_FIRST}"
+    why = f"{brokers}, so" if known else f"{brokers}, without showing its value; if it is true,"
     return (
-        f"no ACLs are synced: the brokers of {flow.name.target} set {OPEN_UNTIL_FIRST}, so that the first binding on "
-        f"{topic} would shut the replicator out; grant it WRITE on the copies first (kafka-acls.sh --add --topic "
-        f"{topic} --operation Write --allow-principal {who})"
+        f"no bindings are created: {why} the first one on {topic} would shut the replicator out; grant it WRITE on the "
+        f"copies (kafka-acls.sh --add --topic {topic} --operation Write --allow-principal {who}), or, if it is a super "
+        "user, set sync.topic.acls.replicator.superuser = true"
     )
 
 

@@ -120,3 +120,5 @@ def test_a_first_binding_may_lock_the_replicator_out() -> None:
     assert first_binding_locks_out(wanted, [binding("ALLOW WRITE srm x.a")], copies, {"User:srm"}) == "x.b"
     assert first_binding_locks_out(wanted, [binding("ALLOW ALL srm x.*")], copies, {"User:srm"}) is None
     assert first_binding_locks_out([], [], copies, {"User:srm"}) is None
+    # Closed already, by the binding of somebody else.
+    assert first_binding_locks_out(wanted, [binding("DENY READ eve x.*")], copies, {"User:srm"}) is None

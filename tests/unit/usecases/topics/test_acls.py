@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from srm_common.domain.access.acl_bindings import AclBinding
-from srm_common.domain.access.acl_changes import UnknownAcls
+from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
 from srm_common.domain.access.copied_acls import Copies
 from srm_common.domain.cluster import ClusterSettings, JavaStore
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -38,15 +38,36 @@ VIEW = AclView(frozenset({binding("ALLOW READ bob orders")}))
 
 @pytest.mark.parametrize("setting", [None, "true"])
 def test_nothing_is_created_that_would_shut_the_replicator_out(setting: str | None) -> None:
-    plan = plan_acls(FLOW, VIEW, COPIES, {OPEN_UNTIL_FIRST: setting})
-    assert plan.actions == ()
-    (notice,) = plan.notices
-    assert "the first binding on a.orders would shut the replicator out" in notice
-    assert "--topic a.orders --operation Write --allow-principal User:srm" in notice
+    (unknown,) = plan_acls(FLOW, VIEW, COPIES, {OPEN_UNTIL_FIRST: setting}).actions
+    assert isinstance(unknown, UnknownAcls)
+    assert ("without showing its value; if it is true," in unknown.reason) == (setting is None)
+    assert "the first one on a.orders would shut the replicator out" in unknown.reason
+    assert "--topic a.orders --operation Write --allow-principal User:srm" in unknown.reason
     granted = replace(VIEW, target=frozenset({binding("ALLOW WRITE srm a.*")}))
-    assert len(plan_acls(FLOW, granted, COPIES, {OPEN_UNTIL_FIRST: setting}).actions) == 1
-    for harmless in ({}, {OPEN_UNTIL_FIRST: "false"}):
-        assert len(plan_acls(FLOW, VIEW, COPIES, harmless).actions) == 1
+    closed = replace(VIEW, target=frozenset({binding("ALLOW READ eve a.*")}))
+    for flow, view, settings in (
+        (FLOW, granted, {OPEN_UNTIL_FIRST: setting}),
+        (FLOW, closed, {OPEN_UNTIL_FIRST: setting}),
+        (replace(FLOW, acl_replicator_superuser=True), VIEW, {OPEN_UNTIL_FIRST: setting}),
+        (FLOW, VIEW, {}),
+        (FLOW, VIEW, {OPEN_UNTIL_FIRST: "false"}),
+    ):
+        assert [type(action) for action in plan_acls(flow, view, COPIES, settings).actions] == [CreateAcls]
+
+
+def test_what_is_revoked_goes_though_nothing_can_be_created() -> None:
+    """Except where a copy without any binding would be open to everyone."""
+    made = {binding(f"ALLOW READ bob a.{topic}") for topic in ("one", "two")} | {binding("DENY READ bob a.two")}
+    view = AclView(
+        frozenset({binding("ALLOW READ bob orders")}),
+        frozenset({*made, binding("ALLOW READ eve a.two")}),
+        frozenset(made),
+    )
+    copies = Copies({name: f"a.{name}" for name in ("one", "two", "orders")})
+    revoked, unknown = plan_acls(FLOW, view, copies, {OPEN_UNTIL_FIRST: None}).actions
+    assert isinstance(revoked, DeleteAcls)
+    assert revoked.bindings == (binding("ALLOW READ bob a.two"),)
+    assert isinstance(unknown, UnknownAcls)
 
 
 def test_a_cluster_that_does_not_show_its_bindings_is_an_action_that_fails() -> None:
