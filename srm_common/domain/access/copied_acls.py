@@ -32,6 +32,7 @@ from srm_common.domain.access.acl_bindings import (
     prefixed,
 )
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import checkpoints_topic, heartbeats_topic
 
 NAME_IT = "configure it with sync.topic.acls.replicator.principals"
 #: What an ALLOW of the source becomes. The others change a topic: WRITE its records, DELETE these and the topic,
@@ -55,14 +56,20 @@ class Copies:
     others: Collection[str] = ()
 
     @classmethod
-    def of(cls, flow: FlowSettings, topics: Mapping[str, str], on_target: Iterable[str]) -> Self:
-        """``on_target`` are all topics there. One whose name alone says that it is a copy of the source, as names under
-        the default policy do, is not among the others, even if the flow does not copy it (any more)."""
+    def of(
+        cls, flow: FlowSettings, topics: Mapping[str, str], on_target: Iterable[str], at_source: Collection[str]
+    ) -> Self:
+        """``on_target`` and ``at_source`` are all topics there. One that has the name of a copy, as names under the
+        default policy show, is not among the others, even if the flow does not copy it; but only if the source has the
+        topic whose copy it would be. Else it is the target's own: an alias such as ``eu`` is a common prefix."""
         policy, source, copies = flow.policy, flow.name.source, set(topics.values())
+        own = {checkpoints_topic(flow), policy.format_remote_topic(source, heartbeats_topic())}
 
         def is_copy(topic: str) -> bool:
             upstream = policy.upstream_topic(topic)
-            return upstream is not None and upstream != topic and policy.format_remote_topic(source, upstream) == topic
+            if upstream is None or upstream == topic or policy.format_remote_topic(source, upstream) != topic:
+                return False
+            return upstream in at_source or topic in own
 
         return cls(topics, frozenset(one for one in on_target if one not in copies and not is_copy(one)))
 

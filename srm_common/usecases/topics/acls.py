@@ -115,6 +115,7 @@ def copies_of(
     accepted: Iterable[TopicDecision],
     records: Iterable[TopicRecord],
     on_target: Collection[str],
+    at_source: Collection[str],
 ) -> Copies:
     """What the flow copies, and what it copied and is still there: its readers stay while the source has them."""
     former = {
@@ -123,7 +124,7 @@ def copies_of(
         if record.state is not TopicState.CUT and record.downstream_topic in on_target
     }
     topics = {decision.topic: decision.remote_topic for decision in accepted if decision.remote_topic is not None}
-    return Copies.of(flow, {**former, **topics}, on_target)
+    return Copies.of(flow, {**former, **topics}, on_target, at_source)
 
 
 def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings: Mapping[str, str | None]) -> AclPlan:

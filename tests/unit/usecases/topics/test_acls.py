@@ -181,15 +181,34 @@ def _record(upstream: str, downstream: str, state: TopicState) -> TopicRecord:
 
 @pytest.mark.parametrize(
     ("policy", "others"),
-    [(DefaultReplicationPolicy(), {"local", "a"}), (IdentityReplicationPolicy(), {"a.unknown", "local", "a"})],
+    [
+        (DefaultReplicationPolicy(), {"local", "a", "a.payroll", "a.own.internal"}),
+        (
+            IdentityReplicationPolicy(),
+            {"a.unknown", "local", "a", "a.payroll", "a.own.internal", "a.checkpoints.internal"},
+        ),
+    ],
 )
 def test_copies_are_what_is_copied_and_what_was(policy: ReplicationPolicy, others: set[str]) -> None:
-    on_target = {"new", "old", "a.unknown", "local", "a"}
+    on_target = {"new", "old", "a.unknown", "local", "a", "a.payroll", "a.own.internal"}
+    on_target |= {"a.checkpoints.internal", "a.heartbeats"}
     records = [
         _record("old", "old", TopicState.DELISTED),
         _record("gone", "gone", TopicState.TARGET_DELETED),
         _record("round", "local", TopicState.CUT),
     ]
-    copies = copies_of(replace(FLOW, policy=policy), [TopicDecision("new", True, "", "new")], records, on_target)
+    accepted = [TopicDecision("new", True, "", "new")]
+    copies = copies_of(replace(FLOW, policy=policy), accepted, records, on_target, {"new", "old", "unknown"})
     assert copies.topics == {"new": "new", "old": "old"}
     assert copies.others == others
+
+
+def test_readers_of_all_topics_read_no_topic_of_the_targets_own() -> None:
+    """An alias may be a prefix of names there."""
+    copied = [TopicDecision(topic, True, "", f"a.{topic}") for topic in ("orders", "prices")]
+    view = replace(VIEW, source=frozenset({binding("ALLOW READ bob *"), binding("ALLOW READ eve pr*")}))
+    there = {"a.orders", "a.prices", "a.payroll"}
+    plan = plan_acls(FLOW, view, copies_of(FLOW, copied, (), there, {"orders", "prices"}), {})
+    assert {str(one) for action in plan.actions if isinstance(action, CreateAcls) for one in action.bindings} == {
+        str(binding(f"ALLOW READ {who}")) for who in ("bob a.orders", "bob a.prices", "eve a.pr*")
+    }
