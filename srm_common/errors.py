@@ -5,7 +5,7 @@
      |    +-- UnknownFlow         the flow or alias is not in the file
      +-- ClusterError             one cluster answered badly or not at all
      |    +-- UnreachableCluster  no broker answered; check addresses and the network, then run again
-     |    +-- AccessDenied        a login or a permission is missing
+     |    +-- AccessDenied        a login or a permission is missing, or a policy of the brokers forbids a topic
      |    +-- UnsupportedBroker   the broker is older than the oldest supported version
      +-- StateError               a state topic cannot be believed
      |    +-- StateTopicInvalid   it exists with settings that would lose state
@@ -94,7 +94,7 @@ class UnreachableCluster(ClusterError):
 
 
 class AccessDenied(ClusterError):
-    """Authentication failed, or a permission is missing."""
+    """Authentication failed, a permission is missing, or a policy of the brokers forbids a topic."""
 
 
 class UnsupportedBroker(ClusterError):

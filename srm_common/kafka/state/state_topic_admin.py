@@ -12,7 +12,7 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.topics.refused_settings import conceded
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.state_topics import FoundTopic, Repair, StateTopic, alter_command, created_text, price
-from srm_common.errors import ClusterError, SrmError
+from srm_common.errors import AccessDenied, ClusterError, SrmError
 from srm_common.kafka.client.faults import cluster_error, kafka_error, refuses_settings
 from srm_common.kafka.client.librdkafka import (
     AlterConfigOpType,
@@ -32,6 +32,8 @@ from srm_common.kafka.state.state_reader import StateReader
 _LEADERS_SECONDS = 120.0
 _SETTLING_SECONDS = 15.0
 _PAUSE_SECONDS = 0.2
+#: Whatever its settings are, the cluster does not take a topic of this name.
+_FORBIDDEN = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION})
 
 
 class StateTopicAdmin:
@@ -144,6 +146,12 @@ class StateTopicAdmin:
                         raise self._too_few_brokers(topic, error, brokers) from error
                     replicas[name] = fewer[0]
                     again.append(topic)
+                elif fault is not None and fault.code() in _FORBIDDEN:
+                    raise AccessDenied(
+                        f"cluster '{self._cluster.alias}' ({self._cluster.bootstrap_servers}) refused to create state "
+                        f"topic {name}: {fault.str()} ({fault.name()}); allow it in the policy of its brokers "
+                        "(create.topic.policy.class.name)"
+                    ) from error
                 elif fault is None or fault.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise self._error(f"create state topic {name}", error, Right("Create", "topic", name)) from error
             waiting = again

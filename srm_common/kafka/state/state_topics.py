@@ -65,7 +65,7 @@ def ensure_state_topics(
             flow.source, on_source, timeout_seconds=seconds, patience_seconds=patience_seconds, admin=source
         )[1]
     except AccessDenied as error:
-        notes.append(f"no offset syncs on '{flow.source.alias}': {error}")
+        notes.append(f"no offset syncs on '{flow.source.alias}': {error}, or set offset-syncs.topic.location = target")
     offsets, segments = names.offsets_topic(flow.name.source), names.segments_topic(flow.name.source)
     return StateTopics(offsets, partitions[offsets], segments, partitions[segments], tuple(notes))
 

@@ -16,7 +16,7 @@ from srm_common.domain.topics.actions import ActionResult, Job, failed
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Failure, RefreshMemory
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.state_topics import flow_state_topic, written_heartbeats
-from srm_common.errors import ClusterError, UnreachableCluster
+from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.topics.apply import apply_plan
@@ -132,7 +132,8 @@ def _heartbeats_to_copy(clusters: FlowClusters) -> None:
         raise
     except ClusterError as error:
         # The task that writes heartbeats fails with it; topics are made ready all the same.
-        _LOG.warning("%s: no heartbeats on its source: %s", clusters.flow.name, error)
+        otherwise = ", or set heartbeats.topic.location = target" if isinstance(error, AccessDenied) else ""
+        _LOG.warning("%s: no heartbeats on its source: %s%s", clusters.flow.name, error, otherwise)
 
 
 def _write(

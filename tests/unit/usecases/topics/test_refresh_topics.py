@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, Job
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_settings import AFTER_MAX, LONG_MAX
@@ -17,6 +18,8 @@ from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.cluster_records import replicated_topics
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
@@ -330,3 +333,24 @@ def test_a_source_that_is_gone_is_one_sentence(sides: Sides) -> None:
         plan_topics(sides.impatient())
     assert "\n" not in str(caught.value)
     assert sides.target.changes() == []
+
+
+@pytest.mark.parametrize("code", [17, 44, TOPIC_AUTHORIZATION_FAILED])
+def test_a_source_that_takes_none_of_our_topics_is_copied_all_the_same(sides: Sides, code: int) -> None:
+    """Its policy may demand other names (KIP-108)."""
+    sides.set(emit_heartbeats=True, heartbeats_topic_location="both")
+    sides.source.create_topic("orders")
+    sides.source.write("orders", [(None, b"1"), (None, b"2")])
+    sides.source.commit("g", {("orders", 0): 1})
+    sides.source.refuse("CreateTopics", code)
+    assert sides.refresh().fault is None
+    record = sides.run()
+    assert (record.state, record.records) == (RunState.DONE, 2)
+    (note,) = [note for note in record.notes if "no offset syncs on 'a'" in note]
+    assert "or set offset-syncs.topic.location = target" in note
+    report = sync_checkpoints(sides.clusters(), at_once=True)
+    assert report.checkpoints == 1
+    assert "or set offset-syncs.topic.location = target" in report.faults[0]
+    with pytest.raises(AccessDenied, match=r"or set heartbeats\.topic\.location = target"):
+        emit_heartbeat(sides.clusters())
+    assert sides.source.topics().keys() == {"orders"}
