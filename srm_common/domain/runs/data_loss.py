@@ -14,6 +14,9 @@ from enum import StrEnum
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.topic_id import is_another_topic
 
+#: How the names of the topics end by which a Kafka Streams application passes records on to itself (KIP-204).
+_REPARTITION = "-repartition"
+
 
 class Loss(StrEnum):
     """How the records vanished."""
@@ -150,6 +153,16 @@ def _diverges(bookmark: Bookmark, log: SourceLog) -> bool:
     return end.offset < bookmark.offset or (end.epoch < bookmark.leader_epoch and not log.compacted)
 
 
+def _way_out(finding: Finding) -> str:
+    decide_for_all = "set on.data.loss to skip or reset to continue without them"
+    if finding.loss is not Loss.RETENTION or not finding.log.topic.endswith(_REPARTITION):
+        return decide_for_all
+    return (
+        "Kafka Streams deletes the records of its repartition topics once it has read them, so that such copies are of "
+        f"no use: leave them out with srm-control topics --add-exclude '.*{_REPARTITION}', or {decide_for_all}"
+    )
+
+
 def decide(finding: Finding, choice: OnDataLoss) -> Decision:
     """Apply ``on.data.loss`` to one finding.
 
@@ -161,7 +174,7 @@ def decide(finding: Finding, choice: OnDataLoss) -> Decision:
         return Decision(
             start=None,
             lost_records=finding.count,
-            error=f"{finding}; set on.data.loss to skip or reset to continue without them",
+            error=f"{finding}; {_way_out(finding)}",
             note="stopped",
         )
     truncated = finding.loss in (Loss.TRUNCATED, Loss.DIVERGED)

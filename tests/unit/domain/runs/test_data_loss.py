@@ -137,6 +137,18 @@ def test_the_sentence_names_the_partition_both_positions_and_the_way_out() -> No
     )
 
 
+def test_topics_that_their_application_empties_are_better_left_out() -> None:
+    topic = "orders-app-KSTREAM-AGGREGATE-0003-repartition"
+    finding = find_loss(Bookmark(10, "x"), SourceLog(topic, 0, 25, 90, "x"))
+    assert finding is not None
+    error = decide(finding, OnDataLoss.FAIL).error
+    assert error is not None
+    assert "srm-control topics --add-exclude '.*-repartition', or set on.data.loss to skip" in error
+    created_again = find_loss(Bookmark(10, "x"), SourceLog(topic, 0, 0, 90, "y"))
+    assert created_again is not None
+    assert "--add-exclude" not in str(decide(created_again, OnDataLoss.FAIL).error)
+
+
 def test_nothing_is_known_before_something_was_read() -> None:
     assert LeaderEpochs().at(0) == UNKNOWN_EPOCH
     assert LeaderEpochs(100, 7).at(99) == 7
