@@ -166,13 +166,14 @@ def _same(action: Mapping[str, Any]) -> str:
     return json.dumps(kept, sort_keys=True)
 
 
-#: Actions that are kept; a first plan of thousands needs no second copy of the topics.
+#: Actions, and notices, that are kept; a first plan of thousands needs no second copy of the topics.
 _ACTIONS_KEPT = 500
 _NOTES = 20
 
 
 def plan_record(plan: Plan, results: Sequence[ActionResult], now_ms: int) -> dict[str, Any]:
     """A carried out plan as plain values: failed actions first."""
+    more = len(plan.notices) - _ACTIONS_KEPT
     ordered = sorted(results, key=lambda result: result.error is None)
     return {
         "made_ms": now_ms,
@@ -182,7 +183,7 @@ def plan_record(plan: Plan, results: Sequence[ActionResult], now_ms: int) -> dic
         "lost": [f"{decision.topic}: {decision.reason}" for decision in plan.lost],
         "actions": [{"text": str(result), **result.to_json()} for result in ordered[:_ACTIONS_KEPT]],
         "actions_left_out": max(0, len(results) - _ACTIONS_KEPT),
-        "notices": list(plan.notices),
+        "notices": [*plan.notices[:_ACTIONS_KEPT], *([f"{more} more notes"] if more > 0 else [])],
     }
 
 

@@ -6,6 +6,7 @@ Applying a plan twice is harmless, and a plan never deletes a topic or takes par
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -111,6 +112,8 @@ class _Planning:
         self._excluded = self._rules.excluded(RETENTION)
         self._drift = Drift(flow, target.abilities)
         self._unread: list[str] = []
+        self._left_out: dict[str, list[str]] = defaultdict(list)
+        self._wider: list[str] = []
         self._notices: list[str] = []
         own = (_heartbeats(flow, target), _dead_letters(flow, target)) if self._create else ()
         self.actions: list[Action] = [creation for creation in own if creation is not None]
@@ -124,7 +127,7 @@ class _Planning:
         settings = self._source.settings.get(topic, {})
         left_out = self._rules.left_out(settings)
         if left_out:
-            self._notices.append(f"{remote}: {name.target} does not have {', '.join(sorted(left_out))}; left out")
+            self._left_out[", ".join(sorted(left_out))].append(remote)
         existing = self._target.partitions.get(remote)
         if existing is None:
             return self._plan_new(decision, topic, remote, settings)
@@ -136,10 +139,7 @@ class _Planning:
             reason = f"{topic} has {wanted} on {name.source}"
             self.actions.append(GrowPartitions(name.target, remote, existing, wanted, reason))
         if existing > wanted:
-            self._notices.append(
-                f"{remote} has {counted(existing, 'partition')} on {name.target}, but {topic} has {wanted} on "
-                f"{name.source}; the extra ones stay empty"
-            )
+            self._wider.append(f"{remote} ({existing} instead of {wanted})")
         self._sync_settings(topic, remote, settings)
         return decision
 
@@ -181,8 +181,18 @@ class _Planning:
             self.actions.append(alteration)
 
     def all_notices(self) -> list[str]:
-        """About single topics, then about all."""
-        found = [*self._notices, *self._drift.notices()]
+        """About single topics, then about all; one sentence for whatever many topics have in common."""
+        source, target = self._flow.name.source, self._flow.name.target
+        found = [
+            *(f"{target} does not have {keys}; left out of {some(copies)}" for keys, copies in self._left_out.items()),
+            *self._notices,
+        ]
+        if self._wider:
+            found.append(
+                f"more partitions on {target} than on {source}: {some(self._wider)}; the extra ones get nothing from "
+                "this flow"
+            )
+        found += self._drift.notices()
         if self._unread:
             found.append(
                 f"it is not known whether the copies of {counted(len(self._unread), 'topic')} expire or reject "

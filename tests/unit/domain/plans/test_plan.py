@@ -119,3 +119,8 @@ def test_a_plan_of_thousands_is_kept_in_part() -> None:
     assert (len(record["actions"]), record["actions_left_out"]) == (500, 1000)
     notes = plan_notes(record, 0)
     assert (len(notes), notes[20]) == (22, "refresh_topics: 1480 more changes of topics")
+
+
+def test_a_record_keeps_some_hundred_notices() -> None:
+    notices = plan_record(replace(RECORDED, notices=tuple(map(str, range(700)))), [], 5)["notices"]
+    assert (len(notices), notices[499:]) == (501, ["499", "200 more notes"])

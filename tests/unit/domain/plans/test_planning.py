@@ -191,11 +191,13 @@ def test_older_brokers_get_the_older_limit() -> None:
 
 def test_what_the_target_does_not_know_is_left_out_and_said() -> None:
     own = settings(remote_storage_enable="true", local_retention_ms="5", new_thing="1")
-    plan = planned({"t": (1, own)})
-    (action,) = plan.actions
+    plan = planned({topic: (1, own) for topic in "stuvw"})
+    action = plan.actions[0]
     assert isinstance(action, CreateTopic)
     assert dict(action.configs) == ALWAYS
-    assert plan.notices == ("A.t: B does not have local.retention.ms, new.thing, remote.storage.enable; left out",)
+    (notice,) = plan.notices
+    lacking = "B does not have local.retention.ms, new.thing, remote.storage.enable"
+    assert notice == f"{lacking}; left out of A.s, A.t, A.u and 2 more"
     tiered = TargetAbilities(DEFAULTS, None, tiered_storage=True)
     assert copied(own, tiered)["remote.storage.enable"] == "true"
 
@@ -273,7 +275,10 @@ def test_partitions() -> None:
     there[AFTER_MAX] = TopicSetting(LONG_MAX, Source.TOPIC)
     plan = planned({"less": (6, settings()), "more": (3, settings())}, {"A.less": (3, there), "A.more": (4, there)})
     assert plan.actions == (GrowPartitions("B", "A.less", 3, 6, "less has 6 on A"),)
-    assert plan.notices == ("A.more has 4 partitions on B, but more has 3 on A; the extra ones stay empty",)
+    (notice,) = plan.notices
+    assert (
+        notice == "more partitions on B than on A: A.more (4 instead of 3); the extra ones get nothing from this flow"
+    )
 
 
 def test_replicas_are_lowered_to_the_brokers_and_said() -> None:
