@@ -142,7 +142,9 @@ def _edits(
     }
     known = {*before, *committed.faults}
     places = sorted(request.offsets or _chosen(clusters, request, known))
-    logs = logs_of(clusters, places)
+    # A topic that was created again may have fewer partitions. In those that it gets later, all will be new.
+    from_start = not request.offsets and request.to is not None and request.to.kind is StartKind.EARLIEST
+    logs = logs_of(clusters, places, missing_is_empty=from_start)
     if request.offsets:
         targets: dict[TopicPartition, int | str | None] = dict(request.offsets)
     elif request.to is None:

@@ -80,8 +80,14 @@ def committed_now(flow: FlowSettings | FlowClusters) -> SourceOffsets:
         )
 
 
-def logs_of(clusters: FlowClusters, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogRange | str]:
-    """The source's logs; a sentence for each partition that cannot be read."""
+def logs_of(
+    clusters: FlowClusters, places: Iterable[TopicPartition], *, missing_is_empty: bool = False
+) -> dict[TopicPartition, LogRange | str]:
+    """The source's logs; a sentence for each partition that cannot be read.
+
+    Args:
+        missing_is_empty: partitions that a topic does not have yet, or any more, count as empty.
+    """
     wanted = list(places)
     if not wanted:
         return {}
@@ -101,6 +107,8 @@ def logs_of(clusters: FlowClusters, places: Iterable[TopicPartition]) -> dict[To
         ends, more = source.ends(there)
     gone = f"the topic does not exist on {flow.source.alias}, or may not be seen"
     faults = {**{place: gone for place in wanted if ids[place[0]] is None}, **beyond, **faults, **more}
+    if missing_is_empty:
+        starts, ends = {**starts, **dict.fromkeys(beyond, 0)}, {**ends, **dict.fromkeys(beyond, 0)}
     return {
         place: LogRange(starts[place], ends[place])
         if place in starts and place in ends

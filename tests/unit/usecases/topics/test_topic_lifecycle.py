@@ -103,6 +103,24 @@ def test_a_deleted_copy_comes_back_only_when_somebody_says_so(scenario: Scenario
     assert (waiting.due, waiting.fault) == (frozenset(), None)
 
 
+def test_a_copy_comes_back_though_its_topic_has_fewer_partitions_now(scenario: Scenario) -> None:
+    scenario.begin()
+    scenario.source.write(scenario.topic, [(None, b"former")], partition=1)
+    scenario.copy()
+    scenario.source.delete_topic(scenario.topic)
+    scenario.target.delete_topic(scenario.remote)
+    scenario.source.create_topic(scenario.topic, 1)
+    write(scenario.source, scenario.topic, [b"4"])
+    scenario.refresh(restore={scenario.topic: OnDataLoss.RESET})
+    assert scenario.copy().records == 1
+    # What it gets later is copied from its start.
+    scenario.source.grow_topic(scenario.topic, 2)
+    scenario.source.write(scenario.topic, [(None, b"5"), (None, b"6")], partition=1)
+    scenario.refresh()
+    assert scenario.copy().records == 2
+    assert (scenario.seen(), scenario.sides.values(scenario.remote, 1)) == ([b"4"], [b"5", b"6"])
+
+
 def test_a_copy_made_again_by_somebody_is_left_alone_until_somebody_says_so(scenario: Scenario) -> None:
     scenario.begin()
     scenario.target.delete_topic(scenario.remote)
