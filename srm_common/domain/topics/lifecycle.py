@@ -129,6 +129,8 @@ def _settled(
     lost = _lost(flow, record, exists, ids)
     if lost is None:
         return _source_recreated(flow, decision, record, ids) or Settled(decision, TopicState.REPLICATING)
+    if not exists and (new := _made_again(flow, decision, record, ids)) is not None:
+        return new
     code, what = lost
     choice = restore.get(decision.topic, flow.on_target_loss)
     if choice is OnDataLoss.FAIL:
@@ -175,6 +177,21 @@ def _way_out(flow: FlowSettings, decision: TopicDecision) -> str:
         f"copy everything again with: {command} --recreate {decision.topic}, or continue where the flow stopped with: "
         f"{command} --resume {decision.topic}, or remove the topic from the filters"
     )
+
+
+def _made_again(flow: FlowSettings, decision: TopicDecision, record: TopicRecord, ids: TopicIds) -> Settled | None:
+    """A new topic, after the source's and then the copy were deleted: nothing is left of the former one.
+
+    Not under ``on.data.loss = fail``: its owner may have deleted both, or the source was lost and restored.
+    """
+    again = is_another_topic(record.upstream_topic_id, ids.source.get(decision.topic))
+    if record.state is not TopicState.SOURCE_DELETED or not again or flow.on_data_loss is OnDataLoss.FAIL:
+        return None
+    notice = (
+        f"{decision.topic} was created again on {flow.name.source}, after it and its copy {record.downstream_topic} "
+        f"were deleted; on.data.loss = {flow.on_data_loss}: the new topic is copied from its start"
+    )
+    return Settled(decision, TopicState.REPLICATING, start_over=True, notice=notice)
 
 
 def _source_recreated(

@@ -121,6 +121,27 @@ def test_a_copy_comes_back_though_its_topic_has_fewer_partitions_now(scenario: S
     assert (scenario.seen(), scenario.sides.values(scenario.remote, 1)) == ([b"4"], [b"5", b"6"])
 
 
+@pytest.mark.parametrize("choice", OnDataLoss)
+def test_a_topic_that_was_deleted_on_both_sides_and_made_again(scenario: Scenario, choice: OnDataLoss) -> None:
+    """Its owner has deleted it, or the source was lost and restored: ``on.data.loss`` is about both."""
+    scenario.begin()
+    scenario.sides.set(on_data_loss=choice)
+    scenario.source.delete_topic(scenario.topic)
+    scenario.refresh()
+    scenario.target.delete_topic(scenario.remote)
+    assert scenario.refresh().lost == ()
+    scenario.source.create_topic(scenario.topic, 2)
+    write(scenario.source, scenario.topic, [b"4"])
+    plan = scenario.refresh()
+    if choice is OnDataLoss.FAIL:
+        assert [decision.code for decision in plan.lost] == ["target_deleted"]
+        return
+    told = f"{scenario.topic} was created again on a, after it and its copy {scenario.remote} were deleted"
+    assert any(notice.startswith(told) for notice in plan.notices)
+    assert scenario.copy().records == 1
+    assert scenario.seen() == [b"4"]
+
+
 def test_a_copy_made_again_by_somebody_is_left_alone_until_somebody_says_so(scenario: Scenario) -> None:
     scenario.begin()
     scenario.target.delete_topic(scenario.remote)
