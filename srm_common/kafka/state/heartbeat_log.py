@@ -13,7 +13,8 @@ from srm_common.wire.state.mm2 import decode_heartbeat
 from srm_common.wire.state.segments import decode_segment, place_of_key, segment_partition
 
 #: How far from the end the newest heartbeats are looked for: markers follow them, some for chunks without heartbeats.
-_TAIL = 200
+#: A second look goes further.
+_TAIL, _LONG_TAIL = 200, 10_000
 #: By how much the clocks of those who write heartbeats, copy them, and ask for them may differ.
 _SKEW_MS = 60_000
 
@@ -37,8 +38,8 @@ def newest_heartbeat(reader: StateReader, topic: str, now_ms: int) -> LoggedHear
         ends = session.offsets(topic, [0], LATEST)
         heartbeats = _heartbeats(session.read(topic, {0: ends[0] - _TAIL}, ends))
         if not heartbeats:
-            # Aborted transactions may have filled the end of the log.
-            heartbeats = _heartbeats(session.read(topic, None, ends))
+            # Aborted transactions may have filled the end of the log. A user's data by that name is not read as a whole.
+            heartbeats = _heartbeats(session.read(topic, {0: ends[0] - _LONG_TAIL}, ends))
     right = [one for one in heartbeats if one.beat.timestamp_ms <= now_ms + _SKEW_MS]
     return max(right or heartbeats, key=lambda one: (one.beat.timestamp_ms, one.offset), default=None)
 
