@@ -38,7 +38,7 @@ def newest_heartbeat(reader: StateReader, topic: str, now_ms: int) -> LoggedHear
         ends = session.offsets(topic, [0], LATEST)
         heartbeats = _heartbeats(session.read(topic, {0: ends[0] - _TAIL}, ends))
         if not heartbeats:
-            # Aborted transactions may have filled the end of the log. A user's data by that name is not read as a whole.
+            # Aborted transactions may have filled the end of the log. Data by that name is not read as a whole.
             heartbeats = _heartbeats(session.read(topic, {0: ends[0] - _LONG_TAIL}, ends))
     right = [one for one in heartbeats if one.beat.timestamp_ms <= now_ms + _SKEW_MS]
     return max(right or heartbeats, key=lambda one: (one.beat.timestamp_ms, one.offset), default=None)
