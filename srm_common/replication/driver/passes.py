@@ -76,7 +76,8 @@ class Passes:
         owner: None for an at-least-once flow.
         slots_max: the most slots of a pass.
         record_bytes: observed record size by upstream topic.
-        max_seconds: how long to continue; 0: until each partition has reached its end as it was first listed.
+        max_seconds: how long to continue; 0: until each partition has reached its end as it was first listed. Those
+            that have are copied on meanwhile.
         patience_seconds: how long a partition, or the whole source, may stay unlisted.
         watch: called before and after each pass, with the active ranges.
     """

@@ -45,7 +45,7 @@ class TrackedPartitions:
 
     @property
     def all_settled(self) -> bool:
-        """For a run that does not tail: nothing more is tried for any partition."""
+        """For a run that does not tail: each partition has reached its goal, or failed."""
         return all(self._settled(track) for track in self.tracks.values())
 
     def seconds_until_due(self, now: float) -> list[float]:
@@ -102,20 +102,23 @@ class TrackedPartitions:
             UnreachableCluster: the whole source has not responded for ``patience_seconds``.
         """
         now = self.clock()
-        asked = [
-            track
-            for track in self.tracks.values()
-            if not track.final and track.rest_until <= now and not (not self.tails and self._settled(track))
-        ]
+        asked = [track for track in self.tracks.values() if track.rest_until <= now and not self._given_up(track)]
         if not asked:
             return []
         ends, faults = self.points.source.ends([track.place for track in asked])
-        if faults:
-            self._unlisted([track for track in asked if track.place in faults], faults, bool(ends))
+        # A run that does not tail owes nothing more to those that are settled.
+        silent = [track for track in asked if track.place in faults and (self.tails or not self._settled(track))]
+        if silent:
+            self._unlisted(silent, faults, bool(ends))
         listed = [track for track in asked if track.place in ends]
         for track in listed:
             track.listed(ends[track.place])
         return listed
+
+    def _given_up(self, track: PartitionTrack) -> bool:
+        """Whether this run does not copy it any more. One that has reached its goal is copied on while others have not:
+        they may take hours."""
+        return track.final or (not self.tails and track.error is not None and not track.reached_goal())
 
     def _settled(self, track: PartitionTrack) -> bool:
         return track.error is not None or (track.reached_goal() and track.place not in self.points.overridden)
