@@ -17,13 +17,13 @@ _OF_EACH_LINK = "LinkMetadata._refresh_loop"
 _HARMLESS = {
     "EventLoop.call_soon_with_future.<locals>.work",
     "FrameConnection._look_after",
-    "FrameConnectionManager.ask_any.<locals>.attempt",
     "FrameConnectionManager.close_idle_connections",
     "KafkaConnection._maybe_unthrottle",
     _OF_EACH_LINK,
     "Signal._wake",
     "WakeupNotifier._wakeup",
     "_FrameIO._read_from_sock",
+    "any_answer.<locals>.attempt",
 }
 
 

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
+from srm_common.kafka.client.connections.any_answer import NEXT_BROKER_SECONDS, any_answer
 from srm_common.kafka.client.connections.bootstrap import Bootstrap
 from srm_common.kafka.client.connections.connection import FIRST_REQUEST, FrameConnection
 from srm_common.kafka.client.connections.connection_faults import fault_text, handshake_fault, is_refusal
@@ -22,12 +23,6 @@ from srm_common.kafka.client.library import Errors, KafkaConnectionManager
 from srm_common.kafka.client.logins.current_login import CurrentLogin
 from srm_common.kafka.client.logins.security import TlsContexts
 
-#: How long one broker may take for a request that any other answers as well, before another is asked, too.
-_NEXT_BROKER_SECONDS = 1.0
-#: How soon a connection that has as many requests in flight as it may is looked at again.
-_PAUSED_SECONDS = 0.001
-#: How long a broker that does not know its cluster yet is asked again, and how often.
-_YOUNG_SECONDS, _YOUNG_PAUSE_SECONDS = 5.0, 0.1
 #: How long the bootstrap servers are asked when no broker is left.
 _SEARCH_SECONDS = 2.0
 #: How long a connection that is handed on may have been unused. Firewalls and load balancers forget it after minutes.
@@ -338,53 +333,11 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
                     awaited.add(conn)
                     conn.init_future.add_both(lambda _: signal.set())
             await signal.wait(pause)
-            pause = min(2 * pause, _NEXT_BROKER_SECONDS)
+            pause = min(2 * pause, NEXT_BROKER_SECONDS)
 
     async def ask_any(self, make_request: Callable[[], Any]) -> Any:
-        """The answer of any broker; another one is asked as well when one fails or takes longer than a second.
-
-        Raises:
-            KafkaError: none answered.
-        """
-        signal = Signal(self.loop)
-        asked: list[Any] = []
-        answered = False
-
-        async def attempt() -> Any:
-            node = await self.ready_node(asked)
-            asked.append(node)
-            connection: FrameConnection = self._conns[node]
-            deadline = time.monotonic() + _YOUNG_SECONDS
-            while not answered:
-                if connection.connected and connection.paused:
-                    await self.loop.sleep(max(connection.throttled_seconds(), _PAUSED_SECONDS))
-                    continue
-                answer = await connection.send_request(make_request(), self.patience_ms)
-                # A broker with ZooKeeper that has just started answers Metadata without brokers, as if there were no
-                # topics either, until the controller has told it of them. Java's clients ignore such an answer, too.
-                if getattr(answer, "brokers", None) != []:
-                    return answer
-                if time.monotonic() > deadline:
-                    raise Errors.MetadataEmptyBrokerList(f"broker {node} does not know its cluster yet")
-                await self.loop.sleep(_YOUNG_PAUSE_SECONDS)
-            raise Errors.Cancelled("another broker has answered")
-
-        attempts: list[Any] = []
-        while True:
-            if len(attempts) < max(len(self.cluster.brokers()), 1):
-                future = self.loop.call_soon_with_future(attempt)
-                future.add_both(lambda _: signal.set())
-                attempts.append(future)
-                await signal.wait(_NEXT_BROKER_SECONDS)
-            elif all(one.is_done for one in attempts):
-                faults = [one.exception for one in attempts]
-                raise next((fault for fault in faults if not isinstance(fault, Errors.NodeNotReadyError)), faults[0])
-            else:
-                await signal.wait()
-            for one in attempts:
-                if one.succeeded():
-                    answered = True
-                    return one.value
+        """As :func:`~srm_common.kafka.client.connections.any_answer.any_answer`."""
+        return await any_answer(self, make_request)
 
 
 def _unexpected(conn: FrameConnection, error: Exception) -> Exception:
