@@ -9,7 +9,7 @@ from typing import Any
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.library import Errors
 
-#: How long one broker may take for a request that any other answers as well, before another is asked, too.
+#: How long a broker may be silent about a request that any other answers as well, before another is asked, too.
 NEXT_BROKER_SECONDS = 1.0
 #: How soon a connection that has as many requests in flight as it may is looked at again.
 _PAUSED_SECONDS = 0.001
@@ -18,7 +18,8 @@ _YOUNG_SECONDS, _YOUNG_PAUSE_SECONDS = 5.0, 0.1
 
 
 async def any_answer(manager: Any, make_request: Callable[[], Any]) -> Any:
-    """The answer of any broker; another one is asked as well when one fails or takes longer than a second.
+    """The answer of any broker; another one is asked as well when one fails, or has sent nothing for a second. Asked
+    while an answer of megabytes arrives over a slow link, it would only make that link slower.
 
     Args:
         manager: :class:`~srm_common.kafka.client.connections.connections.FrameConnectionManager`.
@@ -29,10 +30,13 @@ async def any_answer(manager: Any, make_request: Callable[[], Any]) -> Any:
     """
     signal = Signal(manager.loop)
     asked: list[Any] = []
+    #: Node -> what it had sent when it was asked.
+    before: dict[Any, int] = {}
     answered = False
 
     async def attempt() -> Any:
         node = await manager.ready_node(asked)
+        before[node] = manager.heard_bytes([node])
         asked.append(node)
         connection = manager.connected(node)
         deadline = time.monotonic() + _YOUNG_SECONDS
@@ -50,13 +54,16 @@ async def any_answer(manager: Any, make_request: Callable[[], Any]) -> Any:
             await manager.loop.sleep(_YOUNG_PAUSE_SECONDS)
         raise Errors.Cancelled("another broker has answered")
 
+    def heard() -> int:
+        return sum(manager.heard_bytes([node]) - before[node] for node in asked)
+
     attempts: list[Any] = []
     while True:
         if len(attempts) < max(len(manager.cluster.brokers()), 1):
             future = manager.loop.call_soon_with_future(attempt)
             future.add_both(lambda _: signal.set())
             attempts.append(future)
-            await signal.wait(NEXT_BROKER_SECONDS)
+            await signal.silence(NEXT_BROKER_SECONDS, heard)
         elif all(one.is_done for one in attempts):
             faults = [one.exception for one in attempts]
             raise next((fault for fault in faults if not isinstance(fault, Errors.NodeNotReadyError)), faults[0])

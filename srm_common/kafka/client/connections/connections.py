@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -141,6 +141,11 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         """The connection to a node, if it is made; it may have to wait before it takes requests."""
         connection: FrameConnection | None = self._conns.get(node_id)
         return connection if connection is not None and connection.connected else None
+
+    def heard_bytes(self, nodes: Iterable[Any] | None = None) -> int:
+        """A figure that changes whenever one of these nodes, by default any, has sent something; or is disconnected."""
+        found = [self.connected(node) for node in (list(self._conns) if nodes is None else nodes)]
+        return sum(conn.transport.heard_bytes() for conn in found if conn is not None)
 
     def new_connection(self, node_id: Any) -> FrameConnection:
         """One that :meth:`establish` makes ready."""

@@ -45,6 +45,13 @@ class Signal:
             if timer is not None:
                 self._loop.cancel(timer)
 
+    async def silence(self, seconds: float, heard: Callable[[], int]) -> None:
+        """Return after the next :meth:`set`, or once ``heard()`` has been the same for ``seconds``."""
+        count, before, latest = self.count, None, heard()
+        while self.count == count and latest != before:
+            await self.wait(seconds)
+            before, latest = latest, heard()
+
 
 async def side_by_side(loop: EventLoop, works: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
     """What they return, in their order. They end with the caller: when one raises, or the caller is cancelled, the

@@ -87,10 +87,12 @@ class _FrameIO:
 
     def moved_bytes(self) -> int:
         """A figure that changes whenever the other side has acknowledged or sent something."""
-        moved = self.taken_bytes + self._received_bytes
-        if self._sock is not None:
-            moved += _queued(self._sock, termios.FIONREAD) - _queued(self._sock, termios.TIOCOUTQ)
-        return moved
+        moved = self.taken_bytes + self.heard_bytes()
+        return moved if self._sock is None else moved - _queued(self._sock, termios.TIOCOUTQ)
+
+    def heard_bytes(self) -> int:
+        """What the other side has sent so far, including what still waits in the kernel."""
+        return self._received_bytes + (0 if self._sock is None else _queued(self._sock, termios.FIONREAD))
 
     async def _read_from_sock(self) -> None:
         staging = memoryview(bytearray(_STAGING_BYTES))

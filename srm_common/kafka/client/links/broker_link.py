@@ -39,7 +39,8 @@ from srm_common.kafka.client.protocol.broker_versions import ApiKey, refuse_old_
 T = TypeVar("T")
 
 _TRANSACTION_COORDINATOR = 1
-#: How long connections that another link used may take to show that they still work, before they are replaced.
+#: How long connections that another link used may be silent before they have shown that they still work; then they are
+#: replaced.
 _STILL_THERE_SECONDS = 1.0
 _RECONNECT_BACKOFF_MS, _RECONNECT_BACKOFF_MAX_MS = 50, 1000  # Kafka's clients have them
 
@@ -157,7 +158,7 @@ class BrokerLink(Closing):
         signal = Signal(self.loop)
         asked = self.loop.call_soon_with_future(self.manager.cluster.refresh_anew)
         asked.add_both(lambda _: signal.set())
-        await signal.wait(seconds)
+        await signal.silence(seconds, self.manager.heard_bytes)
         if asked.succeeded():
             return True
         self.manager.close()
@@ -299,7 +300,7 @@ class BrokerLink(Closing):
             return await self.manager.ready_node()
 
     async def ask_any(self, make_request: Callable[[], Any]) -> Any:
-        """The answer of any broker; another one is asked as well when one fails or takes longer than a second.
+        """The answer of any broker; another one is asked as well when one fails, or is silent for a second.
 
         Args:
             make_request: makes an equal request for each broker that is asked.

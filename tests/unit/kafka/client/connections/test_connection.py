@@ -156,6 +156,15 @@ def test_an_answer_that_arrives_slowly_is_waited_for(pair: Pair) -> None:
     assert len(pair.loop.run(work).brokers) == 20_000
 
 
+def test_what_was_sent_is_heard_before_it_is_looked_at(pair: Pair) -> None:
+    """The loop is woken for large pieces only, or not at all as here."""
+    before = pair.connection.transport.heard_bytes()
+    pair.peer.sendall(bytes(100))
+    while pair.connection.transport.heard_bytes() < before + 100:
+        time.sleep(0.001)
+    assert pair.connection.transport.heard_bytes() == before + 100
+
+
 def test_a_request_without_an_answer_ends_the_connection(pair: Pair) -> None:
     began = time.monotonic()
     failed, error = failure(pair, metadata())

@@ -77,3 +77,22 @@ def test_a_time_in_the_past_is_no_wait(loop: EventLoop) -> None:
         await signal.wait(-600)
 
     assert seconds_of(loop, work) < 300
+
+
+def test_silence_begins_when_nothing_more_is_heard(loop: EventLoop) -> None:
+    signal, heard = Signal(loop), iter([1, 2, 3, 4, 5, 6, 6, 7])
+    loop.run(lambda: signal.silence(0.001, lambda: next(heard)))
+    assert next(heard) == 7
+
+
+def test_what_is_heard_is_waited_for_until_it_is_set(loop: EventLoop) -> None:
+    signal, heard = Signal(loop), iter(range(10**9))
+
+    def hear() -> int:
+        latest = next(heard)
+        if latest == 9:
+            signal.set()
+        return latest
+
+    loop.run(lambda: signal.silence(0.001, hear))
+    assert next(heard) > 9

@@ -79,3 +79,15 @@ def test_more_requests_than_a_connection_takes_at_a_time_are_all_answered(nodes:
         ClusterLink(ClusterSettings.plaintext("a", kafka.bootstrap_servers)) as link,
     ):
         assert link.run(lambda: ask(link)) == [0] * 100
+
+
+def test_what_each_broker_has_sent_is_known() -> None:
+    async def ask(link: ClusterLink) -> tuple[bool, bool]:
+        await link.open()
+        await link.send(1, ListGroupsRequest(version=4, states_filter=[], types_filter=[]))
+        before, all_before = link.manager.heard_bytes([1]), link.manager.heard_bytes()
+        await link.send(2, ListGroupsRequest(version=4, states_filter=[], types_filter=[]))
+        return link.manager.heard_bytes([1]) == before, link.manager.heard_bytes() > all_before
+
+    with FakeCluster(2) as kafka, ClusterLink(ClusterSettings.plaintext("a", kafka.bootstrap_servers)) as link:
+        assert link.run(lambda: ask(link)) == (True, True)

@@ -7,13 +7,16 @@ import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.library import Errors, MetadataRequest
+from srm_common.kafka.client.links import broker_link
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.testing import FakeCluster
@@ -122,6 +125,19 @@ def test_a_cluster_that_is_silent_is_waited_for_as_long_as_by_a_new_link(
     ):
         link.run(lambda: link.open(timeout_seconds=2.0))
     assert end(cluster, pool) == 0
+
+
+def test_connections_that_are_kept_may_answer_slowly(
+    kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer names the leaders of all the link's topics."""
+    end(cluster, pool)
+    monkeypatch.setattr(broker_link, "_STILL_THERE_SECONDS", 0.001)
+    arriving = count()
+    monkeypatch.setattr(FrameConnectionManager, "heard_bytes", lambda manager, nodes=None: next(arriving))
+    with kafka.delay(0.2, "Metadata", times=1):
+        assert end(cluster, pool) == 0
+    assert kafka.connections == {1: 1}
 
 
 def test_a_link_with_a_fault_leaves_nothing(kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool) -> None:
