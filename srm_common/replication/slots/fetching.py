@@ -23,6 +23,7 @@ from srm_common.kafka.log.preferred_replicas import PreferredReplicas
 from srm_common.kafka.log.topic_ids import UsedTopics
 from srm_common.replication.slots.answers import Answers, Proofs
 from srm_common.replication.slots.blocks import Block
+from srm_common.replication.slots.fetch_sizes import FetchSizes
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire.protocol import fetch
 
@@ -59,6 +60,7 @@ class Fetching:
         self._signal = signal
         self._seconds_left = seconds_left
         self._leases = Leases(job.fetch_bytes)
+        self._sizes = FetchSizes()
         #: The brokers that the ranges are read from, as of the last look.
         self._nodes: set[int] = set()
         self._blocks: deque[Block] = deque()
@@ -97,6 +99,11 @@ class Fetching:
         if self._proving and not brokers:
             return f"the markers of transactions of {self._source.alias}"
         return f"Fetch from broker {brokers} of {self._source.alias}" if brokers else ""
+
+    @property
+    def heard_bytes(self) -> int:
+        """A figure that changes while answers arrive: over a slow link, one may take minutes."""
+        return int(self._source.manager.heard_bytes(self._in_flight))
 
     @property
     def answer_is_near(self) -> bool:
@@ -245,7 +252,7 @@ class Fetching:
                 answer = fetch.FetchAnswer(0, codes.NONE, [])
                 if wanted:
                     ids = self._topics.ids((one.topic for one in wanted), node)
-                    request = self._request(wanted, ids, replicas=self._logs.by_brokers(node))
+                    request = self._request(wanted, ids, node)
                     answer = await self._source.send(node, RawFetch(request, lease, ids))
                 answer.partitions.extend(compared.parted)
             except RetriableFault as error:
@@ -265,11 +272,12 @@ class Fetching:
 
         self._spawn(talk)
 
-    def _request(self, wanted: Sequence[FetchFrom], ids: Mapping[str, UUID] | None, *, replicas: bool) -> Any:
+    def _request(self, wanted: Sequence[FetchFrom], ids: Mapping[str, UUID] | None, node: int) -> Any:
+        replicas = self._logs.by_brokers(node)
         return fetch_request(
             wanted,
             partition_bytes=self._job.fetch_partition_bytes,
-            max_bytes=self._leases.share(self._nodes),
+            max_bytes=self._sizes.of(node, self._leases.share(self._nodes)),
             max_wait_ms=self._max_wait_ms(),
             committed=self._job.read_committed,
             rack=self._replicas.rack(TopicPartition(one.topic, one.partition) for one in wanted) if replicas else "",
@@ -299,7 +307,9 @@ class Fetching:
         answer: fetch.FetchAnswer | None,
         fault: str | None,
     ) -> None:
-        self._in_flight.pop(node, None)
+        sent_at = self._in_flight.pop(node, None)
+        if answer is not None and sent_at is not None:
+            self._sizes.answered(node, self._leases.share(self._nodes), time.monotonic() - sent_at)
         if generation != self._generation:
             lease.release()
         else:

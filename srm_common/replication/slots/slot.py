@@ -99,14 +99,15 @@ class _Slot:
         self._states = [RangeState(spec, tailing=self._tails, transform=transform_of(spec)) for spec in task.ranges]
         self._suspects = Suspects(self._states)
         self._signal = Signal(links.source.loop)
+        self._transactions = 0
         name = f"slot {task.slot} of {job.flow}"
-        self._watch = SlotWatch(name, job, self._signal, links.source.loop, lambda: self._transactions, self._waits_for)
+        commits, arriving = (lambda: self._transactions), (lambda: self._fetching.heard_bytes if self._fetching else 0)
+        self._watch = SlotWatch(name, job, self._signal, links.source.loop, commits, arriving, self._waits_for)
         self._fetching: Fetching | None = None
         self._chunk: Chunk | None = None
         self._producer: Producer | None = None
         #: The block whose rest did not go into the last chunk.
         self._rest: Block | None = None
-        self._transactions = 0
         self._retries = 0
         self._needs_new_epoch = False
         self._fenced: str | None = None

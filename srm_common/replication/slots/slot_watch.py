@@ -16,7 +16,7 @@ _EVERY_SECONDS = 30.0
 
 
 class Stuck(Exception):
-    """No response arrived for longer than all other limits allow; the text says what the slot was waiting for."""
+    """Nothing arrived for longer than all other limits allow; the text says what the slot was waiting for."""
 
 
 def quiet_seconds(job: CopyJob) -> float:
@@ -28,11 +28,12 @@ class SlotWatch:
     """The watch of one slot.
 
     Every 30 s without a commit it logs what the slot is waiting for, unless the source has nothing for it. If no
-    response arrives for longer than all limits of requests, retries and transactions together, it throws :class:`Stuck`
-    into the coroutine that called :meth:`start`.
+    response arrives, nor any part of one from the source, for longer than all limits of requests, retries and
+    transactions together, it throws :class:`Stuck` into the coroutine that called :meth:`start`.
 
     Args:
         commits: how many transactions were committed.
+        arriving: a figure that changes while a response of the source arrives.
         waits_for: what there is to wait for, besides ``doing``; empty when nothing is to be copied.
     """
 
@@ -43,17 +44,19 @@ class SlotWatch:
         signal: Signal,
         loop: EventLoop,
         commits: Callable[[], int],
+        arriving: Callable[[], int],
         waits_for: Callable[[], str],
     ) -> None:
         self._name = name
         self._signal = signal
         self._loop = loop
         self._commits = commits
+        self._arriving = arriving
         self._waits_for = waits_for
         self._limit = quiet_seconds(job)
         self._doing = ""
         self._steps = 0
-        self._heard, self._heard_at = (-1, -1), 0.0
+        self._heard, self._heard_at = (-1, -1, -1), 0.0
         self._committed, self._committed_at = -1, 0.0
         self._slot: Any = None
         self._timer: Any = None
@@ -87,7 +90,7 @@ class SlotWatch:
         if self._slot is None:
             return
         now = time.monotonic()
-        heard, committed = (self._signal.count, self._steps), self._commits()
+        heard, committed = (self._signal.count, self._steps, self._arriving()), self._commits()
         if heard != self._heard:
             self._heard, self._heard_at = heard, now
         if committed != self._committed:
