@@ -19,9 +19,10 @@ from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.log.topic_ids import UsedTopics
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
+from srm_common.replication.slots.chunk_failed import ChunkFailed
 from srm_common.replication.slots.map_records import map_records
 from srm_common.replication.slots.ranges import RangeState
-from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
+from srm_common.replication.slots.sending import Outgoing, Sending
 from srm_common.replication.slots.state_batches import STATE_BATCH_BYTES
 from srm_common.wire.batches.batch import HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.state.mm2 import (

@@ -33,6 +33,7 @@ from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.frames import RawProduce
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block
+from srm_common.replication.slots.chunk_failed import ChunkFailed
 from srm_common.replication.slots.leader_route import LeaderRoute
 from srm_common.replication.slots.ranges import RangeState, SentBatch
 from srm_common.wire.batches.batch import Packed
@@ -43,16 +44,6 @@ from srm_common.wire.varints import Buffer
 _IN_FLIGHT = 5
 #: Pauses before a batch is sent again while the coordinator completes the transaction before.
 _FIRST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 0.003, 0.1
-
-
-class ChunkFailed(Exception):
-    """The chunk must be started over. ``states``: the ranges that caused it; empty if no range in particular did.
-    ``error``: what to report when they are given up."""
-
-    def __init__(self, reason: str | SrmError, states: Sequence[RangeState] = ()) -> None:
-        super().__init__(str(reason))
-        self.states = tuple(states)
-        self.error = PartitionError(reason) if isinstance(reason, str) else reason
 
 
 class Outgoing(NamedTuple):

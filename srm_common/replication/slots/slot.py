@@ -22,7 +22,8 @@ from srm_common.kafka.client.connections.threads import tell
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.blocks import Block
-from srm_common.replication.slots.chunk import Chunk, ChunkFailed
+from srm_common.replication.slots.chunk import Chunk
+from srm_common.replication.slots.chunk_failed import ChunkFailed
 from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
 from srm_common.replication.slots.hanging_transactions import end_open_transactions
 from srm_common.replication.slots.range_transforms import SqlAccess, range_transforms

@@ -16,8 +16,9 @@ from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.slots.chunk_failed import ChunkFailed
 from srm_common.replication.slots.ranges import RangeState
-from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
+from srm_common.replication.slots.sending import Outgoing, Sending
 from srm_common.testing import FakeCluster
 from srm_common.wire.batches.batch import split
 from srm_common.wire.protocol.produce import ProduceAnswer, StoredPartition
