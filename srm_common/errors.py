@@ -146,7 +146,7 @@ class DataLost(PartitionError):
 
 
 class RecordTooLarge(PartitionError):
-    """A single record is larger than the target's ``max.message.bytes``."""
+    """A single record is larger than the target's ``max.message.bytes``, or a batch than a request may be."""
 
 
 class CorruptBatch(PartitionError):

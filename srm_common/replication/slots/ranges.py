@@ -12,13 +12,15 @@ from srm_common.domain.runs.copying import CopyRange, CopyStats, RangeResult
 from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import AccessDenied, DataLost, NoSuchPartition, PartitionError, SrmError
+from srm_common.errors import AccessDenied, DataLost, NoSuchPartition, PartitionError, RecordTooLarge, SrmError
 from srm_common.replication.slots.share import Share
 from srm_common.wire.batches.batch import Packed, SourceBatch
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 #: While metadata propagate, a topic that exists may seem missing or forbidden; after this time it is believed.
 _SPREAD_SECONDS = 5.0
+#: As often in a row a connection may be closed during a batch before the batch is taken for the reason.
+_CUT_OFF_TIMES = 3
 
 
 class SentBatch(NamedTuple):
@@ -84,6 +86,8 @@ class RangeState:
         #: and in the current one.
         self._refused_before: set[SentBatch] = set()
         self._refused: set[SentBatch] = set()
+        #: The batch that a closed connection has cut off last, and how often in a row.
+        self._cut_off: tuple[SentBatch | None, int] = (None, 0)
         self._failures = 0
         self._failing_since = 0.0
         self._absent_since = 0.0
@@ -268,6 +272,21 @@ class RangeState:
         everything is read again, since the fault may be on this side."""
         self._refused.add(batch)
         return batch in self._refused_before
+
+    def was_cut_off(self, batch: SentBatch, size: int, target: str) -> bool:
+        """The connection was closed while only this batch, of ``size`` bytes, was being sent. True if that has happened
+        so often in a row that the batch must be why; the range stops before it."""
+        before, times = self._cut_off
+        self._cut_off = batch, (times if before == batch else 0) + 1
+        if self._cut_off[1] < _CUT_OFF_TIMES or batch.offset is None:
+            return False
+        error = RecordTooLarge(
+            f"partition {self.downstream[0]}-{self.downstream[1]} at {target}: its leader closed the connection each "
+            f"time while it got the batch at offset {batch.offset}, which has {size} bytes; raise the brokers' "
+            f"socket.request.max.bytes, or the limit of the proxy before them"
+        )
+        self.stop_at(batch.offset, error)
+        return True
 
     def give_up(self, error: SrmError) -> None:
         """Copy nothing beyond what was fetched so far in this pass."""

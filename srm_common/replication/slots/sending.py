@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
@@ -27,6 +28,7 @@ from srm_common.errors import (
     RecordTooLarge,
     SrmError,
 )
+from srm_common.kafka.client.connections.connection_faults import was_closed_by_peer
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.protocol import codes
@@ -268,11 +270,22 @@ class Sending:
 
     def unanswered(self, request: _Request, error: BaseException) -> None:
         """An answer will not come."""
+        alone = self._failure is None and self._routes[request.leader].requests == 1
         if self._settle(request):
             self._lost = True
             self._routes[request.leader].timed_out()
             reason = f"a leader at {self._target.alias} did not respond: {error}"
-            self._fail(ChunkFailed(reason, request.states))
+            too_large = alone and was_closed_by_peer(error) and self._was_cut_off(request)
+            self._fail(ChunkFailed(reason, () if too_large else request.states))
+
+    def _was_cut_off(self, request: _Request) -> bool:
+        """A leader has closed the connection during its only request, as brokers and proxies do when it is larger than
+        they take. Whether that was so often that the range stops before it."""
+        batch, *others = request.batches
+        if others or batch.packed is None or request.size <= MAX_MESSAGE_BYTES:
+            return False
+        sent = SentBatch(batch.partition, batch.packed.runs[0][0])
+        return batch.states[0].was_cut_off(sent, request.size, self._target.alias)
 
     def refuse(
         self,

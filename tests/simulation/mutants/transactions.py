@@ -205,8 +205,8 @@ TRANSACTIONS = (
     Mutant(
         "a request without an answer counts as acknowledged",
         _SENDING,
-        "            self._fail(ChunkFailed(reason, request.states))\n\n    def refuse",
-        "            pass\n\n    def refuse",
+        "            self._fail(ChunkFailed(reason, () if too_large else request.states))\n",
+        "            pass\n",
     ),
     Mutant(
         "a batch follows the first of its partition before that is stored",

@@ -117,10 +117,16 @@ def explained(server: str, step: str | None, seconds: float, tls: bool, error: E
     if isinstance(cause, ssl.SSLError) and (refusal := certificate_refusal(server, cause)) is not None:
         return _fault(refusal)
     text = fault_text(error)
-    if text == "socket disconnected" or isinstance(next(iter(error.args), None), ConnectionError):
+    if was_closed_by_peer(error):
         hint = "" if tls else f"; if its listener has TLS, set security.protocol to {_TLS}"
         return _fault(f"{server} closed the connection at {step}{hint}")
     return error if server in text else _fault(f"{server}: {text}")
+
+
+def was_closed_by_peer(error: BaseException) -> bool:
+    """Whether a fault of a connection says that the other side has closed it."""
+    cause = next(iter(error.args), None)
+    return cause == "socket disconnected" or isinstance(cause, ConnectionError | ssl.SSLEOFError)
 
 
 def _fault(text: str) -> Exception:

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import AccessDenied, Fenced
+from srm_common.errors import AccessDenied, Fenced, RecordTooLarge
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
+from srm_common.kafka.client.library import Errors
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.chunk_failed import ChunkFailed
@@ -229,6 +230,70 @@ def test_a_chunk_hears_nothing_of_requests_that_the_one_before_has_given_up(code
         loop.run(work)
     finally:
         loop.close()
+
+
+_CLOSED, _RESET = (
+    Errors.KafkaConnectionError("socket disconnected"),
+    Errors.KafkaConnectionError(ConnectionResetError()),
+)
+_OVERDUE = Errors.RequestTimedOutError("neither took nor sent a byte")
+
+
+@pytest.mark.parametrize(
+    ("faults", "size", "stops"),
+    [
+        ([_CLOSED, _RESET, _CLOSED], 2_000_000, True),
+        ([_CLOSED, _CLOSED], 2_000_000, False),
+        ([_OVERDUE] * 4, 2_000_000, False),
+        ([_CLOSED] * 4, MAX_MESSAGE_BYTES, False),
+    ],
+)
+def test_a_batch_that_closes_each_connection_is_too_large(faults: list[Exception], size: int, stops: bool) -> None:
+    """Brokers and proxies do not say that a request is too large."""
+    loop, link = EventLoop(), Silent()
+    sending = _sending(link, Signal(loop))
+    state = RangeState(CopyRange("orders", PLACE[0], PLACE[1], 0, 10))
+    packed = next(repack(list(split(memoryview(batch_bytes(some([3]))))), 0, 10, 1 << 20))
+    batch = Outgoing(PLACE, (state,), packed, b"head", b"body")
+
+    async def work() -> None:
+        for fault in faults:
+            sending.start()
+            await sending.post(LEADER, [batch], size, None)
+            link.asked.pop().failure(fault)
+            with pytest.raises(ChunkFailed):
+                sending.check()
+
+    try:
+        loop.run(work)
+    finally:
+        loop.close()
+    assert isinstance(state.error, RecordTooLarge) is stops
+    if stops:
+        assert "2000000 bytes" in str(state.error)
+        assert "socket.request.max.bytes" in str(state.error)
+        assert state.end == packed.runs[0][0]
+
+
+def test_a_batch_that_was_not_sent_alone_is_not_why_a_connection_was_closed() -> None:
+    loop, link = EventLoop(), Silent()
+    sending = _sending(link, Signal(loop))
+    state = RangeState(CopyRange("orders", PLACE[0], PLACE[1], 0, 10))
+    packed = next(repack(list(split(memoryview(batch_bytes(some([3]))))), 0, 10, 1 << 20))
+
+    async def work() -> None:
+        for _ in range(4):
+            sending.start()
+            for place in (PLACE, TopicPartition("a.orders", 1)):
+                await sending.post(LEADER, [Outgoing(place, (state,), packed, b"head", b"body")], 2_000_000, None)
+            for _ in range(2):
+                link.asked.pop().failure(_CLOSED)
+
+    try:
+        loop.run(work)
+    finally:
+        loop.close()
+    assert state.error is None
 
 
 def _sending(link: Any, signal: Signal) -> Sending:
