@@ -140,6 +140,7 @@ class Driver:
                 clock=lambda: self.world.now,
                 wall_clock=self.world.unix_seconds,
                 sleep=self.world.sleep,
+                cpu_clock=lambda: 0.0,
             )
             runs.append(passes)
             passes.run()

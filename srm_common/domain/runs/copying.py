@@ -262,6 +262,9 @@ DEFAULT_RECORD_BYTES = 256.0
 MINIMUM_SLOT_BYTES = 4 << 20
 """Less than this is not worth a second slot: its connections and its transaction cost more than they save."""
 
+_FOLLOWED_PARTITIONS = 2_000
+"""Following more than these is worth a second slot, however little is written: each Fetch names all of a broker."""
+
 _FOLLOWING = 16
 """Following a partition as it is written is so much less of a load on a slot than catching up with the same bytes."""
 
@@ -308,6 +311,8 @@ def cut_slots(
         return ()
     total = sum(weight for weight, _ in weighed)
     worthwhile = max(1, -(-total // max(1, minimum_slot_bytes)))
+    if recent_bytes is not None:
+        worthwhile = max(worthwhile, -(-len(weighed) // _FOLLOWED_PARTITIONS))
     slots: list[list[CopyRange]] = [[] for _ in range(min(tasks_max, len(weighed), worthwhile))]
     loads = [(0, number) for number in range(len(slots))]
     heapify(loads)

@@ -35,7 +35,9 @@ PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
 """Copies the slots of one pass and returns when all are done. Raises :class:`LostProcess` when workers
 died."""
 
-IDLE_SECONDS = 0.5
+#: How long an idle run pauses before it lists the ends again: at least so long, and so many times as long as the
+#: listing kept the processor busy. Those of 100,000 partitions take a second or two, and megabytes.
+IDLE_SECONDS, _LONGEST_IDLE_SECONDS, _IDLE_TIMES = 0.5, 10.0, 10
 #: The longest pass. Between passes the run's record is written, slots are rebalanced, and new end offsets are listed.
 PASS_SECONDS = 60.0
 #: The shortest pass of a run that tails, when a partition waits for the next one.
@@ -96,6 +98,7 @@ class Passes:
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    cpu_clock: Callable[[], float] = time.thread_time
 
     def __post_init__(self) -> None:
         self.partitions = TrackedPartitions(
@@ -110,6 +113,7 @@ class Passes:
         self._fruitless = 0
         self._remembered = self.points.to_remember
         self._started = 0.0
+        self._listing_seconds = 0.0
 
     def run(self) -> None:
         """Pass after pass until nothing is left to do, or the time is up.
@@ -138,7 +142,7 @@ class Passes:
     def _pause(self, happened: PassOutcome) -> None:
         if happened is PassOutcome.COPIED:
             return
-        pause = IDLE_SECONDS
+        pause = min(max(IDLE_SECONDS, _IDLE_TIMES * self._listing_seconds), _LONGEST_IDLE_SECONDS)
         if happened is PassOutcome.UNCERTAIN:
             pause = min(_FIRST_PAUSE_SECONDS * 2**self._fruitless, _LONGEST_PAUSE_SECONDS)
         if self.max_seconds > 0:
@@ -190,7 +194,10 @@ class Passes:
         if there is nothing to copy."""
         at_end: list[PartitionTrack] = []
         news: list[PartitionTrack] = []
-        for track in self.partitions.list_ends():
+        began = self.cpu_clock()
+        listed = self.partitions.list_ends()
+        self._listing_seconds = self.cpu_clock() - began
+        for track in listed:
             (at_end if self.points.at_its_end(track) else news).append(track)
         ready = self.points.place(news, self.clock(), self.tracks.values()) if news else []
         behind = [track for track in ready if track.lag > 0]

@@ -84,3 +84,15 @@ def test_a_topic_nobody_measured_counts_with_the_default_size() -> None:
 def test_no_slots_at_all_is_refused() -> None:
     with pytest.raises(ValueError, match=r"tasks\.max is 0"):
         cut_slots([], 0)
+
+
+@pytest.mark.parametrize(("partitions", "tasks_max", "slots"), [(2000, 8, 1), (2001, 8, 2), (9000, 8, 5), (9000, 2, 2)])
+def test_many_partitions_are_followed_by_several_slots_though_little_is_written(
+    partitions: int, tasks_max: int, slots: int
+) -> None:
+    ranges = [CopyRange("t", "a.t", number, 7, 7) for number in range(partitions)]
+    cut = cut_slots(ranges, tasks_max, recent_bytes={})
+    assert len(cut) == slots
+    assert max(map(len, cut)) - min(map(len, cut)) <= 1
+    behind = [CopyRange("t", "a.t", number, 7, 8) for number in range(partitions)]
+    assert len(cut_slots(behind, tasks_max)) == 1

@@ -25,7 +25,7 @@ class SimulatedFlow:
         self.slots = SimulatedSlots(self.target)
         self.memory = SourceTopics()
         self.notes: list[str] = []
-        self.now = 0.0
+        self.now = self.cpu = 0.0
         self.while_asleep: Callable[[], Any] = lambda: None
 
     def passes(self, **changes: Any) -> Passes:
@@ -58,6 +58,7 @@ class SimulatedFlow:
             clock=lambda: self.now,
             wall_clock=lambda: 1000 + self.now,
             sleep=self.sleep,
+            cpu_clock=lambda: self.cpu,
             **changes,
         )
 

@@ -3,7 +3,7 @@ order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import StateUnavailable
+from srm_common.replication.driver.log_identity import Listed
 from srm_common.replication.driver.passes import Passes
 from tests.unit.replication.driver.simulated_flow import SimulatedFlow, copied, everything, world
 
@@ -122,6 +123,25 @@ def test_nothing_new_starts_nothing() -> None:
     assert passes.count == 0
     # The ends are all that is asked.
     assert there.source.listings == before + 1
+
+
+@pytest.mark.parametrize(("cpu_seconds", "pause"), [(0.0, 0.5), (0.04, 0.5), (0.3, 3.0), (2.0, 10.0)])
+def test_an_idle_run_pauses_in_proportion_to_what_a_listing_costs(cpu_seconds: float, pause: float) -> None:
+    there = world(0)
+    ends, pauses = there.source.ends, []
+
+    def costly(partitions: Iterable[TopicPartition]) -> Listed:
+        there.cpu += cpu_seconds
+        return ends(partitions)
+
+    def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        there.now += seconds
+
+    there.source.ends = costly  # type: ignore[method-assign]
+    there.sleep = sleep  # type: ignore[method-assign]
+    there.run(max_seconds=30.0)
+    assert pauses[0] == pytest.approx(pause)
 
 
 def test_identities_of_one_pass_serve_the_next() -> None:
