@@ -25,7 +25,8 @@ from srm_common.kafka.client.logins.security import TlsContexts
 
 #: How long the bootstrap servers are asked when no broker is left.
 _SEARCH_SECONDS = 2.0
-#: How long a connection that is handed on may have been unused. Firewalls and load balancers forget it after minutes.
+#: How long a connection that is handed on may have been unused, at most. Firewalls and load balancers forget it after
+#: minutes.
 _MAX_IDLE_SECONDS = 180.0
 #: How long connections are handed on. New ones show other brokers, versions, certificates, and that a user was removed.
 _MAX_AGE_SECONDS = 600.0
@@ -104,8 +105,9 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             self.reset_backoff(node.node_id)
         self.cluster.forget()
         left = False
+        unused = min(_MAX_IDLE_SECONDS, self.config["connections_max_idle_ms"] / 1000)
         for conn in list(self._conns.values()):
-            if not conn.connected or time.monotonic() - conn.transport.last_activity > _MAX_IDLE_SECONDS:
+            if not conn.connected or time.monotonic() - conn.transport.last_activity > unused:
                 conn.drop("unused for too long")
             else:
                 conn.hand_on(client_id, request_timeout_ms)

@@ -140,6 +140,14 @@ def test_connections_that_are_kept_may_answer_slowly(
     assert kafka.connections == {1: 1}
 
 
+def test_connections_are_handed_on_as_long_as_they_may_be_idle(cluster: ClusterSettings, pool: LinkPool) -> None:
+    with ClusterLink(cluster, pool=pool) as link:
+        link.run(link.open)
+        assert link.manager.hand_on("another", 1000)
+        link.manager.config["connections_max_idle_ms"] = 0
+        assert not link.manager.hand_on("a third", 1000)
+
+
 def test_a_link_with_a_fault_leaves_nothing(kafka: FakeCluster, cluster: ClusterSettings, pool: LinkPool) -> None:
     with ClusterLink(cluster, pool=pool) as link:
         link.run(link.open)
