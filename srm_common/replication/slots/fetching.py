@@ -36,8 +36,8 @@ _DRAIN_SECONDS = 0.5
 class Fetching:
     """Keeps the source busy while a chunk is produced.
 
-    Memory: two buffers of ``fetch.bytes`` divided by the number of source brokers that are read from, each; one grows
-    beyond that only for an answer with a single larger batch.
+    Memory: two buffers of ``fetch.bytes`` divided by the number of source brokers that are read from, each; one of each
+    broker grows beyond that only for an answer with a single larger batch.
 
     Args:
         note: called with waits that may take long.

@@ -47,6 +47,13 @@ class Lease:
         if self._users <= 0:
             raise AssertionError("a buffer was released more often than held")
         self._users -= 1
+        if not self._users and self.has_grown:
+            self._buffer = None
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether it holds an answer that did not fit."""
+        return self.size > self._usual
 
     @property
     def size(self) -> int:
@@ -69,7 +76,8 @@ class Lease:
 
 
 class Leases:
-    """The leases of one reader: two for each node that it asks, together at most twice ``total_bytes``.
+    """The leases of one reader: two for each node that it asks, together at most twice ``total_bytes``, or one answer
+    of each node if these are larger.
 
     Nodes come and go as leaders move. Leases of a node that is no longer asked count until they are released. The
     share of a node depends on how many are asked now, and is never below 1 MiB.
@@ -97,6 +105,10 @@ class Leases:
             if lease.in_use or (holder in nodes and bytes_ == size)
         ]
         own = [(bytes_, lease) for holder, bytes_, lease in self._leases if holder == node]
+        # What has sent a large answer may send another one.
+        large = max((lease.size for _, lease in own if lease.in_use and lease.has_grown), default=0)
+        if large and large + sum(lease.size for _, _, lease in self._leases if lease.in_use) > 2 * self._total:
+            return None
         for bytes_, lease in own:
             if not lease.in_use and bytes_ == size:
                 return lease

@@ -82,6 +82,36 @@ def test_a_lease_that_was_given_back_is_used_again() -> None:
     assert leases.free(1, {1}) is first
 
 
+def test_a_large_answer_takes_memory_only_while_it_is_used() -> None:
+    lease = Lease(1000)
+    lease.hold()
+    large = lease.room_for(5000)
+    assert (lease.size, lease.has_grown) == (5000, True)
+    large[:4] = b"data"
+    lease.release()
+    assert (lease.size, lease.has_grown, lease.has_memory) == (1000, False, False)
+    assert bytes(large[:4]) == b"data"
+
+
+def test_a_node_is_not_read_ahead_while_large_answers_fill_the_memory() -> None:
+    leases, nodes = Leases(4 << 20), {1, 2}
+    held = []
+    for node in (1, 2):
+        lease = leases.free(node, nodes)
+        assert lease is not None
+        lease.hold()
+        held.append(lease)
+    held[0].room_for(5 << 19)
+    held[1].room_for(1 << 20)
+    # Two of them fit beside the other node's.
+    assert leases.free(1, nodes) is not None
+    held[0].room_for(5 << 20)
+    assert leases.free(1, nodes) is None
+    assert leases.free(2, nodes) is not None
+    held[0].release()
+    assert leases.free(1, nodes) is not None
+
+
 @given(st.lists(st.tuples(st.sets(st.integers(1, 6), min_size=1), st.booleans()), max_size=40))
 def test_buffers_keep_what_was_promised_while_leaders_move(steps: list[tuple[set[int], bool]]) -> None:
     total = 8 << 20
