@@ -14,6 +14,7 @@ from srm_common.settings_files.configuration import TARGETS, Configuration
 from srm_common.settings_files.connections.connection_layers import ADDRESS
 from srm_common.settings_files.findings import Finding, FindingCode, Severity, addresses, common_addresses
 from srm_common.settings_files.key_findings import key_findings
+from srm_common.settings_files.transform_findings import pointless_steps
 
 _ORDER = list(Severity)
 
@@ -72,6 +73,7 @@ def _keys(configuration: Configuration) -> list[Finding]:
             found += _useless_error_handling(configuration, name)
         elif settings.errors_tolerance == "none":
             found += _useless_dead_letters(configuration, name)
+        found += pointless_steps(configuration.layers, settings)
         if settings.sync_group_offsets and not settings.emit_checkpoints:
             found.append(_useless_group_sync(configuration, name))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -77,6 +78,21 @@ class Finding:
             "flow": str(self.flow) if self.flow else None,
             "text": self.text,
         }
+
+
+#: Close enough to be a typo.
+_SIMILAR = 0.75
+
+
+def nearest_name(name: str, known: Collection[str]) -> str | None:
+    """The name that was probably meant, None when nothing looks like it."""
+    plain = name.lower().replace("_", ".")
+    if plain in known:
+        return plain
+    _, dot, rest = plain.partition(".")
+    if dot and rest in known:
+        return rest
+    return next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=_SIMILAR)), None)
 
 
 # What is wrong with a pair of clusters although each key of the flow is right by itself.

@@ -5,9 +5,7 @@ Each is reported with the nearest key that has an effect. Streams Replication Ma
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator
 
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowName
@@ -16,9 +14,7 @@ from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key, Level
 from srm_common.domain.settings.layers import Aliases, Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import ALSO, BY_NAME, CLIENT_SETTINGS, known_key
-from srm_common.domain.transforms.chain import makes_headers
-from srm_common.domain.transforms.field_steps import class_of_fields
-from srm_common.domain.transforms.formats import FORMAT_KEYS, HEADER_CONVERTER
+from srm_common.domain.transforms.formats import FORMAT_KEYS
 from srm_common.domain.transforms.statements import KEY as SQL
 from srm_common.settings_files.connections.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
 from srm_common.settings_files.connections.connection_layers import (
@@ -28,17 +24,18 @@ from srm_common.settings_files.connections.connection_layers import (
     client_setting,
     flow_prefixes,
 )
-from srm_common.settings_files.findings import Finding, FindingCode, Severity
+from srm_common.settings_files.findings import Finding, FindingCode, Severity, nearest_name
+from srm_common.settings_files.transform_findings import ConfiguredSteps
 
 _JAVA_ONLY = "has no effect here: it is about TLS or logins inside Java"
 _PROVIDER = "config.providers."
 _PROVIDER_KEYS = ("class", "param.allowed.paths", "param.allowlist.pattern")
 #: Prefixes of keys that contain a name, and the key that has to list this name.
 _LISTED = {"alarm.notifier.": "alarm.notifiers", "transforms.": "transforms", "predicates.": "predicates"}
+#: Those that list transforms and their predicates.
+_STEPS = ("transforms", "predicates")
 _ACTING = {name for name, key in BY_NAME.items() if not key.note and not key.is_family}
 _NAMES = tuple(sorted(_ACTING | CONNECTION_KEYS | {"connection"}))
-#: Close enough to be a typo.
-_SIMILAR = 0.75
 
 
 def key_findings(layers: Layers, entries: Iterable[Entry], flows: Collection[FlowName]) -> list[Finding]:
@@ -77,6 +74,7 @@ class _Judge:
         self.targets = {flow.target for flow in self.flows}
         #: The first flow of each alias.
         self.flow_of = {alias: flow for flow in reversed(self.flows) for alias in (flow.source, flow.target)}
+        self.steps = ConfiguredSteps(layers, self.flows)
         self._lists: dict[str, set[str]] = {}
 
     def judged(self, entry: Entry) -> Iterator[Finding]:
@@ -227,7 +225,7 @@ class _Judge:
                 )
             return
         if key is not None and key.note:
-            yield from () if self._acts_on_fields(name, level) else (self._without_effect(entry, key, flow),)
+            yield from () if self.steps.read_format(name, level) else (self._without_effect(entry, key, flow),)
             return
         if key is not None and key.is_family:
             if level not in key.levels:
@@ -292,9 +290,13 @@ class _Judge:
             return
         for start, listing in _LISTED.items():
             owner = name.removeprefix(start).partition(".")[0]
-            if name.startswith(start) and owner not in self._listed(listing):
+            if not name.startswith(start):
+                continue
+            if owner not in self._listed(listing):
                 text = f"has no effect, as {listing} does not list '{owner}'"
                 yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, flow)
+            elif listing in _STEPS:
+                yield from self.steps.misspelt(entry, name, flow)
 
     def _listed(self, name: str) -> set[str]:
         """All that a key lists, at any level. Cached, since hundreds of flows may have keys that need it."""
@@ -305,33 +307,11 @@ class _Judge:
             self._lists[name] = {item for value in values for item in split_list(value)}
         return self._lists[name]
 
-    def _acts_on_fields(self, name: str, level: Level) -> bool:
-        """Whether the key says how keys, values or headers are encoded, and some transform needs to know."""
-        if level not in BY_NAME["transforms"].levels:
-            return False
-        if name.startswith(HEADER_CONVERTER):
-            return self._has_transform(makes_headers)
-        return name.startswith(FORMAT_KEYS) and self._has_transform(class_of_fields)
-
     def _missing(self, name: str) -> str:
         """What a key would act on, if that is missing."""
         if name == "predicates" and not self._listed("transforms"):
             return "transforms"
-        return "transforms of fields" if name in FORMAT_KEYS and not self._has_transform(class_of_fields) else ""
-
-    def _has_transform(self, of: Callable[[str], bool]) -> bool:
-        """Whether ``of`` accepts the class of some transform."""
-        return any(of(value) for value in self._classes)
-
-    @cached_property
-    def _classes(self) -> set[str]:
-        scopes = (self.layers.top, self.layers.connectors, *self.layers.flows.values())
-        return {
-            found.value
-            for scope in scopes
-            for key, found in scope.items()
-            if "transforms." in key and key.endswith(".type")
-        }
+        return "transforms of fields" if name in FORMAT_KEYS and not self.steps.any_of_fields else ""
 
     def _scope(self, level: Level, flow: FlowName | None, alias: str | None) -> dict[str, Entry]:
         if flow is not None:
@@ -344,7 +324,7 @@ class _Judge:
         if key in NO_EFFECT:
             yield Finding.about(Severity.NOTE, FindingCode.NO_EFFECT, entry, _JAVA_ONLY, flow)
         elif key not in CONNECTION_KEYS:
-            near = _nearest(key, CONNECTION_KEYS)
+            near = nearest_name(key, CONNECTION_KEYS)
             hint = f"; did you mean {prefix}{near}?" if near else ""
             yield Finding.about(
                 Severity.WARNING, FindingCode.UNKNOWN_KEY, entry, f"is unknown and has no effect{hint}", flow
@@ -376,7 +356,7 @@ class _Judge:
 
     def _no_cluster(self, alias: str) -> str:
         known = ", ".join(self.layers.aliases)
-        near = _nearest(alias, self.layers.aliases)
+        near = nearest_name(alias, self.layers.aliases)
         hint = f"; did you mean '{near}'?" if near else ""
         return f"has no effect: '{alias}' is not one of the clusters ({known}){hint}"
 
@@ -386,15 +366,4 @@ _FLOW_FORMS = tuple(form for side in DATA_CLIENT for client in Client for form i
 
 def nearest_key(name: str) -> str | None:
     """The acting key that was probably meant, None when nothing looks like it."""
-    return _nearest(name, _NAMES)
-
-
-def _nearest(name: str, known: Collection[str]) -> str | None:
-    """The name that was probably meant, None when nothing looks like it."""
-    plain = name.lower().replace("_", ".")
-    if plain in known:
-        return plain
-    _, dot, rest = plain.partition(".")
-    if dot and rest in known:
-        return rest
-    return next(iter(difflib.get_close_matches(plain, known, n=1, cutoff=_SIMILAR)), None)
+    return nearest_name(name, _NAMES)

@@ -31,7 +31,7 @@ from srm_common.domain.transforms.formats import (
 
 #: What Java's ``trim`` takes off settings.
 _TRIMMED = "".join(map(chr, range(33)))
-_PREDICATES = f"{TRANSFORMS_PACKAGE}predicates."
+PREDICATES_PACKAGE = f"{TRANSFORMS_PACKAGE}predicates."
 
 
 class StepKind(Enum):
@@ -134,7 +134,7 @@ def _class_name(key: str, what: str, package: str, values: Mapping[str, str]) ->
 
 def _predicate(alias: str, values: Mapping[str, str]) -> Predicate:
     key = f"predicates.{alias}.type"
-    name = _class_name(key, "predicate", _PREDICATES, values)
+    name = _class_name(key, "predicate", PREDICATES_PACKAGE, values)
     try:
         kind = PredicateKind(name)
     except ValueError:

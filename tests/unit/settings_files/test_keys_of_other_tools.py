@@ -236,7 +236,7 @@ def test_the_spellings_of_kip_382_act(tmp_path: Path) -> None:
     assert told["connector.primary->backup.groups"].startswith("has no effect: primary->backup.groups in ")
 
 
-TRANSFORMS = "transforms = all\ntransforms.all.type = Filter\n"
+TRANSFORMS = "transforms = all\ntransforms.all.type = DropHeaders\ntransforms.all.headers = h\n"
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,8 @@ def test_a_function_is_named_with_its_module(tmp_path: Path, path: str) -> None:
 
 
 def test_a_transform_of_connect_may_be_called_python(tmp_path: Path) -> None:
-    lines = "transforms = python\ntransforms.python.type = Filter\ntransforms.python = orders:clean"
+    lines = "transforms = python\ntransforms.python.type = DropHeaders\ntransforms.python.headers = h\n"
+    lines += "transforms.python = orders:clean"
     configuration = loaded(tmp_path / "srm.properties", lines)
     assert findings(configuration) == ()
     flow = configuration.flow(FLOW)
