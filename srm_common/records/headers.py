@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.reencoding.columns import parsed_headers
@@ -32,6 +34,21 @@ def named_headers(records: pa.RecordBatch) -> pa.ListArray:
     return pa.ListArray.from_arrays(
         headers.offsets, pa.StructArray.from_arrays([named, structs.field(1)], fields=fields), type=HEADERS_TYPE
     )
+
+
+def with_header(records: pa.RecordBatch, name: str) -> npt.NDArray[np.bool_]:
+    """Which records have a header of this name.
+
+    Raises:
+        CorruptBatch: headers that cannot be read.
+    """
+    counts = records.column("header_count").to_numpy()
+    held = np.zeros(len(counts), np.bool_)
+    if counts.any():
+        equal = pc.equal(parsed_headers(records).flatten().field(0), name.encode())
+        owners = np.repeat(np.arange(len(counts)), counts)
+        held[owners[np.asarray(equal.to_numpy(zero_copy_only=False), np.bool_)]] = True
+    return held
 
 
 def _is_text(name: bytes) -> bool:

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from srm_common.domain.patterns.java_regex import compile_java_regex
-from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
+from srm_common.domain.transforms.chain import Chain, PredicateKind, Step, StepKind
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.transforms.header_values import literal_bytes
+from srm_common.records.headers import with_header
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.reencoding.columns import HEADERS_TYPE, encoded_header, more_headers, parsed_headers, with_headers
 
@@ -155,7 +156,7 @@ class Transform:
         if predicate is None or predicate.kind is PredicateKind.TOPIC_NAME:
             return None
         if predicate.kind is PredicateKind.HEADER_KEY:
-            held = _has_header(predicate, records)
+            held = with_header(records, predicate.argument)
         else:
             held = self._fields.tombstones(records)
         return ~held if step.negate else held
@@ -187,16 +188,6 @@ def _concerns(step: Step, topic: str) -> bool:
     if predicate is None or predicate.kind is not PredicateKind.TOPIC_NAME:
         return True
     return compile_java_regex(predicate.argument).matches(topic) != step.negate
-
-
-def _has_header(predicate: Predicate, records: pa.RecordBatch) -> Mask:
-    counts = records.column("header_count").to_numpy()
-    held = np.zeros(len(counts), np.bool_)
-    if counts.any():
-        names = parsed_headers(records).flatten().field(0)
-        owners = np.repeat(np.arange(len(counts)), counts)
-        held[owners[_array(pc.equal(names, predicate.argument.encode()))]] = True
-    return held
 
 
 def _filter(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:

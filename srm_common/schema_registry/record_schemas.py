@@ -70,6 +70,18 @@ class RegistrySchemaIds:
             self._mapped[number, topic, side] = found
         return found
 
+    def is_own(self, number: int, topic: str, side: Side) -> bool:
+        """Whether a subject of the topic itself has the schema with this id at the source. Not cached.
+
+        Raises:
+            TransformFailed: the source's registry does not return its subjects.
+        """
+        try:
+            with self._source:
+                return self._ids.is_own(number, topic, side)
+        except RegistryError as error:
+            raise TransformFailed(f"the subjects of schema id {number} cannot be read: {error}") from error
+
 
 class RegistrySchemas:
     """Implements :class:`~srm_common.records.connect.registry_values.RecordSchemas`. Not thread-safe. Each schema is

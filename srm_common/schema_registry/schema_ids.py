@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from srm_common.domain.schemas.schemas import Reference, SchemaVersion, SubjectNaming
+from srm_common.domain.schemas.schemas import Reference, SchemaVersion, SubjectNaming, is_of_topic
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import RegistryError
 from srm_common.schema_registry.registry import Registered, SchemaRegistry
@@ -60,6 +60,10 @@ class SchemaIds:
             )
         subject, version = min(copied, key=lambda place: (place[0] != own, place[0], -place[1]))
         return self.register(self._at_source(subject, version, f"schema id {number}"))
+
+    def is_own(self, number: int, topic: str, side: Side) -> bool:
+        """Whether a subject of the topic itself has the schema with this id at the source."""
+        return any(is_of_topic(subject, topic, side) for subject, _ in self._source.places_of(number))
 
     def register(self, schema: SchemaVersion) -> int:
         """The target's id for the copy of a source's schema; if the target does not have the copy, registers it, after

@@ -22,6 +22,9 @@ from srm_common.domain.schemas.schemas import RegistryView, SchemaVersion, Subje
 from srm_common.domain.topics.actions import Action, Difference, action_json
 from srm_common.domain.transforms.formats import Side
 
+#: The default of ``schemas.ids.values``.
+_EVERY_TOPIC = ".*"
+
 
 @dataclass(frozen=True)
 class IdMapping:
@@ -47,6 +50,11 @@ class IdMapping:
         """Which parts of the records of a topic begin with ids; none where its batches go unopened."""
         chosen = ((Side.KEY, self.keys), (Side.VALUE, self.values))
         return tuple(side for side, topics in chosen if topics.matching(topic) is not None)
+
+    def unnamed(self, topic: str) -> tuple[Side, ...]:
+        """Those of :meth:`sides` that only the expression for every topic chooses: numbers may look like ids there."""
+        chosen = ((Side.KEY, self.keys), (Side.VALUE, self.values))
+        return tuple(side for side, topics in chosen if topics.matching(topic) == _EVERY_TOPIC)
 
 
 @dataclass(frozen=True)

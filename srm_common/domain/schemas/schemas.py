@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from srm_common.domain.patterns.name_filter import NameFilter
+from srm_common.domain.transforms.formats import Side
 
 #: What a qualified subject begins with: ``:.east:orders-value`` (Confluent's ``QualifiedSubject``).
 _CONTEXT_PREFIX = ":."
+#: What may stand before the name of the original in that of a copy.
+_SEPARATOR = re.compile(r"[._-]")
+#: What the subjects of TopicNameStrategy end with.
+_OF_TOPICS = tuple(f"-{side.prefix}" for side in Side)
 
 
 def context_of(subject: str) -> str:
@@ -32,6 +38,17 @@ def plain_name(subject: str) -> str:
 def qualified(context: str, name: str) -> str:
     """The subject ``name`` of a context; an empty name stands for the context as a whole."""
     return f"{_CONTEXT_PREFIX}{context}:{name}" if context else name
+
+
+def is_of_topic(subject: str, topic: str, side: Side) -> bool:
+    """Whether Confluent's TopicNameStrategy or TopicRecordNameStrategy gives keys or values of a topic this subject, in
+    any context. The copies of another flow have the subject of their original: ``orders-value`` is one of the topic
+    ``east.orders``, too."""
+    name = plain_name(subject)
+    names = (topic, *(topic[mark.end() :] for mark in _SEPARATOR.finditer(topic)))
+    if name.endswith(_OF_TOPICS):
+        return any(name == f"{one}-{side.prefix}" for one in names)
+    return any(name.startswith(f"{one}-") for one in names if one)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -306,7 +306,9 @@ def schema_keys() -> Iterator[Key]:
         "Numbers begin with a zero, too.",
     )
     yield key("schemas.ids.values", Kind.PATTERNS, ".*").means(
-        "With `schemas.ids = map`: topics whose values do.", "A registry is for values first of all."
+        "With `schemas.ids = map`: topics whose values do. An expression other than `.*` says so for certain, also for "
+        "values of 8 bytes, which may be numbers.",
+        "A registry is for values first of all.",
     )
     yield key("schemas.compatibility", Kind.CHOICE, "subjects", choices=("none", "subjects", "all")).means(
         "Which compatibility levels are copied: those of subjects, `all` for the registry's own level as well, or "

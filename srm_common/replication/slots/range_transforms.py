@@ -92,9 +92,9 @@ def range_transforms(
             yield function
 
     def before_chain(upstream: TopicPartition) -> Iterator[BatchStep]:
-        sides = job.id_mapping.sides(upstream.topic) if job.id_mapping is not None else ()
-        if sides and registries is not None:
-            yield SchemaIdStep(upstream.topic, sides, registries)
+        topic, mapping = upstream.topic, job.id_mapping
+        if registries is not None and mapping is not None and mapping.sides(topic):
+            yield SchemaIdStep(topic, mapping.sides(topic), registries, mapping.unnamed(topic))
 
     def of(spec: CopyRange) -> Transformed | None:
         if spec.heartbeats:

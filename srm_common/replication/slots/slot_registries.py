@@ -122,6 +122,15 @@ class SlotRegistries:
 
         return self._ask(("mapped", number, topic, side), f"schema id {number} of the {side.prefix}s of {topic}", ask)
 
+    def is_own(self, number: int, topic: str, side: Side) -> bool:
+        """Whether a subject of the topic itself has the schema with this id at the source."""
+
+        def ask(there: Registries) -> bool:
+            assert there.ids is not None
+            return there.ids.is_own(number, topic, side)
+
+        return self._ask(("own", number, topic, side), f"schema id {number} of the {side.prefix}s of {topic}", ask)
+
     def close(self) -> None:
         """End the thread, unless it hangs."""
         if self._worker is not None:

@@ -11,7 +11,7 @@ from srm_common.domain.transforms.formats import Side
 from srm_common.errors import TransformFailed
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.schema_id_step import SchemaIdStep
-from srm_common.wire.reencoding.columns import SCHEMA
+from srm_common.wire.reencoding.columns import SCHEMA, encoded_header
 
 #: Ids that have others at the target; the highest and lowest, too.
 NEW = {0: 2**31 - 1, 1: 1, 7: 70, 2**31 - 1: 0}
@@ -27,20 +27,26 @@ class Ids:
             raise TransformFailed("silent")
         return NEW.get(number)
 
+    def is_own(self, number: int, topic: str, side: Side) -> bool:
+        return (number, topic) == (0, "orders")
+
 
 def framed(number: int, body: bytes = b"") -> bytes:
     return b"\0" + number.to_bytes(4) + body
 
 
-def batch(keys: list[bytes | None], values: list[bytes | None]) -> pa.RecordBatch:
+def batch(
+    keys: list[bytes | None], values: list[bytes | None], headers: list[list[tuple[str, bytes]]] | None = None
+) -> pa.RecordBatch:
     count = len(values)
+    headers = headers or [[]] * count
     columns = [
         pa.array(range(count), pa.int64()),
         pa.array([0] * count, pa.int64()),
         pa.array(keys, pa.binary()),
         pa.array(values, pa.binary()),
-        pa.array([0] * count, pa.int32()),
-        pa.array([b""] * count, pa.binary()),
+        pa.array(map(len, headers), pa.int32()),
+        pa.array([b"".join(encoded_header(*one) for one in of_record) for of_record in headers], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
@@ -98,3 +104,32 @@ def test_each_id_of_a_side_is_asked_for_once() -> None:
 def test_a_registry_that_does_not_tell_stops_the_batch() -> None:
     with pytest.raises(TransformFailed, match="silent"):
         SchemaIdStep("orders", (Side.VALUE,), Ids())(batch([None], [framed(13)]))
+
+
+def test_long_integers_are_not_taken_for_ids_where_nobody_named_the_topic() -> None:
+    """20,000,000 begins like a value with the id 1, and so on; here 7 is one that has another id at the target."""
+    number = (7 << 24 | 1234).to_bytes(8)
+    records = batch([None] * 3, [b"plain", framed(7, b"more than a number"), number])
+    with pytest.raises(TransformFailed, match=r"values of totals are 8 bytes .* id 7, .* of no subject of this topic"):
+        SchemaIdStep("totals", (Side.VALUE,), Ids(), unnamed=(Side.VALUE,))(records)
+    others = records.slice(0, 2)
+    step = SchemaIdStep("totals", (Side.VALUE,), Ids(), unnamed=(Side.VALUE,))
+    assert step(others).column("value").to_pylist() == [b"plain", framed(70, b"more than a number")]
+    named = SchemaIdStep("totals", (Side.VALUE,), Ids())(records)
+    assert named.column("value").to_pylist()[2] == framed(70, number[5:])
+
+
+def test_values_of_eight_bytes_with_an_id_of_the_topic_itself_are_mapped() -> None:
+    step = SchemaIdStep("orders", (Side.VALUE,), Ids(), unnamed=(Side.VALUE,))
+    mapped = step(batch([None, None], [framed(0, b"abc"), framed(1, b"abc")])).column("value").to_pylist()
+    assert mapped == [framed(NEW[0], b"abc"), framed(1, b"abc")]
+
+
+def test_values_whose_id_is_in_a_header_stay_as_they_are() -> None:
+    """As Confluent's HeaderSchemaIdSerializer writes them: the value is the bare encoding, here of four nulls and 2."""
+    bare = b"\0\0\0\0\7abc"
+    headers = [[("x", b""), ("__value_schema_id", b"\1" + bytes(16))], [("__key_schema_id", b"__value_schema_id")], []]
+    step = SchemaIdStep("orders", (Side.VALUE, Side.KEY), Ids())
+    mapped = step(batch([bare] * 3, [bare] * 3, headers))
+    assert mapped.column("value").to_pylist() == [bare, framed(70, b"abc"), framed(70, b"abc")]
+    assert mapped.column("key").to_pylist() == [framed(70, b"abc"), bare, framed(70, b"abc")]

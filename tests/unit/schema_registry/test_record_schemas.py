@@ -57,6 +57,17 @@ def test_a_schema_that_is_not_copied_stops_no_other(
     assert target.versions("orders-value") == {1: (found, False)}
 
 
+def test_whose_an_id_is(source: LocalRegistry, ids: RegistrySchemaIds) -> None:
+    number = source.register("orders-value", '"int"')
+    assert ids.is_own(number, "orders", Side.VALUE)
+    assert not ids.is_own(number, "orders", Side.KEY)
+    assert not ids.is_own(number, "totals", Side.VALUE)
+    assert not ids.is_own(99, "orders", Side.VALUE)
+    source.fault = lambda method, path: (500, b"{}")
+    with pytest.raises(TransformFailed, match=f"the subjects of schema id {number} cannot be read"):
+        ids.is_own(number, "orders", Side.VALUE)
+
+
 def test_an_answer_that_cannot_be_read_stops_no_other(source: LocalRegistry, ids: RegistrySchemaIds) -> None:
     one, other = source.register("orders-value", '"int"'), source.register("orders-key", '"long"')
     source.fault = lambda method, path: (200, b"[]") if path == f"/schemas/ids/{one}" else None

@@ -57,6 +57,9 @@ class Told:
         self.asked.append(number)
         return self.tell(number)
 
+    def is_own(self, number: int, topic: str, side: Side) -> bool:
+        return number == 7
+
 
 def questions(tell: Callable[[int], int | None], limit_seconds: float = 600.0) -> tuple[SlotRegistries, list[Told]]:
     made: list[Told] = []
@@ -77,6 +80,13 @@ def test_an_answer_comes_later_and_is_kept() -> None:
     assert arrived.wait(_PATIENCE_SECONDS)
     assert [asked.mapped(7, "orders", Side.VALUE) for _ in range(2)] == [8, 8]
     assert made[0].asked == [7]
+    asked.close()
+
+
+def test_whether_an_id_is_the_topics_own_is_asked_in_the_thread_too() -> None:
+    asked, _ = questions(lambda number: number + 1)
+    assert answered(lambda: asked.is_own(7, "orders", Side.VALUE))
+    assert not answered(lambda: asked.is_own(8, "orders", Side.VALUE))
     asked.close()
 
 
