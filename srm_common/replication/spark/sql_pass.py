@@ -43,8 +43,10 @@ _BUFFER_BYTES = 65_536
 
 #: Where PySpark prints each refused query, with the JVM's trace; the error that it raises says the same.
 _ERROR_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+#: What an installation may say about Spark SQL: how it evaluates, but not what a statement means.
+_THEIRS = ("spark.sql.execution.", "spark.sql.codegen.")
 _SESSION = {
-    # What a statement means must not depend on an installation's defaults.
+    # Said although they are Spark's defaults: the others of an installation are unset.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
@@ -79,9 +81,7 @@ class SqlPasses:
             ) from error
         for name in _ERROR_LOGS:
             logging.getLogger(name).disabled = True
-        self._session = SparkSession(context).newSession()
-        for key, value in _SESSION.items():
-            self._session.conf.set(key, value)
+        self._session = _session(SparkSession(context))
         self._buffer_bytes = int(context.getConf().get("spark.buffer.size", str(_BUFFER_BYTES)))
         self._checked: dict[tuple[Statement, ...], tuple[StatementColumns, ...]] = {}
 
@@ -132,6 +132,19 @@ class SqlPasses:
             out = out.when(F.col("statement") == number, column)
         evaluated: Column = out.alias("record")
         return evaluated
+
+
+def _session(first: SparkSession) -> SparkSession:
+    """A session in which statements mean the same on every machine: with Spark's own defaults, whatever an
+    installation has set, such as ``spark.sql.parser.escapedStringLiterals``, by which an expression that masks numbers
+    matches none."""
+    session = first.newSession()
+    for key, _ in first.sparkContext.getConf().getAll():
+        if key.startswith("spark.sql.") and not key.startswith(_THEIRS) and session.conf.isModifiable(key):
+            session.conf.unset(key)
+    for key, value in _SESSION.items():
+        session.conf.set(key, value)
+    return session
 
 
 def _start_workers(context: SparkContext) -> None:
