@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Sequence
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from srm_common.domain.transforms.faults import DeadLetterTopic, ErrorHandling
 from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.records import transform as module
 from srm_common.records import transformed as batches_of
+from srm_common.records.python_function import PythonFunction
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.transform import Mask, RecordFault, Transform
 from srm_common.wire.batches.batch import Packed, SourceBatch
@@ -147,21 +149,44 @@ def test_records_that_a_step_cannot_take(row: tuple[list[SourceBatch], list[Reco
 
 
 def test_what_a_step_says_of_a_record_fits_into_the_headers_of_its_dead_letter() -> None:
-    """It may quote half of a surrogate pair, which is no text in UTF-8, or a text as long as the record."""
-    steps = {"transforms": "s0", "transforms.s0.type": "Cast$Value", "transforms.s0.spec": "a:int32"}
-    chain = parse_chain(steps | {"value.format": "json"})
-    values = (b'{"a":"\\ud800"}', b'{"a":"%s"}' % (b"x" * 600_000), b'{"a":"1"}')
+    """A function may quote half of a surrogate pair, which is no text in UTF-8, or a text as long as the record."""
+
+    def quotes(records: pa.RecordBatch) -> pa.RecordBatch:
+        texts = {row: json.loads(value) for row, value in enumerate(records.column("value").to_pylist())}
+        if any(texts.values()):
+            raise RowFaults({row: f"'{text}' is no number" for row, text in texts.items() if text})
+        return records
+
+    step = PythonFunction("m:quotes", quotes, 100.0, "t")
+    values = (b'"\\ud800"', b'"%s"' % (b"x" * 600_000), b'""')
     batch = source_batch([Record(number, 0, b"k", value) for number, value in enumerate(values)])
     handling = ErrorHandling(tolerate=True, dead_letters=DeadLetterTopic("dead", 1, 1 << 20, True))
     skipped: list[tuple[int, Sequence[Packed]]] = []
     kept = [
         record.value
-        for packed in come_out([batch], 0, 3, None, Transform(chain, "t"), handling, skipped)
+        for packed in come_out([batch], 0, 3, None, Transform((), "t", [step]), handling, skipped)
         for record in written(packed)
     ]
-    assert kept == [b'{"a":1}']
+    assert kept == [b'""']
     letters = [record for _, packs in skipped for packed in packs for record in written(packed)]
     assert [letter.value for letter in letters] == [*values[:2]]
     short, long = (dict(letter.headers)["__connect.errors.exception.message"] for letter in letters)
-    assert short == b"transforms.s0: '\\ud800' is not an integer"
-    assert long == b"transforms.s0: '" + b"x" * 499 + b"..."
+    assert short == b"transforms.python: '\\ud800' is no number"
+    assert long == b"transforms.python: '" + b"x" * 499 + b"..."
+
+
+@pytest.mark.parametrize(
+    ("spec", "value", "reason"),
+    [
+        ("a:int64", b'{"a":"4111-1111"}', "field 'a': text of 9 characters is not an integer"),
+        ("a:int8", b'{"a":"4111"}', "field 'a': text of 4 characters is an integer out of range for int8"),
+        ("a:float64", b'{"a":"x"}', "field 'a': text of 1 character is not a number"),
+        ("int64", b'"4111-1111"', "text of 9 characters is not an integer"),
+    ],
+)
+def test_a_cast_that_fails_does_not_quote_the_record(spec: str, value: bytes, reason: str) -> None:
+    """What it says is in run records, alarms and logs."""
+    steps = {"transforms": "c", "transforms.c.type": "Cast$Value", "transforms.c.spec": spec, "value.format": "json"}
+    batch = source_batch([Record(0, 0, b"k", value)])
+    _, faults = Transform(parse_chain(steps), "t").apply(columns.decode([batch]))
+    assert [fault.reason for fault in faults] == [reason]

@@ -21,7 +21,10 @@ from srm_common.domain.transforms.date_pattern import MILLIS_PER_DAY, DatePatter
 
 
 class DataFault(ValueError):
-    """Connect cannot read, change or write a value; the text follows "offset ..., transforms.<name>:"."""
+    """Connect cannot read, change or write a value; the text follows "offset ..., transforms.<name>:".
+
+    It quotes no text of the record: it goes into run records, alarms and logs, where nobody expects a card number.
+    """
 
 
 class Int8(int):
@@ -142,10 +145,10 @@ def parse_integer(text: str, bits: int) -> int:
     """
     plain = "".join(str(int(c)) if c.isdecimal() and c < "\uffff" else c for c in text)
     if not _SMALL_INTEGER.fullmatch(plain):
-        raise DataFault(f"'{text}' is not an integer")
+        raise DataFault(f"{_described(text)} is not an integer")
     number = int(plain) if len(plain) < 100 else 1 << 70
     if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-        raise DataFault(f"{text} is out of range for int{bits}")
+        raise DataFault(f"{_described(text)} is an integer out of range for int{bits}")
     return _INTEGERS[bits](number)
 
 
@@ -157,7 +160,7 @@ def parse_float(text: str, bits: int) -> float:
     """
     written = text.strip("".join(map(chr, range(33))))
     if not _FLOAT.fullmatch(written):
-        raise DataFault(f"'{text}' is not a number")
+        raise DataFault(f"{_described(text)} is not a number")
     single = bits == 32
     if "x" in written.lower():
         try:
@@ -185,12 +188,16 @@ def big_decimal(text: str) -> Decimal:
     """
     found = _DECIMAL.fullmatch(text)
     if not found or max(text) > "\uffff":
-        raise DataFault(f"'{text}' is not a number")
+        raise DataFault(f"{_described(text)} is not a number")
     written = (found["exponent"] or "0").lstrip("+-").lstrip("0")
     exponent = int(found["exponent"] or 0) if len(written) <= _EXPONENT_DIGITS else _MOST_EXPONENT * 4
     if abs(exponent - len(found["fraction"] or found["only"] or "")) > _MOST_EXPONENT:
-        raise DataFault(f"'{text}' has an exponent of more than 32 bits")
+        raise DataFault(f"{_described(text)} has an exponent of more than 32 bits")
     return unsigned_zero(Decimal(text))
+
+
+def _described(text: str) -> str:
+    return f"text of {len(text)} character{'' if len(text) == 1 else 's'}"
 
 
 def unsigned_zero(number: Decimal) -> Decimal:

@@ -118,7 +118,7 @@ def _date(message: MessageType) -> tuple[Read, Write]:
     def read(raw: Raw) -> JavaDate:
         year, month, day = (wrapped(parts.get(raw, name) or 0, 32) for name in ("year", "month", "day"))
         if year < 1 or not 1 <= month <= 12 or not 1 <= day <= 31 or date_of(days_from(year, month, day))[2] != day:
-            raise DataFault(f"has a google.type.Date that is not a day: {int(year)}-{int(month)}-{int(day)}")
+            raise DataFault("has a google.type.Date that is not a day")
         return JavaDate(days_from(year, month, day) * MILLIS_PER_DAY)
 
     def write(value: Any) -> bytes:
@@ -141,11 +141,11 @@ def _time(message: MessageType) -> tuple[Read, Write]:
         for name, limit, unit in _TIME_PARTS:
             number = parts.get(raw, name) or 0
             if not 0 <= number < limit:
-                raise DataFault(f"has a google.type.TimeOfDay with {number} {name}")
+                raise DataFault(f"has a google.type.TimeOfDay whose {name} are out of range")
             millis += number * unit
         nanos = parts.get(raw, "nanos") or 0
         if not 0 <= nanos < 1000 * _NANOS_PER_MILLI:
-            raise DataFault(f"has a google.type.TimeOfDay with {nanos} nanos")
+            raise DataFault("has a google.type.TimeOfDay whose nanos are out of range")
         return JavaDate(millis + nanos // _NANOS_PER_MILLI)
 
     def write(value: Any) -> bytes:
@@ -164,7 +164,7 @@ def _timestamp(message: MessageType) -> tuple[Read, Write]:
     def read(raw: Raw) -> JavaDate:
         seconds, nanos = parts.get(raw, "seconds") or 0, parts.get(raw, "nanos") or 0
         if not (_FIRST_SECOND <= seconds <= _LAST_SECOND and 0 <= nanos < 1000 * _NANOS_PER_MILLI):
-            raise DataFault(f"has an invalid google.protobuf.Timestamp, of {seconds} seconds and {nanos} nanos")
+            raise DataFault("has an invalid google.protobuf.Timestamp: its seconds or nanos are out of range")
         return JavaDate(seconds * 1000 + nanos // _NANOS_PER_MILLI)
 
     def write(value: Any) -> bytes:

@@ -111,7 +111,7 @@ class _Cast:
             old = require_map(value, "Cast")
             new = HashMap.copy_of(old)
             for name, to in self._order:
-                new[name] = cast(None, old.get(name), to)
+                new[name] = _field_cast(name, None, old.get(name), to)
             return SchemaAndValue(None, new)
         updated = self._schemas.of(schema)
         if self._options.whole is not None:
@@ -120,7 +120,7 @@ class _Cast:
         for field in require_struct(value, "Cast").schema.fields:
             one = value.get(field.name, self._options.defaults)
             of = self._casts.get(field.name)
-            struct.put(field.name, one if of is None else cast(field.schema, one, of))
+            struct.put(field.name, one if of is None else _field_cast(field.name, field.schema, one, of))
         return SchemaAndValue(updated, struct)
 
     def _schema(self, schema: Schema) -> Schema:
@@ -141,6 +141,13 @@ class _Cast:
 
     def _default(self, made: Schema, schema: Schema, of: str) -> Schema:
         return with_default(made, cast(schema, schema.default, of))
+
+
+def _field_cast(name: str, schema: Schema | None, value: Any, to: str) -> Any:
+    try:
+        return cast(schema, value, to)
+    except DataFault as error:
+        raise DataFault(f"field '{name}': {error}") from None
 
 
 def _extracted(options: ExtractField, data: SchemaAndValue) -> SchemaAndValue:

@@ -171,17 +171,27 @@ def test_decimals_as_java_rounds_them(text: str, data: bytes, value: str) -> Non
 @pytest.mark.parametrize(
     ("of", "file", "data", "reason"),
     [
-        ("google.type.Date", "google/type/date", b"\x08\xc2\x0c\x10\x0a\x18\x0a", "not a day: 1602-10-10"),
-        ("google.type.Date", "google/type/date", b"\x08\xae\x0c\x10\x0a\x18\x0a", "not a day: 1582-10-10"),
-        ("google.type.Date", "google/type/date", b"\x08\xe7\x0f\x10\x02\x18\x1d", "not a day: 2023-2-29"),
-        ("google.type.Date", "google/type/date", b"\x10\x02\x18\x01", "not a day: 0-2-1"),
-        ("google.type.TimeOfDay", "google/type/timeofday", b"\x08\x18", "a google.type.TimeOfDay with 24 hours"),
-        ("google.protobuf.Timestamp", "google/protobuf/timestamp", b"\x10\x80\x94\xeb\xdc\x03", "1000000000 nanos"),
+        ("google.type.Date", "google/type/date", b"\x08\xc2\x0c\x10\x0a\x18\x0a", ""),
+        ("google.type.Date", "google/type/date", b"\x08\xae\x0c\x10\x0a\x18\x0a", "that is not a day"),
+        ("google.type.Date", "google/type/date", b"\x08\xe7\x0f\x10\x02\x18\x1d", "that is not a day"),
+        ("google.type.Date", "google/type/date", b"\x10\x02\x18\x01", "that is not a day"),
+        (
+            "google.type.TimeOfDay",
+            "google/type/timeofday",
+            b"\x08\x18",
+            "a google.type.TimeOfDay whose hours are out of range",
+        ),
+        (
+            "google.protobuf.Timestamp",
+            "google/protobuf/timestamp",
+            b"\x10\x80\x94\xeb\xdc\x03",
+            "its seconds or nanos are out of range",
+        ),
     ],
 )
 def test_dates_that_are_none(of: str, file: str, data: bytes, reason: str) -> None:
     one = values_of(f'syntax = "proto3"; import "{file}.proto"; message M {{ {of} d = 1; }}')
-    if reason.endswith("1602-10-10"):
+    if not reason:
         assert one.decode(b"\x0a" + bytes([len(data)]) + data).get("d").millis < 0
         return
     with pytest.raises(DataFault, match=reason):
