@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.transforms.chain import Chain, PredicateKind, Step, StepKind
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.transforms.header_values import literal_bytes
@@ -98,7 +97,7 @@ class Transform:
         self._first = tuple(first)
         self._then = tuple(then)
         self._fields = ConnectRecords(topic, partition, schemas)
-        self._steps = self._carried_out([step for step in chain if _concerns(step, topic)])
+        self._steps = self._carried_out([step for step in chain if step.concerns(topic)])
 
     def _carried_out(self, chain: Sequence[Step]) -> list[tuple[Step, Carry]]:
         """Each step with its function. What steps that look into fields have changed is encoded only before a step that
@@ -180,14 +179,6 @@ def _without(records: pa.RecordBatch, step: str, error: RowFaults, faults: list[
     left = np.ones(records.num_rows, np.bool_)
     left[list(error.reasons)] = False
     return records.filter(pa.array(left))
-
-
-def _concerns(step: Step, topic: str) -> bool:
-    """Whether the step applies to any record of the topic; a predicate on the topic's name decides it for all."""
-    predicate = step.predicate
-    if predicate is None or predicate.kind is not PredicateKind.TOPIC_NAME:
-        return True
-    return compile_java_regex(predicate.argument).matches(topic) != step.negate
 
 
 def _filter(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import has_heartbeats
 from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
+from srm_common.domain.plans.idle_steps import idle_steps
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import (
     Action,
@@ -95,7 +96,8 @@ def make_plan(
     final = tuple(planning.plan(decision) for decision in decisions)
     few = _few_replicas(flow, target, (one.remote_topic for one in final if one.accepted and one.remote_topic))
     accepted = [decision.topic for decision in final if decision.accepted]
-    notices = (*_unseen(flow, source), *_like_heartbeats(flow, accepted), *few, *planning.all_notices())
+    about_topics = (*_unseen(flow, source), *_like_heartbeats(flow, accepted), *idle_steps(flow, final))
+    notices = (*about_topics, *few, *planning.all_notices())
     return Plan(flow.name, final, tuple(planning.actions), notices)
 
 

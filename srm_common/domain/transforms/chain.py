@@ -80,6 +80,13 @@ class Step:
         """Kafka's class by its full name."""
         return TRANSFORMS_PACKAGE + (self.kind.value if self.fields is None else self.fields.class_name)
 
+    def concerns(self, copy: str) -> bool:
+        """Whether it is for any record of a topic, by the copy's name; a predicate on names decides it for all."""
+        predicate = self.predicate
+        if predicate is None or predicate.kind is not PredicateKind.TOPIC_NAME:
+            return True
+        return compile_java_regex(predicate.argument).matches(copy) != self.negate
+
 
 Chain = tuple[Step, ...]
 #: What the keys begin with that a chain is made of.
