@@ -5,6 +5,7 @@ Applying a plan twice is harmless, and a plan never deletes a topic or takes par
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -45,6 +46,9 @@ from srm_common.domain.topics.topic_settings import (
 )
 
 _DEAD_LETTER_BYTES = 16 << 20
+_RETENTION_MS, _, _CLEANUP = RETENTION
+#: As ``retention.ms`` has it.
+_FOR_EVER = -1
 #: Code of the decision on a topic that gets no copy, because its settings cannot be read.
 SETTINGS_UNREADABLE = "settings_unreadable"
 #: An expression that is a topic's name.
@@ -96,8 +100,9 @@ def make_plan(
     final = tuple(planning.plan(decision) for decision in decisions)
     few = _few_replicas(flow, target, (one.remote_topic for one in final if one.accepted and one.remote_topic))
     accepted = [decision.topic for decision in final if decision.accepted]
-    about_topics = (*_unseen(flow, source), *_like_heartbeats(flow, accepted), *idle_steps(flow, final))
-    notices = (*about_topics, *few, *planning.all_notices())
+    about_topics = (*_unseen(flow, source), *_like_heartbeats(flow, accepted))
+    about_steps = (*idle_steps(flow, final), *_short_lived(flow, source, target))
+    notices = (*about_topics, *about_steps, *few, *planning.all_notices())
     return Plan(flow.name, final, tuple(planning.actions), notices)
 
 
@@ -303,13 +308,47 @@ def _heartbeats(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
 
 
 def _dead_letters(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
-    """One partition, as Connect creates it. What fails may be as large as what does not."""
+    """One partition, as Connect creates it. What fails may be as large as what does not, and as old: retention goes by
+    the timestamps of records, which dead letters keep."""
     topic = flow.dead_letter_topic
     if not topic or topic in target.partitions:
         return None
-    configs = ((MAX_MESSAGE, str(_DEAD_LETTER_BYTES)),)
-    factor, optional = flow.errors_deadletterqueue_topic_replication_factor, frozenset({MAX_MESSAGE})
+    configs = ((_CLEANUP, "delete"), (MAX_MESSAGE, str(_DEAD_LETTER_BYTES)), (_RETENTION_MS, str(_FOR_EVER)))
+    factor, optional = flow.errors_deadletterqueue_topic_replication_factor, frozenset(key for key, _ in configs)
     return _creation(flow, target, topic, 1, factor, configs, f"dead letters of {flow.name}", optional)
+
+
+def _short_lived(flow: FlowSettings, source: SourceView, target: TargetView) -> Iterator[str]:
+    """A sentence about a dead letter topic that loses what is written to it."""
+    topic = flow.dead_letter_topic
+    there = target.settings.get(topic, {}) if topic else {}
+    cleanup = _value(there, _CLEANUP, "")
+    if "compact" in cleanup:
+        yield (
+            f"dead letter topic {topic} on {flow.name.target} has {_CLEANUP}={cleanup}: dead letters with equal keys "
+            f"replace each other, and those without a key are refused; set it to delete"
+        )
+    kept = _kept_ms(there)
+    longest = max(map(_kept_ms, source.settings.values()), default=0.0)
+    if there and kept < longest:
+        yield (
+            f"dead letter topic {topic} on {flow.name.target} has {_RETENTION_MS}={kept:.0f}, less than a copied "
+            f"topic: dead letters have the timestamps of the source's records, so old ones are deleted minutes after "
+            f"they are written; set it to {_FOR_EVER}"
+        )
+
+
+def _kept_ms(settings: Mapping[str, TopicSetting]) -> float:
+    """How long records are kept, by their own timestamps."""
+    if "delete" not in _value(settings, _CLEANUP, "delete"):
+        return math.inf
+    kept = float(_value(settings, _RETENTION_MS, str(_FOR_EVER)))
+    return math.inf if kept < 0 else kept
+
+
+def _value(settings: Mapping[str, TopicSetting], key: str, default: str) -> str:
+    found = settings.get(key)
+    return default if found is None or found.value is None else found.value
 
 
 def _few_replicas(flow: FlowSettings, target: TargetView, copies: Iterable[str]) -> Iterator[str]:

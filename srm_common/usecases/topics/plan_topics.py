@@ -84,9 +84,10 @@ def _planned(
         settled = settle(flow, topics.decisions, records, ids, restored, doubtful)
         decisions = [one.decision for one in settled]
         accepted = [decision for decision in decisions if decision.accepted]
-        copies = [decision.remote_topic for decision in accepted if decision.remote_topic in there.partitions]
+        described = [*(decision.remote_topic for decision in accepted), flow.dead_letter_topic]
+        existing = [name for name in described if name is not None and name in there.partitions]
         source_settings = pool.submit(source.describe_settings, [decision.topic for decision in accepted])
-        target_settings = pool.submit(_settings_there, clusters, there, [name for name in copies if name is not None])
+        target_settings = pool.submit(_settings_there, clusters, there, existing)
         broker = pool.submit(_broker_settings, target, there)
         upstream, (downstream, known) = source_settings.result(), target_settings.result()
         state = {} if remembered is None else remembered.result()

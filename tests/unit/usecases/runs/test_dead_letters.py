@@ -14,6 +14,7 @@ from srm_common.errors import ConfigError
 from srm_common.records import transform
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.transform import Mask
+from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.kafka.bit_flips import BitFlips
 from tests.unit.usecases.fakes import Sides
 from tests.unit.usecases.runs.test_replicate import positions
@@ -143,6 +144,14 @@ def test_dead_letters_are_as_they_were_and_say_where_they_come_from(sides: Sides
     assert positions(sides) == {("orders", 0): 4, ("orders", 2): 1}
     assert sides.run("again").records == 0
     assert len(sides.target.records("dead.letters")) == 3
+
+
+def test_a_dead_letter_topic_that_keeps_less_than_the_source_is_told_by_the_plan(sides: Sides) -> None:
+    sides.source.create_topic("orders", config={"retention.ms": "-1"})
+    sides.target.create_topic("dead", config={"retention.ms": "1000"})
+    sides.set(transforms=CHAIN, errors_tolerance="all", errors_deadletterqueue_topic_name="dead")
+    (notice,) = plan_topics(sides.flow).notices
+    assert notice.startswith("dead letter topic dead on b has retention.ms=1000, less than a copied topic")
 
 
 def test_partitions_keep_their_order_in_a_dead_letter_topic_of_several(sides: Sides) -> None:
