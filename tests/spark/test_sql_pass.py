@@ -14,11 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import psutil
+import pyarrow as pa
 import pytest
 
-from srm_common.domain.cluster import RegistrySettings
+from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
@@ -26,6 +28,8 @@ from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.records.loading import CHANGES_RECORDS
+from srm_common.replication.slots.range_transforms import SqlAccess
+from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_pass import SparkPassRunner
 from srm_common.testing import LocalKafka, LocalRegistry
 from srm_common.usecases.runs.replicate import replicate
@@ -191,6 +195,28 @@ def test_a_record_that_fails_stops_its_partition_and_the_others_go_on(
     assert failed.trouble == (f"{name}-0: partition {name}-0: offset 700, transforms.sql.odd: fails on this record")
     assert values(copies(flow, target_kafka, name)) == numbers(700)
     assert values(copies(flow, target_kafka, name, 1)) == numbers(1200)
+
+
+def evaluate_one_value(job: CopyJob, task: SlotTask, sql: SqlAccess) -> SlotResult:
+    """Instead of copying: the second slot has a value whose groups recurse too deep for Java's stack."""
+    value = b"1-" * 300_000 if task.slot else b"12-3"
+    found = sql.evaluate(
+        0, {"value": pa.array([value], pa.binary())}, 1, "transforms.sql for offsets 7 to 7 of orders-1"
+    )
+    return not_copied(task, str(found.field("value").to_pylist()))
+
+
+def test_a_value_that_overflows_javas_stack_is_told_and_ends_neither_spark_nor_other_slots(spark: SparkContext) -> None:
+    text = r"SELECT regexp_replace(CAST(value AS STRING), '(\\d|-)+', '*') AS value FROM records"
+    cluster = ClusterSettings.plaintext("a", "127.0.0.1:1")
+    job = CopyJob("a->b", "a", cluster, cluster, "o", 1, "s", 1, statements=(Statement("transforms.sql", text),))
+    tasks = [SlotTask(slot, None, (CopyRange("orders", "a.orders", slot, 5, 9),)) for slot in range(2)]
+    runner = SparkPassRunner(lambda: spark, evaluate_one_value)
+    for _ in range(2):
+        one, other = runner(job, tasks)
+        assert one.notes == ("[b'*']",)
+        assert other.notes[0].startswith("slot 1 lost its worker, or the one beside it")
+        assert other.notes[0].endswith("while that evaluated transforms.sql for offsets 7 to 7 of orders-1")
 
 
 def test_a_type_error_behind_a_million_records(

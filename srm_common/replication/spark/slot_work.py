@@ -20,7 +20,7 @@ from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.replication.slots.range_transforms import SqlAccess
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.build import SameBuild, as_nothing, as_row, as_value
-from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, relay
+from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, relay, waited_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,11 +98,13 @@ class SqlSlotWork(SameBuild):
         task = self.tasks[context.partitionId()]
         if context.attemptNumber():
             note = f"slot {task.slot} lost its worker, or the one beside it through which its records go to Spark SQL"
+            if what := waited_for(self.pipe, context.partitionId()):
+                note += f", while that evaluated {what}"
             result = replace(not_copied(task), notes=(note,))
             for _ in evaluated:
                 pass
         else:
-            with SqlChannel(self.pipe, context.taskAttemptId(), evaluated) as channel:
+            with SqlChannel(self.pipe, context.taskAttemptId(), context.partitionId(), evaluated) as channel:
                 result = copied(partial(self.copy, sql=channel), self.job, task)
         yield pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], names=["result"])
 

@@ -35,8 +35,9 @@ _JVM_FLAGS = "-XX:+UseSerialGC"
 _SCHEDULES_ONLY = " -XX:TieredStopAtLevel=1"
 #: One that evaluates statements: the optimizing compiler is for what each record goes through, after ten times as many
 #: calls and rounds as usual. All that Spark does once would cost it as much again as the whole start (docs/adr/0016).
+#: Its stacks have room for regular expressions with groups that repeat, which recurse for each repetition in a value.
 _EVALUATES = (
-    " -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
+    " -Xss16m -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
     " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
 
@@ -60,6 +61,8 @@ _COMMON: Mapping[str, str] = {
     "spark.ui.liveUpdate.period": "0s",
     "spark.driver.memory": JVM_MEMORY,
     "spark.executor.memory": JVM_MEMORY,
+    # A statement that overflows Java's stack ends its task, not the executor, which in a local master is everything.
+    "spark.executor.killOnFatalError.depth": "0",
     # A second copy of a running task would write with the same producer.
     "spark.speculation": "false",
     "spark.task.maxFailures": str(TASK_ATTEMPTS),

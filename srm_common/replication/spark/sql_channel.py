@@ -76,6 +76,11 @@ class SqlPipe:
         name = hmac.digest(self.secret, b"folder %d" % task, "sha256").hex()[:16]
         return Path(tempfile.gettempdir()) / f"srm-sql-{name}"
 
+    def waiting(self, partition: int) -> Path:
+        """Where a slot says what it waits for: its second attempt tells what the first was doing when it was lost."""
+        name = hmac.digest(self.secret, b"waiting %d" % partition, "sha256").hex()[:16]
+        return Path(tempfile.gettempdir()) / f"srm-sql-{name}"
+
     def proof(self, task: int) -> bytes:
         """What the relay of a task sends first."""
         return hmac.digest(self.secret, b"relay %d" % task, "sha256")
@@ -124,17 +129,31 @@ def _address(folder: Path) -> Iterator[str]:
         os.close(opened)
 
 
+def waited_for(pipe: SqlPipe, partition: int) -> str | None:
+    """What the lost slot of a task's partition waited for, said once; None if it is not known, as on another
+    machine."""
+    path = pipe.waiting(partition)
+    try:
+        found = path.read_text(encoding="utf-8")
+        path.unlink()
+    except (OSError, ValueError):
+        return None
+    return found
+
+
 class SqlChannel:
     """The slot's end. Use it as a context manager; what the block raises passes through.
 
     Args:
         task: Spark's id of the task's attempt.
+        partition: that of the task.
         results: the batches that come back from Spark, of one column.
     """
 
-    def __init__(self, pipe: SqlPipe, task: int, results: Iterator[pa.RecordBatch]) -> None:
+    def __init__(self, pipe: SqlPipe, task: int, partition: int, results: Iterator[pa.RecordBatch]) -> None:
         self._pipe = pipe
         self._task = task
+        self._waiting = pipe.waiting(partition)
         self._results = results
         self._outgoing: queue.SimpleQueue[pa.RecordBatch | None] = queue.SimpleQueue()
         self._relay_pid = 0
@@ -184,6 +203,8 @@ class SqlChannel:
                 for _ in self._results:
                     pass
         self._connection.close()
+        if not self._lost:
+            self._waiting.unlink(missing_ok=True)
 
     def columns(self, statement: int) -> StatementColumns:
         """What a statement reads and changes."""
@@ -196,6 +217,8 @@ class SqlChannel:
         if self._lost:
             raise LostProcess(self._lost)
         first = self._sent
+        with contextlib.suppress(OSError):  # a full disk is no reason to stop
+            self._waiting.write_text(what, encoding="utf-8")
         self._put(statement, columns, rows)
         found: list[pa.StructArray] = []
         with self._within_time(what):

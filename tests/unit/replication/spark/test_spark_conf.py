@@ -19,6 +19,7 @@ def test_a_jvm_that_evaluates_statements_compiles_them_well() -> None:
         assert "TieredStopAtLevel" not in statements
         # Not for what is done once: Java's own threshold is 5,000 calls.
         assert "Tier4InvocationThreshold=50000" in statements
+        assert "-Xss16m" in statements
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])

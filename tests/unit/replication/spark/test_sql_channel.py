@@ -19,7 +19,7 @@ import pytest
 from srm_common.domain.transforms.statements import StatementColumns
 from srm_common.errors import LostProcess
 from srm_common.replication.spark import sql_channel
-from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe
+from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, waited_for
 
 #: Echoes values, and collects rows to batches as Spark does; what it is told to do at its first batch is its argument.
 _RELAY = """
@@ -87,12 +87,13 @@ def asked(channel: SqlChannel, values: list[bytes]) -> list[bytes]:
 def test_rows_come_back_in_their_number_and_order() -> None:
     pipe = pipe_of()
     with relayed(pipe) as (process, results):
-        with SqlChannel(pipe, 7, results) as channel:
+        with SqlChannel(pipe, 7, 3, results) as channel:
             assert not pipe.folder(7).exists()
             # Less than a batch, as much as some, more than a write at a time, and more than all buffers together.
             for size, count in ((3, 1), (3, 49), (3, 50), (3, 51), (3, 5000), (100_000, 300), (3, 1)):
                 values = [b"%d" % number + b"x" * size for number in range(count)]
                 assert asked(channel, values) == values
+        assert waited_for(pipe, 3) is None
         assert process.wait(60) == 0
 
 
@@ -103,15 +104,18 @@ def test_a_relay_that_stands_still_or_ends_is_told_in_a_sentence(first: str) -> 
     why = "did not answer within 1 s" if first == "stop" else "ended"
     with relayed(pipe, first) as (process, results):
         told = f"Spark SQL {why}.*; waited for: transforms.sql for offsets 0 to 9"
-        with pytest.raises(LostProcess, match=told), SqlChannel(pipe, 7, results) as channel:
+        with pytest.raises(LostProcess, match=told), SqlChannel(pipe, 7, 3, results) as channel:
             asked(channel, [b"a"])
         assert process.wait(60) == (-signal.SIGKILL if first == "stop" else 3)
+    assert waited_for(pipe, 4) is None
+    assert waited_for(pipe, 3) == "transforms.sql for offsets 0 to 9 of orders-0"
+    assert waited_for(pipe, 3) is None, "it is said once, and nothing is left"
 
 
 def test_what_the_slot_raises_passes_through_and_ends_the_relay() -> None:
     pipe = pipe_of()
     with relayed(pipe) as (process, results):
-        with pytest.raises(KeyError), SqlChannel(pipe, 7, results):
+        with pytest.raises(KeyError), SqlChannel(pipe, 7, 3, results):
             raise KeyError("the slot's own")
         assert process.wait(60) == 0
 
@@ -119,7 +123,7 @@ def test_what_the_slot_raises_passes_through_and_ends_the_relay() -> None:
 def test_no_relay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_channel, "_MEET_SECONDS", 0.1)
     pipe = pipe_of()
-    with pytest.raises(LostProcess, match="the relay to Spark SQL did not start"), SqlChannel(pipe, 7, iter(())):
+    with pytest.raises(LostProcess, match="the relay to Spark SQL did not start"), SqlChannel(pipe, 7, 3, iter(())):
         pass
     assert not pipe.folder(7).exists()
     with pytest.raises(LostProcess, match="the slot beside this relay to Spark SQL cannot be reached"):
@@ -160,7 +164,7 @@ def test_only_this_user_and_only_the_relay_of_the_pass_get_in(
 
     second = threading.Thread(target=relay_then)
     second.start()
-    with later, SqlChannel(pipe, 7, results()) as channel:
+    with later, SqlChannel(pipe, 7, 3, results()) as channel:
         second.join()
         assert asked(channel, [b"a"]) == [b"a"]
     first.join()
