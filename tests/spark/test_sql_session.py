@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 
 from srm_common.domain.transforms.statements import Statement
+from srm_common.errors import TransformFailed
+from srm_common.replication.spark.spark_conf import local_master, spark_settings
+from srm_common.replication.spark.spark_pass import spark_context
 from srm_common.replication.spark.sql_pass import SqlPasses
 
 pytestmark = pytest.mark.spark
@@ -26,35 +33,55 @@ HOSTILE = {
 #: Cannot be changed in a session, or are not known to Spark.
 OTHERS = {"spark.sql.extensions": "com.example.None", "spark.sql.example": "x", "spark.sql.codegen.wholeStage": "true"}
 MEANT = {
-    r"regexp_replace(CAST(value AS STRING), '\\d{16}', '****')": b"card ****",
-    '"masked"': b"masked",
+    r"regexp_replace(CAST(value AS STRING), '\\d{16}', '****')": "card ****",
+    '"masked"': "masked",
     "CAST(CAST(value AS STRING) AS INT)": None,
-    "named_struct('user', value).user": b"card 4111111111111111",
-    "named_struct('a', 1)": b"{1}",
+    "named_struct('user', value).user": "card 4111111111111111",
+    "named_struct('a', 1)": "{1}",
     "map_concat(map('a', value), map('a', value))['a']": None,
-    "CAST(TIMESTAMP '2024-01-01 00:00:00' AS BIGINT)": b"1704067200",
+    "CAST(TIMESTAMP '2024-01-01 00:00:00' AS BIGINT)": "1704067200",
 }
 
 
-@pytest.fixture
-def hostile(spark: SparkContext) -> Iterator[SparkContext]:
-    """As with a ``spark-defaults.conf`` that has these settings."""
-    conf = spark._jsc.sc().conf()
-    settings = {**HOSTILE, **OTHERS}
-    before = {key: conf.get(key, "") for key in settings}
-    for key, value in settings.items():
-        conf.set(key, value)
-    yield spark
-    for key, value in before.items():
-        conf.set(key, value) if value else conf.remove(key)
+_SCRIPT = "from tests.spark.test_sql_session import evaluated_here; evaluated_here()"
 
 
-def test_statements_mean_the_same_whatever_an_installation_has_set(hostile: SparkContext) -> None:
+def evaluated_here() -> None:
+    """Prints what each expression gives, in a Spark application of this process."""
+    spark = spark_context(lambda master: spark_settings(master, 1, app_name="hostile"), local_master(1))
     statements = tuple(
         Statement("transforms.sql", f"SELECT CAST({text} AS STRING) AS value FROM records") for text in MEANT
     )
-    found = SqlPasses(hostile).local(statements)
+    found = SqlPasses(spark).local(statements)
     values = pa.array([b"card 4111111111111111"], pa.binary())
-    for number, meant in enumerate(MEANT.values()):
+    given = []
+    for number in range(len(statements)):
         (row,) = found.evaluate(number, {"value": values}, 1, "it").to_pylist()
-        assert (row and row["value"]) == meant, statements[number].text
+        given.append(None if row is None else row["value"].decode())
+    print(json.dumps(given))
+    spark.stop()
+
+
+def test_statements_mean_the_same_whatever_an_installation_has_set(tmp_path: Path) -> None:
+    lines = [f"{key} {value}" for key, value in {**HOSTILE, **OTHERS}.items()]
+    (tmp_path / "spark-defaults.conf").write_text("\n".join(lines), encoding="utf-8")
+    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == list(MEANT.values())
+
+
+def test_a_value_that_overflows_javas_stack_is_an_error_and_not_the_end(spark: SparkContext) -> None:
+    text = r"SELECT regexp_replace(CAST(value AS STRING), '(\\d|-)+', '*') AS value FROM records"
+    statements = SqlPasses(spark).local((Statement("transforms.sql", text),))
+
+    def evaluated(value: bytes) -> list[bytes]:
+        found = statements.evaluate(0, {"value": pa.array([value], pa.binary())}, 1, "transforms.sql for offset 7")
+        values: list[bytes] = found.field("value").to_pylist()
+        return values
+
+    with pytest.raises(
+        TransformFailed, match=r"transforms\.sql for offset 7 cannot be evaluated: .*StackOverflowError"
+    ):
+        evaluated(b"1-" * 300_000)
+    assert evaluated(b"12-3") == [b"*"]

@@ -43,6 +43,14 @@ def job_error(text: str, work: str, unit: str, master: str) -> ConfigError | Spa
     return LostProcess(f"Spark gave up the {unit}: {first[:_LONGEST]}")
 
 
+def innermost_cause(error: Exception) -> str:
+    """The innermost cause in a JVM's message, in one line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    found = causes[-1:] or [line.removeprefix(": ") for line in lines[1:2]] or lines[:1]
+    return found[0][:300] if found else type(error).__name__
+
+
 def _unfit(text: str, work: str) -> str | None:
     """Why no repetition would help, and what does: workers lack what they need."""
     if found := _NO_PYTHON.search(text):

@@ -23,7 +23,7 @@ from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot_watch import quiet_seconds
 from srm_common.replication.spark.build import accepted
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
-from srm_common.replication.spark.job_error import job_error
+from srm_common.replication.spark.job_error import innermost_cause, job_error
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
 from srm_common.replication.spark.spark_conf import (
     account_environment,
@@ -102,7 +102,7 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         return SparkContext.getOrCreate(conf)
     except (Py4JError, PySparkException) as error:
         _raise_interrupt(error)
-        raise SparkFailed(f"Spark did not start with the master '{chosen}': {_reason(error)}") from error
+        raise SparkFailed(f"Spark did not start with the master '{chosen}': {innermost_cause(error)}") from error
 
 
 def _not_started(error: Exception) -> SparkFailed:
@@ -116,14 +116,6 @@ def _not_started(error: Exception) -> SparkFailed:
             return SparkFailed(f"JAVA_HOME is {home}, where there is no bin/java; correct or unset it")
         return SparkFailed("there is no Java to start Spark with: install Java 17 or later, or set JAVA_HOME")
     return SparkFailed("Spark's JVM has ended before it began to work; what it printed before this says why")
-
-
-def _reason(error: Exception) -> str:
-    """The innermost cause in a JVM's message, in one line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    found = causes[-1:] or [line.removeprefix(": ") for line in lines[1:2]] or lines[:1]
-    return found[0][:300] if found else type(error).__name__
 
 
 def _do_without_numpy() -> None:

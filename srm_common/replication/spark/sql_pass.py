@@ -18,6 +18,7 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.transforms.statements import Statement, StatementColumns
 from srm_common.errors import ConfigError, TransformFailed, installing
 from srm_common.replication.spark.build import accepted
+from srm_common.replication.spark.job_error import innermost_cause
 from srm_common.replication.spark.slot_work import CopySlot, Relay, SqlSlotWork
 from srm_common.replication.spark.sql_channel import FILLING, SqlPipe
 from srm_common.replication.spark.sql_plan import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 500
 #: A slot waits at least this long: the JVM compiles code for its first piece.
 _LEAST_ANSWER_SECONDS = 30.0
+#: For a piece of records on a driver that shows what a statement does.
+_LONGEST_PREVIEW_SECONDS = 60.0
 #: Spark's own default.
 _BUFFER_BYTES = 65_536
 
@@ -50,8 +53,10 @@ _SESSION = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
-    # Nothing of a statement is evaluated outside of the TryEval around it.
-    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
+    # Nothing of a statement is evaluated outside of the TryEval around it, or of a task: a StackOverflowError would end
+    # the thread that serves the answer, and nobody would hear of it.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches,"
+    "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
     "spark.sql.subexpressionElimination.enabled": "false",
     # Otherwise workers of SQL and of other tasks differ in their environments, and need a daemon each.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
@@ -185,20 +190,30 @@ class LocalStatements:
             TransformFailed: Spark fails for all of them.
         """
         import pyarrow as pa
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as F
 
         sent = self._session.createDataFrame(pa.table({"row": pa.array(range(rows), pa.int64()), **columns}))
         sent = with_parsed(sent, self.columns(statement).parsed)
         records = _records(sent)
+        # A regular expression may backtrack without end. The task goes on, but nobody waits for it.
+        overdue = threading.Timer(_LONGEST_PREVIEW_SECONDS, self._session.sparkContext.cancelAllJobs)
+        overdue.daemon = True
+        overdue.start()
         try:
             column = compile_statement(self._session, records, self._statements[statement]).column
             # Arrow does not take Spark's word for it that a field of a struct that may be null never is.
             found = (
                 records.select(column.alias("record")).select(F.isnull("record").alias("failed"), "record.*").toArrow()
             )
-        except PySparkException as error:
-            raise TransformFailed(f"{what} cannot be evaluated: {str(error).splitlines()[0]}") from error
+        except (Py4JError, PySparkException) as error:
+            why = (
+                f"Spark SQL did not answer within {_LONGEST_PREVIEW_SECONDS:g} s" if overdue.finished.is_set() else None
+            )
+            raise TransformFailed(f"{what} cannot be evaluated: {why or innermost_cause(error)}") from error
+        finally:
+            overdue.cancel()
         batch = found.combine_chunks().to_batches()[0]
         return pa.StructArray.from_arrays(batch.columns[1:], names=batch.schema.names[1:], mask=batch.column("failed"))
 
