@@ -68,6 +68,28 @@ def test_values_as_json(session: SparkSession, uses: int) -> None:
     assert found == [b"4111" * uses, b"-" * uses, b"-" * uses, None, None, None, None, b"-" * uses]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ("", True),
+        (", 'cbc', 'PKCS'", True),
+        (", 'GCM', 'DEFAULT', ''", True),
+        (", 'ECB'", False),
+        (", 'GCM', 'DEFAULT', substr(sha2(value, 256), 1, 12)", False),
+    ],
+)
+def test_encryption_with_a_random_vector_is_refused(session: SparkSession, arguments: str, refused: bool) -> None:
+    """Spark calls it deterministic, but one key would become many."""
+    text = f"SELECT substr(aes_encrypt(key, '0000111122223333'{arguments}), 1) AS key FROM records"
+    records = rows(session, ("t", 0, 0, b"k", b"v", None, None))
+    if refused:
+        with pytest.raises(ConfigError, match="aes_encrypt takes a random initialization vector"):
+            compile_statement(session, records, statement(text))
+    else:
+        made = [records.select(compile_statement(session, records, statement(text)).column).collect() for _ in range(2)]
+        assert made[0] == made[1]
+
+
 def test_values_as_avro_come_as_json(session: SparkSession) -> None:
     texts = ('{"n":2.50}', "null", None, "{", '{"n":"a"}')
     given = [("t", 0, at, b"k", None if text is None else b"", None, None, text) for at, text in enumerate(texts)]

@@ -120,13 +120,7 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
 
     expressions = session._jvm.org.apache.spark.sql.catalyst.expressions
     utils = session._jvm.org.apache.spark.sql.classic.ExpressionUtils
-    if not analyzed.deterministic():
-        raise _refused(statement, "it is not deterministic, so that a record copied again would differ")
-    patterns = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-    if analyzed.containsPattern(patterns.CURRENT_LIKE()):
-        raise _refused(statement, "it depends on when or by whom it is run, so that a record copied again would differ")
-    if special := _special_moment(session, statement.text, analyzed):
-        raise _refused(statement, f"{special} stands for when it is run, so that a record copied again would differ")
+    _check_repeatable(session, statement, analyzed)
     child = analyzed.child()
     parts = [child.condition()] if child.nodeName() == "Filter" else []
     condition = ClassicColumn(utils.column(parts[0])) if parts else F.lit(True)
@@ -187,6 +181,38 @@ def _values(expression: Any) -> set[str]:
     if expression.nodeName() in _ASKS_FOR_NULL and children[0].nodeName() == "AttributeReference":
         return set()
     return {name for child in children for name in _values(child)}
+
+
+def _check_repeatable(session: Any, statement: Statement, analyzed: Any) -> None:
+    """Refuse what gives another result each time."""
+    if not analyzed.deterministic():
+        raise _refused(statement, "it is not deterministic, so that a record copied again would differ")
+    patterns = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    if analyzed.containsPattern(patterns.CURRENT_LIKE()):
+        raise _refused(statement, "it depends on when or by whom it is run, so that a record copied again would differ")
+    if special := _special_moment(session, statement.text, analyzed):
+        raise _refused(statement, f"{special} stands for when it is run, so that a record copied again would differ")
+    child = analyzed.child()
+    conditions = [child.condition()] if child.nodeName() == "Filter" else []
+    if any(map(_encrypts_at_random, [*_items(analyzed.projectList()), *conditions])):
+        raise _refused(
+            statement,
+            "aes_encrypt takes a random initialization vector, so that a record copied again would differ: give it "
+            "one, or the mode 'ECB'",
+        )
+
+
+def _encrypts_at_random(expression: Any) -> bool:
+    """Whether each evaluation gives other bytes, although Spark calls the function deterministic."""
+    children = list(_items(expression.children()))
+    if expression.nodeName() == "AesEncrypt":
+        mode, vector = children[2], children[4]
+        while vector.nodeName() == "Cast":
+            vector = vector.child()
+        # Without a vector, CBC and GCM draw one (ExpressionImplUtils.aesEncrypt).
+        if mode.toString().upper() != "ECB" and vector.nodeName() == "Literal" and vector.toString() == "":
+            return True
+    return any(map(_encrypts_at_random, children))
 
 
 def _appended(expressions: Any, expression: Any) -> tuple[str, bytes | None] | None:
