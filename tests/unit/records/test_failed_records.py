@@ -190,3 +190,24 @@ def test_a_cast_that_fails_does_not_quote_the_record(spec: str, value: bytes, re
     batch = source_batch([Record(0, 0, b"k", value)])
     _, faults = Transform(parse_chain(steps), "t").apply(columns.decode([batch]))
     assert [fault.reason for fault in faults] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("MaskField$Value", {"fields": "a"}),
+        ("HeaderFrom$Value", {"fields": "a", "headers": "a", "operation": "copy"}),
+        ("ValueToKey", {"fields": "a"}),
+    ],
+)
+def test_a_step_that_takes_no_tombstones_says_what_to_do(name: str, settings: dict[str, str]) -> None:
+    steps = {"transforms": "s", "transforms.s.type": name, "value.format": "json", "key.format": "json"}
+    steps |= {f"transforms.s.{key}": value for key, value in settings.items()}
+    records = columns.decode([source_batch([Record(0, 0, b"{}", None), Record(1, 0, b"{}", b"[]")])])
+    _, (tombstone, other) = Transform(parse_chain(steps), "t").apply(records)
+    told = "null; if it is a tombstone, give the step a predicate RecordIsTombstone and negate = true"
+    assert tombstone.reason.endswith(told)
+    assert "tombstone" not in other.reason
+    avoids = {"transforms.s.predicate": "p", "transforms.s.negate": "true", "predicates": "p"}
+    steps |= avoids | {"predicates.p.type": "RecordIsTombstone"}
+    assert [fault.offset for fault in Transform(parse_chain(steps), "t").apply(records).faults] == [1]

@@ -10,6 +10,8 @@ from srm_common.records.connect.data.java_values import DataFault, class_name
 from srm_common.records.connect.data.schema import Schema, Struct
 
 _CACHED_SCHEMAS = 1000
+#: Kafka's classes refuse it as well (``Requirements.requireMap``).
+_TOMBSTONE = "; if it is a tombstone, give the step a predicate RecordIsTombstone and negate = true"
 
 
 class Origin(NamedTuple):
@@ -40,12 +42,14 @@ class MadeSchemas:
 def require_map(value: Any, what: str) -> JavaMap:
     """Raises :class:`DataFault` for anything but an object without a schema."""
     if not isinstance(value, JavaMap):
-        raise DataFault(f"{what} takes objects where there is no schema, but not {class_name(value)}")
+        hint = "" if value is not None else _TOMBSTONE
+        raise DataFault(f"{what} takes objects where there is no schema, but not {class_name(value)}{hint}")
     return value
 
 
 def require_struct(value: Any, what: str) -> Struct:
     """Raises :class:`DataFault` for anything but a struct."""
     if not isinstance(value, Struct):
-        raise DataFault(f"{what} takes structs where there is a schema, but not {class_name(value)}")
+        hint = "" if value is not None else _TOMBSTONE
+        raise DataFault(f"{what} takes structs where there is a schema, but not {class_name(value)}{hint}")
     return value
