@@ -105,6 +105,8 @@ class AvroValues(WithoutPlace):
         stream = io.BytesIO(data)
         try:
             decimal = fastavro.schemaless_reader(stream, self._wire, None, return_record_name=True)
+        except UnicodeDecodeError:
+            raise DataFault("has a string that is not UTF-8") from None
         except _BROKEN:
             raise DataFault("does not match its schema") from None
         if stream.tell() != len(data):

@@ -102,7 +102,7 @@ def test_a_record_of_all_kinds_keeps_id_and_bytes() -> None:
         (framed(7, b"\x02"), "has the schema id 7, which the registry of the source does not know"),
         (framed(1, b""), "does not match its schema"),
         (framed(1, b"\x08ab"), "does not match its schema"),
-        (framed(1, b"\x02\xff"), "does not match its schema"),
+        (framed(1, b"\x02\xff"), "has a string that is not UTF-8"),
         (framed(1, b"\x02ab"), "has 1 bytes after the end of its value"),
         (framed(2, b"\x02"), "has the schema id 2, which is JSON, not Avro .subject b.$"),
         (framed(3, b"\x00"), "contains itself, which is not supported here .schema id 3, subject c.$"),

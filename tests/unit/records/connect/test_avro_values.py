@@ -145,9 +145,10 @@ def test_symbols_of_an_enum_may_be_any_text() -> None:
         ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x00", "a decimal without bytes"),
         ({"type": "int", "logicalType": "date"}, b"\x80\x80\x80\x80\x80\x01", "a number of more than 32 bits"),
         ({"type": "int"}, b"\xfe\xff\xff\xff\x7f", "a number of more than 32 bits"),
+        ("string", b"\x06J\xf6g", "has a string that is not UTF-8"),
     ],
 )
-def test_numbers_that_java_refuses(schema: Any, data: bytes, text: str) -> None:
+def test_values_that_are_refused(schema: Any, data: bytes, text: str) -> None:
     with LocalRegistry() as local:
         number = registry_of(local, "e").add("s", "AVRO", json.dumps(schema))
         with pytest.raises(DataFault, match=text):
