@@ -133,6 +133,8 @@ class Passes:
             self._pause(happened)
         if self._uncertain is not None:
             self._refence()
+        if not self._tails:
+            self.partitions.excuse_beyond_goals()
 
     def _seconds_left(self) -> float:
         """For a run that tails. Whether it is over and how long it pauses are decided by the same difference: rounded
@@ -219,6 +221,7 @@ class Passes:
         self, tasks: Sequence[SlotTask], results: Iterable[SlotResult], ready: list[PartitionTrack]
     ) -> PassOutcome:
         now = self.clock()
+        owed = self._owed()
         moved = []
         doubts = []
         answered = set()
@@ -243,9 +246,14 @@ class Passes:
             self.points.forget_spent_pins(moved)
             self._store()
         if doubts:
-            return self._mark_uncertain(doubts[0], ready, bool(moved))
+            return self._mark_uncertain(doubts[0], ready, moved=any(track.place in owed for track in moved))
         self._fruitless = 0
         return PassOutcome.COPIED
+
+    def _owed(self) -> set[TopicPartition]:
+        """Partitions whose progress counts. In a run that does not tail, those at their goal are copied on as long as
+        others are not: what their producers write must not keep alive a run that gets nowhere."""
+        return {place for place, track in self.tracks.items() if self._tails or not track.reached_goal()}
 
     def _mark_uncertain(self, why: str, ready: list[PartitionTrack], moved: bool) -> PassOutcome:
         self.retries += 1
@@ -262,10 +270,12 @@ class Passes:
 
     def _refence(self) -> None:
         """Fence whatever may still be writing, then read the committed offsets."""
+        owed = self._owed()
         if self.owner is not None:
             self.owner.refence()
             self._identities = [*self.owner.identities]
-        if self.points.read_again(self.tracks.values()):
+        further = self.points.read_again(self.tracks.values())
+        if any(track.place in owed for track in further):
             self._fruitless = 0
         self._store()
         self._uncertain = None

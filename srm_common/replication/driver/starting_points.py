@@ -264,16 +264,16 @@ class StartingPoints:
         """These partitions have committed something, which spends their pins."""
         self.memory = self.memory.without_pins({track.place for track in moved})
 
-    def read_again(self, tracks: Iterable[PartitionTrack]) -> bool:
-        """Read the committed offsets after an uncertain response and continue from them; True if any partition was
+    def read_again(self, tracks: Iterable[PartitionTrack]) -> list[PartitionTrack]:
+        """Read the committed offsets after an uncertain response and continue from them; returns those that were
         further than reported."""
         self._read()
         self.memory = self.memory.without_spent_pins(self._committed, self._copied_to)
-        further = []
-        for track in tracks:
-            known = self._known(track, ignoring_position=True)
-            further.append(track.reposition(known, self._epoch(track, ignoring_position=True)))
-        return any(further)
+        return [
+            track
+            for track in tracks
+            if track.reposition(self._known(track, ignoring_position=True), self._epoch(track, ignoring_position=True))
+        ]
 
     def _known(self, track: PartitionTrack, ignoring_position: bool = False) -> int | None:
         if track.position is not None and not ignoring_position:

@@ -123,6 +123,13 @@ class TrackedPartitions:
     def _settled(self, track: PartitionTrack) -> bool:
         return track.error is not None or (track.reached_goal() and track.place not in self.points.overridden)
 
+    def excuse_beyond_goals(self) -> None:
+        """At the end of a run that does not tail: what failed behind a goal, and may succeed next time, is a note."""
+        for track in self.tracks.values():
+            if track.error and not track.final and track.reached_goal() and track.place not in self.points.overridden:
+                self.points.note(f"{track.place}: {track.error}; the run had copied what it was for")
+                track.error = track.error_kind = None
+
     def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[TopicPartition, str], others: bool) -> None:
         """Partitions that the source does not return: deleted, without a leader, or the source is down."""
         ids = self.points.source.topic_ids(sorted({track.upstream_topic for track in tracks})) if others else {}

@@ -49,15 +49,15 @@ RUNS = (
     Mutant(
         "nothing is fenced after an uncertain pass",
         _PASSES,
-        "self.owner.refence()\n            self._identities = [*self.owner.identities]\n        if self.points",
-        "pass\n        if self.points",
+        "self.owner.refence()\n            self._identities = [*self.owner.identities]\n        further",
+        "pass\n        further",
         f"{_PASS_TESTS}::test_after_an_uncertain_pass_all_slots_are_fenced_before_anything_is_read_or_copied",
     ),
     Mutant(
         "committed offsets are not read again after an uncertain pass",
         _PASSES,
-        "        if self.points.read_again(self.tracks.values()):\n            self._fruitless = 0\n",
-        "",
+        "        further = self.points.read_again(self.tracks.values())\n",
+        "        further: list[PartitionTrack] = []\n",
         f"{_PASS_TESTS}::test_each_record_arrives_once_and_in_order_whatever_happens_to_slots",
     ),
     Mutant(

@@ -19,8 +19,7 @@ from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import StateUnavailable
 from srm_common.replication.driver.log_identity import Listed
-from srm_common.replication.driver.passes import Passes
-from tests.unit.replication.driver.simulated_flow import SimulatedFlow, copied, everything, world
+from tests.unit.replication.driver.simulated_flow import copied, everything, world
 
 FATES = ("", "part", "fenced", "lost", "mute", "late")
 
@@ -164,53 +163,6 @@ def test_a_pass_that_took_long_enough_is_followed_by_another() -> None:
     assert passes.count == 10
     assert there.now == 0
     assert copied(there) == everything(there)
-
-
-class TestLongBacklog:
-    """One partition of a run without a time limit keeps it busy for hours."""
-
-    BACKLOG, SHORT = TopicPartition("t", 0), TopicPartition("t", 1)
-
-    def run(self, between: Callable[[SimulatedFlow, Passes], None]) -> tuple[SimulatedFlow, Passes]:
-        """A run of a hundred passes of a minute each; ``between`` is called after each."""
-        there = world(400, 5, slots=1)
-        there.slots.fate = lambda slot: "late"
-
-        def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-            there.now += job.pass_seconds
-            return there.slots(job, tasks)
-
-        passes = there.passes(watch=lambda passes, ranges: None if ranges else between(there, passes))
-        passes.runner = slots
-        there.target.refence()
-        passes._identities = [*there.target.identities]
-        passes.run()
-        assert passes.count == 100
-        assert copied(there)[self.BACKLOG] == there.source.logs[self.BACKLOG].records
-        return there, passes
-
-    def test_partitions_that_reached_their_goal_are_copied_on(self) -> None:
-        there, _ = self.run(lambda there, passes: there.source.logs[self.SHORT].records.append(7))
-        # One more was written after the last pass.
-        assert copied(there)[self.SHORT] == there.source.logs[self.SHORT].records[:-1]
-
-    def test_one_that_fails_behind_its_goal_is_tried_again(self) -> None:
-        def fail_once(there: SimulatedFlow, passes: Passes) -> None:
-            there.source.logs[self.SHORT].records.append(7)
-            if passes.count == 4:
-                passes.tracks[self.SHORT].fail("no leader", "PartitionError", there.now)
-
-        there, passes = self.run(fail_once)
-        assert passes.tracks[self.SHORT].error is None
-        assert copied(there)[self.SHORT] == there.source.logs[self.SHORT].records[:-1]
-
-    def test_one_that_is_deleted_behind_its_goal_is_no_failure(self) -> None:
-        def delete(there: SimulatedFlow, passes: Passes) -> None:
-            if passes.count == 4:
-                del there.source.logs[self.SHORT]
-
-        _, passes = self.run(delete)
-        assert passes.tracks[self.SHORT].error is None
 
 
 def test_slots_are_told_how_long_they_may_take() -> None:
