@@ -83,7 +83,8 @@ def write(kafka: Cluster, topic: str, values: Iterable[bytes | None], partition:
     producer = Producer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
-            "enable.idempotence": True,  # without, a batch that is sent again comes twice, or after later ones
+            # Else a batch that is sent again may come after later ones. To get a producer id takes half a second.
+            "max.in.flight.requests.per.connection": 1,
             "linger.ms": 5,
             "queue.buffering.max.messages": 1_000_000,
         }

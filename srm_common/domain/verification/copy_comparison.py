@@ -28,11 +28,10 @@ from srm_common.domain.offsets.segments import OffsetSpan, Segment, upstream_off
 from srm_common.domain.verification.copy_batch import BatchRow, CopyBatch
 from srm_common.domain.verification.cut_segments import first_copied_again, records_from
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
-from srm_common.domain.verification.map_gaps import GapKind, MapGap, gap_behind
+from srm_common.domain.verification.map_gaps import GROWN_AGAIN, GapKind, MapGap, gap_behind
 from srm_common.domain.verification.unmapped_batches import CopyTraits, UnmappedBatches
 
 _ABORTED = "their transaction was aborted, though the map was committed with it"
-_GROWN_AGAIN = "the log was truncated, and has grown again"
 
 
 @dataclass(slots=True)
@@ -272,8 +271,7 @@ class CopyComparison:
         if (cut := gap.cut_at(start, exactly_once=traits.exactly_once)) is not None:
             # If retention has come so far, it may have taken that part, too.
             if log.start < cut or log.start == cut == 0:
-                where = cut, cut, gap.upstream, gap.upstream_end - 1
-                self.findings.add(Difference(DifferenceKind.LOST, *where, _GROWN_AGAIN))
+                self.findings.add(gap.cut_off(cut))
         # What was committed behind the log's end came after it was looked at.
         elif gap.kind is GapKind.LOST and first <= last and (following is not None or last < log.end):
             self._lost = Difference(DifferenceKind.UNMAPPED, first, last, gap.upstream, gap.upstream_end - 1)
@@ -328,7 +326,7 @@ class CopyComparison:
     def _report_cut(self, now: _Open) -> None:
         """What lay where the next segment begins. No cleaner moves the end of a log back: it was truncated."""
         if now.end < now.segment.downstream_end:
-            self._missing(now, now.end, now.segment.downstream_end - 1, _GROWN_AGAIN)
+            self._missing(now, now.end, now.segment.downstream_end - 1, GROWN_AGAIN)
 
     def _missing(self, now: _Open, first: int, last: int, detail: str = "") -> None:
         again = first_copied_again(now.segment)

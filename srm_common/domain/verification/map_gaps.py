@@ -22,6 +22,9 @@ from typing import NamedTuple
 
 from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.verification.differences import Difference, DifferenceKind
+
+GROWN_AGAIN = "the log was truncated, and has grown again"
 
 
 class GapKind(Enum):
@@ -38,11 +41,12 @@ class GapKind(Enum):
 
 
 class MapGap(NamedTuple):
-    """``upstream`` and ``downstream``: where it begins. ``own_end``: up to there, downstream, nobody but the flow is
-    known to have written; ``upstream_end``: what it had copied by then. Both exclusive."""
+    """``upstream`` and ``downstream``: where it begins, -1 upstream where the map does. ``own_end``: up to there,
+    downstream, nobody but the flow is known to have written; ``upstream_end``: what it had copied by then. Both
+    exclusive."""
 
     kind: GapKind
-    upstream: int = 0
+    upstream: int = -1
     downstream: int = 0
     own_end: int = -1
     upstream_end: int = -1
@@ -63,6 +67,14 @@ class MapGap(NamedTuple):
         cut = self.kind is GapKind.LOST and self.own_end <= self.downstream + marker
         return min(self.downstream, following) if cut else None
 
+    def cut_off(self, at: int) -> Difference:
+        """What is lost where :meth:`cut_at` found a cut. Where a copy without any segment left began at the source, and
+        so from where it would have to be copied again, nobody knows any more."""
+        if self.upstream < 0:
+            detail = f"all that was copied before offset {self.upstream_end} of the source; {GROWN_AGAIN}"
+            return Difference(DifferenceKind.LOST, at, at, detail=detail)
+        return Difference(DifferenceKind.LOST, at, at, self.upstream, self.upstream_end - 1, GROWN_AGAIN)
+
 
 def gap_behind(before: Segment | None, after: CopiedTo | None, position: int | None) -> MapGap:
     """The gap between a segment and what follows it.
@@ -72,7 +84,7 @@ def gap_behind(before: Segment | None, after: CopiedTo | None, position: int | N
         after: what the flow had committed before it copied what follows, or has now, if nothing does.
         position: the upstream offset at which that begins, or would.
     """
-    upstream, downstream = (0, 0) if before is None else (before.upstream_end, before.downstream_end)
+    upstream, downstream = (-1, 0) if before is None else (before.upstream_end, before.downstream_end)
     if after is None or (before is None and after.downstream_end > 0):
         return MapGap(GapKind.UNKNOWN, upstream, downstream)
     moved_back = position is None or after.upstream_end > position

@@ -98,7 +98,7 @@ def stretches(
             if start <= copy.end and (segment.upstream_start > upstream or start > at):
                 yield Stretch(upstream, segment.upstream_start, at, start, NotProved.NOT_COPIED)
         elif first and gap.kind is GapKind.LOST:
-            yield Stretch(0, gap.upstream_end, 0, 0)
+            findings.add(gap.cut_off(start))
         elif first and start > copy.start:
             yield Stretch(source.start, segment.upstream_start, copy.start, start, NotProved.BEFORE_MAP)
         if start >= copy.end and segment.downstream_end <= high:

@@ -23,6 +23,9 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: Of each copy: how many of the newest gaps are read, and how many offsets of each.
 _GAPS, _OFFSETS = 100, 10_000
+#: A flow that copies at least once is rarely interrupted. What comes again in more gaps of a copy is the work of a
+#: second copier, such as a MirrorMaker 2 that was not stopped.
+MOST_INTERRUPTIONS = 3
 _LISTING_SECONDS = 10.0
 
 
@@ -118,7 +121,7 @@ def _is_written_again(
     reader: StateReader, place: TopicPartition, offsets: LogRange, records: Sequence[LogRecord]
 ) -> bool:
     following = _records(reader, place, LogRange(offsets.end, 2 * offsets.end - offsets.start))
-    return come_again(map(_content, records), map(_content, following))
+    return bool(records) and come_again(map(_content, records), map(_content, following))
 
 
 def _records(reader: StateReader, place: TopicPartition, offsets: LogRange) -> list[LogRecord]:
@@ -133,14 +136,18 @@ def _content(record: LogRecord) -> tuple[bytes | None, bytes | None, int]:
 def _read(
     reader: StateReader, place: TopicPartition, gaps: Iterable[Gap], *, exactly_once: bool
 ) -> list[ForeignRecords]:
-    out = []
+    out: list[ForeignRecords] = []
+    again: list[ForeignRecords] = []
     for gap in gaps:
         records = _records(reader, place, gap.offsets)
-        if records and (exactly_once or not _is_written_again(reader, place, gap.offsets, records)):
-            times = [record.timestamp_ms for record in records]
-            first, last = records[0].offset, records[-1].offset
-            out.append(ForeignRecords(*place, first, last, len(records), min(times), max(times), gap.unmapped))
-    return out
+        if not records:
+            continue
+        times = [record.timestamp_ms for record in records]
+        first, last = records[0].offset, records[-1].offset
+        found = ForeignRecords(*place, first, last, len(records), min(times), max(times), gap.unmapped)
+        own = not exactly_once and _is_written_again(reader, place, gap.offsets, records)
+        (again if own else out).append(found)
+    return out if len(again) <= MOST_INTERRUPTIONS else sorted([*out, *again], key=lambda one: one.first)
 
 
 def _logs(

@@ -29,7 +29,7 @@ from srm_common.errors import CorruptBatch, CorruptRecord, SrmError, Unreachable
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.log.mapped_log import read_mapped
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
-from srm_common.usecases.offsets.foreign_records import is_written_again
+from srm_common.usecases.offsets.foreign_records import MOST_INTERRUPTIONS, is_written_again
 from srm_common.usecases.verification.committed_offsets import CommittedOffsets
 from srm_common.usecases.verification.compare_with_source import CopyToCompare, SourceOfCopies
 from srm_common.usecases.verification.existing_copies import ExistingCopy, existing_copies
@@ -270,11 +270,12 @@ class _Verifying:
 
     def _excuse_written_again(self, place: TopicPartition, findings: Findings) -> None:
         """What a flow that was interrupted between a chunk and its commit has written twice is its own."""
-        for difference in list(findings.differences):
+        if findings.counts.get(DifferenceKind.FOREIGN, 0) > MOST_INTERRUPTIONS:
+            return
+        reader = self._clusters.target.reader
+        for difference in [one for one in findings.differences if one.kind is DifferenceKind.FOREIGN]:
             offsets = LogRange(difference.downstream_first, difference.downstream_last + 1)
-            if difference.kind is DifferenceKind.FOREIGN and is_written_again(
-                self._clusters.target.reader, place, offsets
-            ):
+            if is_written_again(reader, place, offsets):
                 findings.excuse(difference, NotProved.COPIED_AGAIN, offsets.end - offsets.start)
 
     def _unmapped(self, upstream: TopicPartition, log: LogRange) -> Findings:

@@ -9,7 +9,8 @@ from srm_common.domain.verification.differences import DifferenceKind, NotProved
 from srm_common.domain.verification.verification import Against, Verdict
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.verification.verify_copies import verify_copies
-from tests.kafka.flows import write
+from tests.kafka.flows import Seen, write
+from tests.kafka.records import produce
 from tests.unit.usecases.fakes import Sides
 from tests.unit.usecases.verification.planted_faults import COPY
 
@@ -20,7 +21,7 @@ _NOT_ENOUGH_REPLICAS = 19
 def repeated(steady_sides: Sides) -> Sides:
     """Records 4 to 9 were written twice before they were committed, then those from 10 on."""
     sides = steady_sides
-    sides.set(exactly_once=False, retry_timeout_seconds=1.0)
+    sides.set(exactly_once=False)
     sides.source.create_topic("orders", 1)
     sides.refresh()
     _write(sides, 0, 4)
@@ -28,7 +29,9 @@ def repeated(steady_sides: Sides) -> Sides:
     _write(sides, 4, 10)
     for run in ("first", "second"):
         with sides.target.refuse("Produce", _NOT_ENOUGH_REPLICAS, when=names.offsets_topic("a")):
+            sides.set(retry_timeout_seconds=1.0)
             sides.run(run)
+    sides.set(retry_timeout_seconds=60.0)
     _write(sides, 10, 16)
     sides.run("at last")
     values = [int(value or b"") for value in sides.values(COPY)]
@@ -63,3 +66,22 @@ def test_what_others_wrote_among_it_is_found(repeated: Sides, against: Against) 
     assert (difference.kind, difference.downstream_first) == (DifferenceKind.FOREIGN, 28)
     (found,) = check_copies(repeated.clusters()).found
     assert (found.first, found.last, found.records) == (28, 28, 1)
+
+
+@pytest.mark.parametrize("against", Against)
+def test_a_second_copier_is_not_taken_for_interruptions(steady_sides: Sides, against: Against) -> None:
+    """A MirrorMaker 2 that was not stopped copies each record before the flow does."""
+    sides = steady_sides
+    sides.set(exactly_once=False)
+    sides.source.create_topic("orders", 1)
+    _write(sides, 0, 2)
+    sides.refresh()
+    sides.run("first")
+    for number in range(2, 10, 2):
+        _write(sides, number, number + 2)
+        copied = sides.source.records("orders")[-2:]
+        produce(sides.target, COPY, 0, [Seen(one.key, one.value, (), one.timestamp_ms) for one in copied])
+        sides.run(f"from {number}")
+    assert len(check_copies(sides.clusters()).found) == 4
+    (one,) = verify_copies(sides.clusters(), against=against).partitions
+    assert one.findings.counts == {DifferenceKind.FOREIGN: 4}
