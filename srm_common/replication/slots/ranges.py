@@ -86,8 +86,10 @@ class RangeState:
         #: and in the current one.
         self._refused_before: set[SentBatch] = set()
         self._refused: set[SentBatch] = set()
-        #: The batch that a closed connection has cut off last, and how often in a row.
-        self._cut_off: tuple[SentBatch | None, int] = (None, 0)
+        #: The batch that a closed connection has cut off last, the leader that closed it, and how often in a row;
+        #: whether that is the fault which is reported next.
+        self._cut_off: tuple[SentBatch | None, int, int] = (None, -1, 0)
+        self._cut_off_now = False
         self._failures = 0
         self._failing_since = 0.0
         self._absent_since = 0.0
@@ -172,6 +174,7 @@ class RangeState:
         self._failures, self._failing_since, self._absent_since = 0, 0.0, 0.0
         self._refused_before.clear()
         self._refused.clear()
+        self._cut_off = (None, -1, 0)
         totals = self._totals
         totals.records += share.records
         totals.bytes += share.bytes
@@ -273,17 +276,19 @@ class RangeState:
         self._refused.add(batch)
         return batch in self._refused_before
 
-    def was_cut_off(self, batch: SentBatch, size: int, target: str) -> bool:
-        """The connection was closed while only this batch, of ``size`` bytes, was being sent. True if that has happened
-        so often in a row that the batch must be why; the range stops before it."""
-        before, times = self._cut_off
-        self._cut_off = batch, (times if before == batch else 0) + 1
-        if self._cut_off[1] < _CUT_OFF_TIMES or batch.offset is None:
+    def was_cut_off(self, batch: SentBatch, size: int, leader: int, target: str) -> bool:
+        """The leader closed the connection while only this batch, of ``size`` bytes, was being sent. True if that has
+        happened so often, without any other fault of the target, that the batch must be why; the range stops before
+        it."""
+        before, closed_by, times = self._cut_off
+        times = (times if (before, closed_by) == (batch, leader) else 0) + 1
+        self._cut_off, self._cut_off_now = (batch, leader, times), True
+        if times < _CUT_OFF_TIMES or batch.offset is None:
             return False
         error = RecordTooLarge(
             f"partition {self.downstream[0]}-{self.downstream[1]} at {target}: its leader closed the connection each "
-            f"time while it got the batch at offset {batch.offset}, which has {size} bytes; raise the brokers' "
-            f"socket.request.max.bytes, or the limit of the proxy before them"
+            f"time while it was receiving the batch at offset {batch.offset}, which has {size} bytes; raise the "
+            f"brokers' socket.request.max.bytes, or the limit of the proxy in front of them"
         )
         self.stop_at(batch.offset, error)
         return True
@@ -305,6 +310,11 @@ class RangeState:
         True when it was given up.
         """
         now = self._clock()
+        if not at_source:
+            if not self._cut_off_now:
+                # A broker that also fails in other ways may close connections for those reasons.
+                self._cut_off = (None, -1, 0)
+            self._cut_off_now = False
         self._fault_at_source = at_source
         self.last_fault = str(error)
         lasting = isinstance(error, NoSuchPartition | AccessDenied)

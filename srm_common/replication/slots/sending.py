@@ -285,7 +285,7 @@ class Sending:
         if others or batch.packed is None or request.size <= MAX_MESSAGE_BYTES:
             return False
         sent = SentBatch(batch.partition, batch.packed.runs[0][0])
-        return batch.states[0].was_cut_off(sent, request.size, self._target.alias)
+        return batch.states[0].was_cut_off(sent, request.size, request.leader, self._target.alias)
 
     def refuse(
         self,

@@ -357,3 +357,38 @@ def test_a_pause_is_over_after_its_time(state: RangeState, clock: list[float]) -
     clock[0] += 0.07
     assert not waits(state)
     assert state.wants_fetch
+
+
+def cut_off(state: RangeState, offset: int = 120, leader: int = 1) -> bool:
+    """A closed connection, as a slot hears of it; whether the batch is the reason."""
+    found = state.was_cut_off(SentBatch(state.downstream, offset), 2_000_000, leader, "b")
+    if not found:
+        state.fault(PartitionError("a leader at b did not respond"), 60.0)
+    return found
+
+
+def test_a_batch_at_which_one_leader_closes_each_connection_is_the_reason(state: RangeState) -> None:
+    assert not cut_off(state)
+    # What happens at the source says nothing of the target.
+    state.fault(PartitionError("broker 1 of a did not respond"), 60.0, at_source=True)
+    assert not cut_off(state)
+    assert cut_off(state)
+    assert isinstance(state.error, RecordTooLarge)
+    assert "while it was receiving the batch at offset 120, which has 2000000 bytes" in str(state.error)
+
+
+@pytest.mark.parametrize("between", ["another fault", "a commit", "another leader", "another batch"])
+def test_closed_connections_that_are_not_in_a_row_are_not_counted_together(state: RangeState, between: str) -> None:
+    for _ in range(4):
+        assert not cut_off(state)
+        if between == "another fault":
+            state.fault(PartitionError("a leader at b did not respond"), 60.0)
+        elif between == "a commit":
+            start = state.committed
+            copied(state, packed((start, start, start)), 70 + start)
+            state.commit(0)
+        elif between == "another leader":
+            assert not cut_off(state, leader=2)
+        else:
+            assert not cut_off(state, offset=110)
+    assert state.error is None
