@@ -23,7 +23,6 @@ from srm_common.kafka.log.preferred_replicas import PreferredReplicas
 from srm_common.kafka.log.topic_ids import UsedTopics
 from srm_common.replication.slots.answers import Answers, Proofs
 from srm_common.replication.slots.blocks import Block
-from srm_common.replication.slots.fetch_sizes import FetchSizes
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire.protocol import fetch
 
@@ -60,7 +59,7 @@ class Fetching:
         self._signal = signal
         self._seconds_left = seconds_left
         self._leases = Leases(job.fetch_bytes)
-        self._sizes = FetchSizes()
+        self._sizes = source.fetch_sizes()
         #: The brokers that the ranges are read from, as of the last look.
         self._nodes: set[int] = set()
         self._blocks: deque[Block] = deque()

@@ -11,6 +11,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.library import ApiVersionsRequest, ListOffsetsRequest
 from srm_common.kafka.client.links.broker_link import BrokerLink
+from srm_common.kafka.client.links.fetch_sizes import FetchSizes
 from srm_common.kafka.client.links.retriable_fault import RetriableFault
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.messages import request_part
@@ -59,6 +60,10 @@ def list_offsets_request(places: Mapping[TopicPartition, int], committed: bool, 
 
 class ClusterLink(BrokerLink):
     """Connections to the brokers of one cluster; arguments as :class:`BrokerLink` has them."""
+
+    def fetch_sizes(self) -> FetchSizes:
+        """How much to ask the brokers for at a time, as links of the same pool have found out."""
+        return FetchSizes() if self._pool is None else self._pool.fetch_sizes(self.settings)
 
     async def connect(self, node: int) -> None:
         """Wait until the connection to a node is made. Raises as :meth:`send`."""

@@ -9,6 +9,7 @@ from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.newest_epochs import NewestEpochs
+from srm_common.kafka.client.links.fetch_sizes import FetchSizes
 
 
 class LinkPool(Closing):
@@ -19,7 +20,7 @@ class LinkPool(Closing):
     from it and gives them back when it is closed. One link at a time has them: threads that ask at the same moment get
     connections of their own, and none waits for another. Only connections without a fault or an unanswered request come
     back; whoever takes them asks for the brokers and the leaders again. Of what a cluster said, only the newest epochs
-    of leaders are remembered, so that no earlier leader is believed.
+    of leaders are remembered, so that no earlier leader is believed, and how much its links carry.
 
     Threads may share it. After :meth:`close` it can be used again; what was in use by then is closed by its user.
 
@@ -36,6 +37,7 @@ class LinkPool(Closing):
         self._idle: list[tuple[ClusterSettings, EventLoop, FrameConnectionManager]] = []
         #: By alias: a cluster that was cloned has the topic ids of the other one.
         self._newest_epochs: dict[str, NewestEpochs] = {}
+        self._fetch_sizes: dict[str, FetchSizes] = {}
         #: How often the pool was closed.
         self._closed = 0
 
@@ -51,6 +53,11 @@ class LinkPool(Closing):
         """Of a cluster's leaders, as far as links have seen them."""
         with self._lock:
             return self._newest_epochs.setdefault(settings.alias, NewestEpochs())
+
+    def fetch_sizes(self, settings: ClusterSettings) -> FetchSizes:
+        """How much to ask a cluster's brokers for, as far as links have shown it; also if their connections failed."""
+        with self._lock:
+            return self._fetch_sizes.setdefault(settings.alias, FetchSizes())
 
     def take(self, settings: ClusterSettings) -> tuple[EventLoop, FrameConnectionManager] | None:
         """Idle connections that were made with these settings, None where there are none."""

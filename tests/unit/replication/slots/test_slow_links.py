@@ -11,8 +11,10 @@ import pytest
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
-from srm_common.replication.slots import fetch_sizes, slot_watch
-from srm_common.replication.slots.fetch_sizes import FetchSizes
+from srm_common.kafka.client.links import fetch_sizes
+from srm_common.kafka.client.links.fetch_sizes import FetchSizes
+from srm_common.kafka.client.links.link_pool import LinkPool
+from srm_common.replication.slots import slot_watch
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
 from srm_common.testing import FakeCluster
 from tests.kafka.engine import Engine
@@ -111,3 +113,19 @@ def test_fetches_ask_for_what_the_link_carries(
     assert engine.copy(name, fetch_bytes=4 << 20, fetch_partition_bytes=500).records == 50
     asked = [request.max_bytes for request in source_kafka.asked("Fetch")]
     assert asked[:3] == [4 << 20, 2 << 20, 1 << 20]
+
+
+def test_the_next_pass_asks_for_what_the_link_has_carried(
+    engine: Engine, source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over such a link a pass ends after one answer of each broker."""
+    monkeypatch.setattr(fetch_sizes, "_SLOW_SECONDS", 0.0)
+    asked: list[int] = []
+    with LinkPool(one_loop=True) as pool:
+        for _ in range(2):
+            source_kafka.forget_requests()
+            assert engine.copy(name, pool=pool, fetch_bytes=4 << 20, starts={(name, 0): 0}).records == 50
+            asked += [request.max_bytes for request in source_kafka.asked("Fetch")][:1]
+            # Whether the connections were fit to be kept or not.
+            pool.close()
+    assert asked == [4 << 20, 2 << 20]

@@ -8,8 +8,8 @@ _SMALLEST_BYTES = 64 << 10
 
 
 class FetchSizes:
-    """What each broker's answers have shown. A slot ends its pass, and hears of new end offsets, only between two
-    answers."""
+    """What the answers of each of a cluster's brokers have shown. A slot ends its pass, and hears of new end offsets,
+    only between two answers. It is kept from pass to pass: over a slow link a pass has one answer of each broker."""
 
     def __init__(self) -> None:
         #: Of brokers that get less than their share.
