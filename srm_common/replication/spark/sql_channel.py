@@ -22,6 +22,7 @@ import queue
 import shutil
 import signal
 import socket
+import stat
 import struct
 import sys
 import tempfile
@@ -47,6 +48,8 @@ _HELLO = struct.Struct("!q")
 _LONGEST_PATH = 100
 #: Rows that go to the relay at a time.
 _ROWS = 2_000
+#: What both ends leave in the temporary folder begins with this; after so long, nobody needs it any more.
+_PREFIX, _FORGOTTEN_SECONDS = "srm-sql-", 86_400.0
 #: Instead of a statement's number: the row is filling.
 FILLING = -1
 
@@ -74,12 +77,13 @@ class SqlPipe:
     def folder(self, task: int) -> Path:
         """Where the socket of a task (Spark's id of its attempt) is."""
         name = hmac.digest(self.secret, b"folder %d" % task, "sha256").hex()[:16]
-        return Path(tempfile.gettempdir()) / f"srm-sql-{name}"
+        return Path(tempfile.gettempdir()) / f"{_PREFIX}{name}"
 
     def waiting(self, partition: int) -> Path:
-        """Where a slot says what it waits for: its second attempt tells what the first was doing when it was lost."""
+        """Where a slot says what it waits for, while it does: its second attempt tells what the first was doing when
+        it was lost."""
         name = hmac.digest(self.secret, b"waiting %d" % partition, "sha256").hex()[:16]
-        return Path(tempfile.gettempdir()) / f"srm-sql-{name}"
+        return Path(tempfile.gettempdir()) / f"{_PREFIX}{name}"
 
     def proof(self, task: int) -> bytes:
         """What the relay of a task sends first."""
@@ -141,6 +145,20 @@ def waited_for(pipe: SqlPipe, partition: int) -> str | None:
     return found
 
 
+def _remove_forgotten() -> None:
+    """Remove what slots of this user have left that were ended, with their whole pass, while they waited."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        found = [Path(entry) for entry in entries if entry.name.startswith(_PREFIX)]
+    for path in found:
+        with contextlib.suppress(OSError):  # another slot may be removing it
+            status = path.lstat()
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _FORGOTTEN_SECONDS:
+                if stat.S_ISDIR(status.st_mode):
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+
+
 class SqlChannel:
     """The slot's end. Use it as a context manager; what the block raises passes through.
 
@@ -161,6 +179,7 @@ class SqlChannel:
         self._lost = ""
 
     def __enter__(self) -> SqlChannel:
+        _remove_forgotten()
         folder = self._pipe.folder(self._task)
         folder.mkdir(mode=0o700)
         try:
@@ -203,8 +222,6 @@ class SqlChannel:
                 for _ in self._results:
                     pass
         self._connection.close()
-        if not self._lost:
-            self._waiting.unlink(missing_ok=True)
 
     def columns(self, statement: int) -> StatementColumns:
         """What a statement reads and changes."""
@@ -217,8 +234,7 @@ class SqlChannel:
         if self._lost:
             raise LostProcess(self._lost)
         first = self._sent
-        with contextlib.suppress(OSError):  # a full disk is no reason to stop
-            self._waiting.write_text(what, encoding="utf-8")
+        self._note(what)
         self._put(statement, columns, rows)
         found: list[pa.StructArray] = []
         with self._within_time(what):
@@ -229,7 +245,17 @@ class SqlChannel:
                 end = min(batch.num_rows, first + rows - before)
                 if start < end:
                     found.append(batch.column(0).slice(start, end - start))
+        # What ends the slot from now on has nothing to do with this piece.
+        with contextlib.suppress(OSError):
+            self._waiting.unlink()
         return pa.concat_arrays(found)
+
+    def _note(self, what: str) -> None:
+        # A full disk is no reason to stop.
+        with contextlib.suppress(OSError):
+            opened = os.open(self._waiting, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with open(opened, "w", encoding="utf-8") as file:
+                file.write(what)
 
     def _put(self, statement: int, columns: Mapping[str, pa.Array], rows: int) -> None:
         import pyarrow as pa

@@ -108,8 +108,35 @@ def test_a_relay_that_stands_still_or_ends_is_told_in_a_sentence(first: str) -> 
             asked(channel, [b"a"])
         assert process.wait(60) == (-signal.SIGKILL if first == "stop" else 3)
     assert waited_for(pipe, 4) is None
+    assert stat.S_IMODE(pipe.waiting(3).stat().st_mode) == 0o600
     assert waited_for(pipe, 3) == "transforms.sql for offsets 0 to 9 of orders-0"
     assert waited_for(pipe, 3) is None, "it is said once, and nothing is left"
+
+
+def test_a_piece_that_is_back_is_not_what_a_slot_was_lost_by() -> None:
+    """A worker that is killed later, while it fetches for instance, gets no chance to say so."""
+    pipe = pipe_of()
+    with relayed(pipe) as (_, results), SqlChannel(pipe, 7, 3, results) as channel:
+        assert asked(channel, [b"a"]) == [b"a"]
+        assert waited_for(pipe, 3) is None
+
+
+def test_what_ended_slots_have_left_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nobody asks what a cancelled pass was doing."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(sql_channel, "_MEET_SECONDS", 0.0)
+    old, older = pipe_of(), pipe_of()
+    old.waiting(3).write_text("of today")
+    older.waiting(3).write_text("of another day")
+    older.folder(7).mkdir()
+    for path in (older.waiting(3), older.folder(7)):
+        os.utime(path, (0, 0))
+    (tmp_path / "another's").touch()
+    os.utime(tmp_path / "another's", (0, 0))
+    with pytest.raises(LostProcess), SqlChannel(pipe_of(), 7, 3, iter(())):
+        pass
+    assert set(tmp_path.iterdir()) == {old.waiting(3), tmp_path / "another's"}
 
 
 def test_what_the_slot_raises_passes_through_and_ends_the_relay() -> None:
