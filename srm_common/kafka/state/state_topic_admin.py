@@ -13,7 +13,7 @@ from srm_common.domain.topics.refused_settings import conceded
 from srm_common.domain.topics.replication import Brokers
 from srm_common.domain.topics.state_topics import FoundTopic, Repair, StateTopic, alter_command, created_text, price
 from srm_common.errors import AccessDenied, ClusterError, SrmError
-from srm_common.kafka.client.faults import cluster_error, kafka_error, refuses_settings
+from srm_common.kafka.client.faults import cluster_error, is_too_much, kafka_error, refuses_settings
 from srm_common.kafka.client.librdkafka import (
     AlterConfigOpType,
     ConfigEntry,
@@ -32,8 +32,6 @@ from srm_common.kafka.state.state_reader import StateReader
 _LEADERS_SECONDS = 120.0
 _SETTLING_SECONDS = 15.0
 _PAUSE_SECONDS = 0.2
-#: Whatever its settings are, the cluster does not take a topic of this name.
-_FORBIDDEN = frozenset({KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION})
 
 
 class StateTopicAdmin:
@@ -146,11 +144,10 @@ class StateTopicAdmin:
                         raise self._too_few_brokers(topic, error, brokers) from error
                     replicas[name] = fewer[0]
                     again.append(topic)
-                elif fault is not None and fault.code() in _FORBIDDEN:
+                elif fault is not None and (why := _forbidden(fault)):
                     raise AccessDenied(
                         f"cluster '{self._cluster.alias}' ({self._cluster.bootstrap_servers}) refused to create state "
-                        f"topic {name}: {fault.str()} ({fault.name()}); allow it in the policy of its brokers "
-                        "(create.topic.policy.class.name)"
+                        f"topic {name}: {why}"
                     ) from error
                 elif fault is None or fault.code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise self._error(f"create state topic {name}", error, Right("Create", "topic", name)) from error
@@ -286,6 +283,16 @@ class StateTopicAdmin:
             needs = Right("AlterConfigs", "topic", topic.name)
             doing = f"alter the settings of state topic {topic.name}"
             raise self._error(doing, error, needs) from error
+
+
+def _forbidden(fault: KafkaError) -> str:
+    """Why the cluster does not take a topic of this name, whatever its settings are; empty for other faults."""
+    said = f"{fault.str()} ({fault.name()})"
+    if fault.code() == KafkaError.TOPIC_EXCEPTION:
+        return f"the name is not allowed there: {said}"
+    if fault.code() == KafkaError.POLICY_VIOLATION and not is_too_much(fault):
+        return f"{said}; allow it in the policy of its brokers (create.topic.policy.class.name)"
+    return ""
 
 
 def _starts_at_zero(cluster: ClusterSettings, topic: str, partitions: int) -> bool:

@@ -127,6 +127,26 @@ def test_a_refusal_that_is_about_no_setting_ends_the_flow_with_the_clusters_word
     assert target_kafka.topics() == {}
 
 
+def test_a_name_that_the_cluster_does_not_take_is_not_told_as_a_policy(
+    flow: FlowSettings, target_kafka: FakeCluster
+) -> None:
+    target_kafka.create_topic(OFFSETS.replace(".a", "_a"))
+    with pytest.raises(AccessDenied, match=rf"topic {OFFSETS}: the name is not allowed there: .* collides") as raised:
+        ensure_state_topics(flow)
+    assert "policy" not in str(raised.value)
+
+
+def test_a_request_that_is_too_much_for_the_controller_is_not_told_as_a_policy(
+    flow: FlowSettings, target_kafka: FakeCluster
+) -> None:
+    """Both have the same code."""
+    target_kafka.limit_settings(lambda settings: "Unable to perform excessively large batch operation.")
+    with pytest.raises(ClusterError, match="excessively large batch operation") as raised:
+        ensure_state_topics(flow)
+    assert not isinstance(raised.value, AccessDenied)
+    assert "create.topic.policy.class.name" not in str(raised.value)
+
+
 def rows(partitions: int) -> list[list[Any]]:
     return [[f"topic-{number // 8}", number % 8, number * 7919 % 1_000_003] for number in range(partitions)]
 
