@@ -198,7 +198,14 @@ class LocalStatements:
         sent = with_parsed(sent, self.columns(statement).parsed)
         records = _records(sent)
         # A regular expression may backtrack without end. The task goes on, but nobody waits for it.
-        overdue = threading.Timer(_LONGEST_PREVIEW_SECONDS, self._session.sparkContext.cancelAllJobs)
+        late = threading.Event()
+
+        def end() -> None:
+            # The job may have failed before the call returns.
+            late.set()
+            self._session.sparkContext.cancelAllJobs()
+
+        overdue = threading.Timer(_LONGEST_PREVIEW_SECONDS, end)
         overdue.daemon = True
         overdue.start()
         try:
@@ -208,9 +215,7 @@ class LocalStatements:
                 records.select(column.alias("record")).select(F.isnull("record").alias("failed"), "record.*").toArrow()
             )
         except (Py4JError, PySparkException) as error:
-            why = (
-                f"Spark SQL did not answer within {_LONGEST_PREVIEW_SECONDS:g} s" if overdue.finished.is_set() else None
-            )
+            why = f"Spark SQL did not answer within {_LONGEST_PREVIEW_SECONDS:g} s" if late.is_set() else None
             raise TransformFailed(f"{what} cannot be evaluated: {why or innermost_cause(error)}") from error
         finally:
             overdue.cancel()

@@ -9,7 +9,9 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, SlotTask
-from srm_common.errors import LostProcess
+from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.errors import LostProcess, TransformFailed
+from srm_common.replication.spark import sql_pass
 from srm_common.replication.spark.spark_pass import SparkPassRunner
 
 _CLUSTER = ClusterSettings.plaintext("b", "127.0.0.1:1")
@@ -61,3 +63,39 @@ def test_an_interrupt_that_pyspark_loses_ends_the_run() -> None:
     context: Any = Losing()
     with pytest.raises(KeyboardInterrupt, match="told to stop"):
         SparkPassRunner(lambda: context)(JOB, TASKS)
+
+
+def test_a_preview_that_takes_too_long_is_told_so_even_if_its_job_fails_before_it_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pyspark.errors import PySparkException
+
+    cancelling, told = threading.Event(), threading.Event()
+
+    class Cancelled:
+        """The job's failure arrives while the call that cancels it has yet to return."""
+
+        def cancelAllJobs(self) -> None:
+            cancelling.set()
+            told.wait(60)
+
+    class Session:
+        sparkContext = Cancelled()
+
+        def createDataFrame(self, *_: object) -> None:
+            pass
+
+    def waiting(*_: object) -> None:
+        assert cancelling.wait(60)
+        raise PySparkException("cancelled as part of cancellation of all jobs")
+
+    monkeypatch.setattr(sql_pass, "_LONGEST_PREVIEW_SECONDS", 0.01)
+    for name in ("with_parsed", "_records"):
+        monkeypatch.setattr(sql_pass, name, lambda *_: None)
+    monkeypatch.setattr(sql_pass, "compile_statement", waiting)
+    session: Any = Session()
+    preview = sql_pass.LocalStatements(session, (Statement("transforms.sql", "SELECT value FROM records"),))
+    monkeypatch.setattr(preview, "columns", lambda _: StatementColumns((), ()))
+    with pytest.raises(TransformFailed, match=r"cannot be evaluated: Spark SQL did not answer within 0\.01 s"):
+        preview.evaluate(0, {}, 1, "transforms.sql")
+    told.set()
