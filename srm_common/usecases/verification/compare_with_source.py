@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment, generation_of, is_another_generation
-from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.schemas.id_mapping import IdMapping
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.transforms.chain import PredicateKind, Step
 from srm_common.domain.transforms.statements import statement_for
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.named_keys import NamedKeys
@@ -343,11 +341,4 @@ def is_transformed(flow: FlowSettings, topic: str, copy: str) -> bool:
     mapping = IdMapping.of(flow)
     if mapping is not None and mapping.sides(topic):
         return True
-    return any(_concerns(step, copy) for step in flow.transforms)
-
-
-def _concerns(step: Step, copy: str) -> bool:
-    predicate = step.predicate
-    if predicate is None or predicate.kind is not PredicateKind.TOPIC_NAME:
-        return True
-    return compile_java_regex(predicate.argument).matches(copy) != step.negate
+    return any(step.concerns(copy) for step in flow.transforms)
