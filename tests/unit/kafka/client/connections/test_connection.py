@@ -18,6 +18,7 @@ from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.threads import in_thread
 from srm_common.kafka.client.connections.transport import FrameTransport
 from srm_common.kafka.client.protocol.frames import RawProduce
+from tests.kafka.records import eventually
 
 LIMIT_MS = 3_000
 #: Of a Metadata request below: length, api, version, number, client id "srm", no topics.
@@ -160,8 +161,7 @@ def test_what_was_sent_is_heard_before_it_is_looked_at(pair: Pair) -> None:
     """The loop is woken for large pieces only, or not at all as here."""
     before = pair.connection.transport.heard_bytes()
     pair.peer.sendall(bytes(100))
-    while pair.connection.transport.heard_bytes() < before + 100:
-        time.sleep(0.001)
+    eventually(lambda: pair.connection.transport.heard_bytes() >= before + 100, 60.0, "the bytes have not arrived")
     assert pair.connection.transport.heard_bytes() == before + 100
 
 
