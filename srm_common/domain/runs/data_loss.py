@@ -159,7 +159,8 @@ def _way_out(finding: Finding) -> str:
         return decide_for_all
     return (
         "Kafka Streams deletes the records of its repartition topics once it has read them, so that such copies are of "
-        f"no use: leave them out with srm-control topics --add-exclude '.*{_REPARTITION}', or {decide_for_all}"
+        f"no use: leave them out with srm-control topics --flow <flow> --add-exclude '.*{_REPARTITION}', or "
+        f"{decide_for_all}"
     )
 
 

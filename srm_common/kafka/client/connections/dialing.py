@@ -35,9 +35,9 @@ LONGEST_PAUSE_SECONDS = 1.0
 _REMEMBERED_SECONDS = 300.0
 _MOST_REMEMBERED = 10_000
 #: How long a connection is idle before the kernel asks whether the other side is still there, how soon it asks again,
-#: and how often. Between them, NAT, firewalls and load balancers forget an idle connection after some minutes (four at
-#: Azure, 350 s at AWS, the strictest one) and tell neither: the next request would get no answer. The kernel's own time
-#: is two hours.
+#: and how often. Between them, NAT, firewalls and load balancers forget an idle connection after a while (four minutes
+#: at Azure, 350 s at AWS, one minute at the strictest) and tell neither: the next request would get no answer. The
+#: kernel's own time is two hours.
 _IDLE_SECONDS, _PROBE_SECONDS, _PROBES = 30, 15, 8
 if sys.platform == "darwin":
     _IDLE_OPTION = socket.TCP_KEEPALIVE

@@ -127,7 +127,7 @@ def _date(message: MessageType) -> tuple[Read, Write]:
             raise DataFault("cannot be written: it has a time of day in a Date")
         year, month, day = date_of(days)
         if not 0 < year < 1 << 31:
-            raise DataFault(f"cannot be written: it has a Date in the year {year}, which google.type.Date cannot hold")
+            raise DataFault("cannot be written: it has a Date in a year that google.type.Date cannot hold")
         return parts.data({"year": year, "month": month, "day": day})
 
     return read, write
@@ -186,7 +186,7 @@ def _decimal(message: MessageType) -> tuple[Read, Write]:
             raise DataFault("has a decimal without bytes")
         precision, scale = (wrapped(parts.get(raw, name) or 0, 32) for name in ("precision", "scale"))
         if precision < 0:
-            raise DataFault(f"has a decimal with the precision {int(precision)}")
+            raise DataFault("has a decimal with a negative precision")
         return _rounded(int.from_bytes(data, signed=True), int(scale), int(precision))
 
     def write(value: Any) -> bytes:
@@ -210,5 +210,5 @@ def _rounded(number: int, scale: int, precision: int) -> Decimal:
         scale -= drop
         decimal = decimal_of(number, scale)
     if not -(1 << 31) <= scale < 1 << 31:
-        raise DataFault(f"has a decimal with the scale {scale}")
+        raise DataFault("has a decimal whose scale is out of range")
     return decimal

@@ -143,7 +143,7 @@ def test_topics_that_their_application_empties_are_better_left_out() -> None:
     assert finding is not None
     error = decide(finding, OnDataLoss.FAIL).error
     assert error is not None
-    assert "srm-control topics --add-exclude '.*-repartition', or set on.data.loss to skip" in error
+    assert "srm-control topics --flow <flow> --add-exclude '.*-repartition', or set on.data.loss to skip" in error
     created_again = find_loss(Bookmark(10, "x"), SourceLog(topic, 0, 0, 90, "y"))
     assert created_again is not None
     assert "--add-exclude" not in str(decide(created_again, OnDataLoss.FAIL).error)
