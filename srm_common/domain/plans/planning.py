@@ -177,7 +177,7 @@ class _Planning:
             return
         there = self._target.settings.get(remote, {})
         self._drift.compare(remote, settings, there, self._excluded)
-        changes = _changes(self._rules, settings, there)
+        changes = self._changes(remote, settings, there)
         if not changes:
             return
         if not synced:
@@ -186,6 +186,24 @@ class _Planning:
             alteration = AlterConfigs(target, remote, changes, f"keep it like {topic}")
             self._notices += undone(alteration, self._alterations)
             self.actions.append(alteration)
+
+    def _changes(
+        self, remote: str, settings: Mapping[str, TopicSetting], there: Mapping[str, TopicSetting]
+    ) -> tuple[SettingChange, ...]:
+        changes = []
+        for key, wish in sorted(self._rules.wishes(settings).items()):
+            now = there.get(key)
+            if now is None:  # the target does not have such a setting
+                continue
+            if wish.value is not None:
+                if not same_value(key, now.value, wish.value):
+                    changes.append(SettingChange(key, now.value, wish.value, wish.reason))
+            elif now.source is Source.TOPIC:
+                if not wish.if_ours or self._alterations.made(remote, key, now.value):
+                    changes.append(SettingChange(key, now.value, None, wish.reason))
+                elif not same_value(key, now.value, settings[key].value):
+                    self._drift.kept(remote, key, now.value)
+        return tuple(changes)
 
     def all_notices(self) -> list[str]:
         """About single topics, then about all; one sentence for whatever many topics have in common."""
@@ -269,22 +287,6 @@ def _creation(
         brokers.attempts(factor),
         optional,
     )
-
-
-def _changes(
-    rules: SettingRules, settings: Mapping[str, TopicSetting], there: Mapping[str, TopicSetting]
-) -> tuple[SettingChange, ...]:
-    changes = []
-    for key, wish in sorted(rules.wishes(settings).items()):
-        now = there.get(key)
-        if now is None:  # the target does not have such a setting
-            continue
-        if wish.value is None:
-            if now.source is Source.TOPIC:
-                changes.append(SettingChange(key, now.value, None, wish.reason))
-        elif not same_value(key, now.value, wish.value):
-            changes.append(SettingChange(key, now.value, wish.value, wish.reason))
-    return tuple(changes)
 
 
 def _falsifying(flow: FlowSettings, remote: str, there: Mapping[str, TopicSetting]) -> str | None:

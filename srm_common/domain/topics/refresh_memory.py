@@ -58,6 +58,10 @@ class Alterations:
         alteration = self.by_setting.get((topic, key))
         return alteration if alteration is not None and alteration.after == after else None
 
+    def made(self, topic: str, key: str, value: str | None) -> bool:
+        """Whether it was this flow that has set the value."""
+        return self.undone(topic, key, value) is not None
+
     def and_done(self, results: Iterable[ActionResult], now_ms: int) -> Alterations:
         """These, the successful ones among ``results``, and nothing that is too old."""
         kept = {place: one for place, one in self.by_setting.items() if now_ms - one.last_ms < _ALTERATIONS_KEPT_MS}

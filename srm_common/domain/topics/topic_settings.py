@@ -82,10 +82,12 @@ class TargetAbilities:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The desired value of one setting of a remote topic; ``value`` None: no topic-level value."""
+    """The desired value of one setting of a remote topic; ``value`` None: no topic-level value. ``if_ours``: only if
+    the flow has set the one that is there."""
 
     value: str | None
     reason: str
+    if_ours: bool = False
 
 
 def target_abilities(broker: Mapping[str, str | None], known: frozenset[str] | None) -> TargetAbilities:
@@ -166,8 +168,8 @@ class SettingRules:
             if not same_value(key, self._target.default(key), pinned.value):
                 wishes[key] = Wish(pinned.value, f"in effect at the source, and {reason}")
             elif wish is None:
-                # A value of the copy's own is an earlier one of the source, or was pinned when a default was another.
-                wishes[key] = Wish(None, "the source has what is the target's default")
+                # MirrorMaker 2 leaves it alone, so it may be an operator's, or have been pinned for another default.
+                wishes[key] = Wish(None, "the source has what is the target's default", if_ours=True)
         limits = (BEFORE_MAX, AFTER_MAX) if self._target.two_timestamp_limits else (DIFFERENCE_MAX,)
         given = dict.fromkeys(limits, Wish(LONG_MAX, _TIMESTAMPS_OPEN))
         given[TIMESTAMP_TYPE] = Wish("CreateTime", "copies keep the time of each record")
@@ -236,6 +238,11 @@ class Drift:
     _left: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _excluded: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _defaults: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(int)))
+    _own: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    def kept(self, remote: str, key: str, value: str | None) -> None:
+        """The copy keeps a value that the flow has not set, and that is not the one in effect at the source."""
+        self._own[key].append(f"{remote} ({value})")
 
     def unchanged(self, remote: str, changes: Iterable[SettingChange]) -> None:
         """These would be changed, but ``sync.topic.configs.enabled`` is off, or its interval negative."""
@@ -273,6 +280,13 @@ class Drift:
             for key, places in sorted(self._excluded.items())
         ]
         name = self.flow.name
+        found += [
+            f"{key} on {name.target} has a value of its own, which this flow is not known to have set, on "
+            f"{some(places)}; "
+            f"{name.source} has {name.target}'s default, {self.target.default(key)}; to take it off: kafka-configs.sh "
+            f"--alter --entity-type topics --entity-name ... --delete-config {key}"
+            for key, places in sorted(self._own.items())
+        ]
         for key, values in sorted(self._defaults.items()):
             default = self.target.default(key)
             for value, topics in values.items():
