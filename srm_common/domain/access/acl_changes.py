@@ -6,15 +6,24 @@ deleted, and where it equals a wanted one there is nothing to do.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from srm_common.domain.access.acl_bindings import EVERYONE, AclBinding, Permission, TopicPattern
+from srm_common.domain.access.acl_bindings import (
+    EVERY_TOPIC,
+    EVERYONE,
+    AclBinding,
+    Permission,
+    TopicPattern,
+    literal,
+)
 from srm_common.domain.access.copied_acls import NAME_IT, writers
 from srm_common.domain.topics.actions import Difference, Job, action_json
 
 REVOKED = "the source no longer has it, or nothing that it covers is copied"
+REPLACED = "others take its place"
 GONE = "it is already gone; only its record is removed"
 #: How many writers of one plan are named.
 _MOST_NAMED = 10
@@ -140,6 +149,7 @@ def acl_actions(cluster: str, difference: AclDifference) -> tuple[CreateAcls | D
     before or afterwards.
     """
     deletions = dict.fromkeys(difference.delete, REVOKED) | dict.fromkeys(difference.forget, GONE)
+    deletions |= dict.fromkeys(replaced(difference.delete, difference.create), REPLACED)
     why = {Permission.ALLOW: "readers of the source may read the copy", Permission.DENY: "as it is at the source"}
     return (
         *(
@@ -147,10 +157,33 @@ def acl_actions(cluster: str, difference: AclDifference) -> tuple[CreateAcls | D
             for topics, permission, changes in _grouped(difference.create, (Permission.DENY, Permission.ALLOW))
         ),
         *(
-            DeleteAcls(cluster, topics, permission, changes, REVOKED)
+            DeleteAcls(cluster, topics, permission, changes, _why_deleted(changes))
             for topics, permission, changes in _grouped(deletions, (Permission.ALLOW, Permission.DENY))
         ),
     )
+
+
+def replaced(bindings: Iterable[AclBinding], by: Iterable[AclBinding]) -> set[AclBinding]:
+    """Those of ``bindings`` for which one of ``by`` stands in: the same right on some of the topics."""
+    literals: dict[AclBinding, list[TopicPattern]] = defaultdict(list)
+    prefixes: dict[AclBinding, list[TopicPattern]] = defaultdict(list)
+    for one in by:
+        (literals if one.topics.prefix is None else prefixes)[_right(one)].append(one.topics)
+    return {
+        one
+        for one in bindings
+        # There may be thousands of literals on both sides, and these have no topics in common unless they are equal.
+        for others in (prefixes[_right(one)], literals[_right(one)] if one.topics.prefix is not None else ())
+        if any(one.topics.overlaps(other) for other in others)
+    }
+
+
+def _why_deleted(changes: Iterable[AclChange]) -> str:
+    return REPLACED if all(change.reason == REPLACED for change in changes) else REVOKED
+
+
+def _right(binding: AclBinding) -> AclBinding:
+    return replace(binding, topics=literal(EVERY_TOPIC))
 
 
 def _grouped(

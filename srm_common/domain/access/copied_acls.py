@@ -12,12 +12,15 @@ The replicator's principal may be unknown, as with a certificate. It writes to c
 whom the target's own bindings allow that, or a super user, whom no DENY is about: none of those gets a DENY.
 
 Where a DENY cannot be carried over, the ALLOWs that it would limit are left out as well, with a notice.
+
+A topic of the target's own that begins like the copies keeps a single pattern from covering them. Where there are too
+many copies for a binding each, a binding of ours with that pattern stays: readers must not lose all copies.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -82,6 +85,20 @@ class WantedAcls:
     notices: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Obstacle:
+    """Why ``pattern`` is not used, which covers the right copies: it also covers ``other`` and ``more`` topics of the
+    target's own."""
+
+    pattern: TopicPattern
+    other: str
+    more: int
+
+    def __str__(self) -> str:
+        subject = f"{self.other} and {self.more} more, which are no copies" if self.more else f"{self.other}, no copy"
+        return f"'{self.pattern}' would include {subject} that this flow knows"
+
+
 class _TooMany(Exception):
     """No single pattern covers the copies, and there are too many for a binding each."""
 
@@ -97,6 +114,8 @@ class _PatternMap:
         self._taken = {*self._downstream, *self._others}
         self._front = _common_front(copies.topics.items())
         self._found: dict[TopicPattern, tuple[TopicPattern, ...]] = {}
+        #: What keeps a pattern from becoming a single one.
+        self.obstacles: dict[TopicPattern, _Obstacle] = {}
 
     def of(self, pattern: TopicPattern) -> tuple[TopicPattern, ...]:
         """The patterns that cover the copies of what ``pattern`` covers and no other topic; none without copies.
@@ -128,8 +147,12 @@ class _PatternMap:
         if not covered:
             return ()
         front = _common_front((topic, self._topics[topic]) for topic in covered)
-        if front is not None and front + prefix and self._copies_only(front + prefix, len(covered)):
-            return (prefixed(front + prefix),)
+        if front is not None and front + prefix:
+            if self._copies_only(front + prefix, len(covered)):
+                return (prefixed(front + prefix),)
+            if len(beginning(self._downstream, front + prefix)) == len(covered):
+                others = beginning(self._others, front + prefix)
+                self.obstacles[pattern] = _Obstacle(prefixed(front + prefix), others[0], len(others) - 1)
         if len(covered) > MOST_LITERALS:
             raise _TooMany
         return tuple(literal(self._topics[topic]) for topic in covered)
@@ -158,6 +181,7 @@ def wanted_acls(
     *,
     source: str,
     suspects: Collection[str] = (),
+    ours: Collection[AclBinding] = (),
 ) -> WantedAcls:
     """The bindings that the copies are to have.
 
@@ -167,8 +191,9 @@ def wanted_acls(
         source: alias of the source, for reasons.
         suspects: principals any of which may be the replicator, where that is unknown. No DENY is made for them,
             either, and what it would limit is left out.
+        ours: the flow's bindings that are on the target.
     """
-    return _Rules(copies, replicators, suspects, source).apply(sorted(bindings))
+    return _Rules(copies, replicators, suspects, source, ours).apply(sorted(bindings))
 
 
 @dataclass(frozen=True)
@@ -181,11 +206,21 @@ class _Allow:
 
 
 class _Rules:
-    def __init__(self, copies: Copies, replicators: Collection[str], suspects: Collection[str], source: str) -> None:
+    def __init__(
+        self,
+        copies: Copies,
+        replicators: Collection[str],
+        suspects: Collection[str],
+        source: str,
+        ours: Collection[AclBinding],
+    ) -> None:
         self._map = _PatternMap(copies)
         self._replicators = frozenset(replicators)
         self._suspects = frozenset(suspects)
         self._source = source
+        self._ours = frozenset(ours)
+        self._single: dict[_Obstacle, list[AclBinding]] = defaultdict(list)
+        self._kept: dict[_Obstacle, list[AclBinding]] = defaultdict(list)
         self._wanted: dict[AclBinding, str] = {}
         self._notices: list[str] = []
 
@@ -208,43 +243,78 @@ class _Rules:
                 )
             else:
                 self._want(allow.carried, allow.patterns, allow.origin)
-        return WantedAcls(dict(sorted(self._wanted.items())), tuple(self._notices))
+                self._note_obstacle(allow.origin, allow.patterns)
+        return WantedAcls(dict(sorted(self._wanted.items())), (*self._notices, *self._about_obstacles()))
+
+    def _note_obstacle(self, origin: AclBinding, patterns: Sequence[TopicPattern]) -> None:
+        obstacle = self._map.obstacles.get(origin.topics)
+        if obstacle is not None:
+            (self._kept if obstacle.pattern in patterns else self._single)[obstacle].append(origin)
+
+    def _about_obstacles(self) -> Iterator[str]:
+        """One sentence for whatever many bindings have the same reason."""
+        for obstacle, origins in self._single.items():
+            yield f"{self._some(origins)} carried over to each copy by itself: {obstacle}"
+        for obstacle, origins in self._kept.items():
+            yield (
+                f"{self._some(origins)} carried over as before, although {obstacle}: there are more than "
+                f"{MOST_LITERALS} copies, too many for a binding each, and readers would lose all of them"
+            )
+
+    def _some(self, origins: Sequence[AclBinding]) -> str:
+        found = f"'{origins[0]}' of {self._source}"
+        return f"{found} is" if len(origins) == 1 else f"{found} and {len(origins) - 1} more are"
 
     def _allows(self, bindings: Iterable[AclBinding]) -> list[_Allow]:
         found = []
         for binding in bindings:
             if binding.permission is not Permission.ALLOW or binding.operation not in CARRIED_ALLOWS:
                 continue
+            carried = replace(binding, operation=CARRIED_ALLOWS[binding.operation])
             try:
                 patterns = self._map.of(binding.topics)
             except _TooMany:
-                self._notices.append(self._too_many(binding))
-                continue
+                if not self._is_kept(carried):
+                    self._notices.append(self._too_many(binding))
+                    continue
+                patterns = (self._map.obstacles[binding.topics].pattern,)
             if patterns:
-                carried = replace(binding, operation=CARRIED_ALLOWS[binding.operation])
                 found.append(_Allow(binding, carried, patterns))
         return found
 
+    def _is_kept(self, carried: AclBinding) -> bool:
+        """Whether the target has it from us with the pattern that a topic of its own keeps from being used now."""
+        obstacle = self._map.obstacles.get(carried.topics)
+        return obstacle is not None and replace(carried, topics=obstacle.pattern) in self._ours
+
     def _carry_deny(self, deny: AclBinding, limited: list[_Allow]) -> list[_Allow]:
         """Returns those of ``limited`` that would have no such limit on the target."""
-        try:
-            patterns = self._map.of(deny.topics)
-        except _TooMany:
-            self._notices.append(self._too_many(deny))
-            return limited
-        covered = bool(patterns)
-        if not covered and any(pattern.prefix is not None for allow in limited for pattern in allow.patterns):
-            # A copy that is made later may come under a prefix that is allowed now: the DENY is there before it.
-            patterns = self._map.ahead(deny.topics)
         # A DENY for everyone would include the replicator, so there is one for each principal with an ALLOW.
         denied = {deny.principal} if deny.principal != EVERYONE else {allow.carried.principal for allow in limited}
         denied -= self._replicators | {EVERYONE}
         spared = {one for one in denied if not self._suspects.isdisjoint((one, EVERYONE))}
+        lacking: set[str] = set()
+        try:
+            patterns = self._map.of(deny.topics)
+        except _TooMany:
+            lacking = {one for one in denied - spared if not self._is_kept(replace(deny, principal=one))}
+            if lacking:
+                self._notices.append(self._too_many(deny))
+            if lacking == denied - spared:
+                return limited
+            patterns = (self._map.obstacles[deny.topics].pattern,)
+            denied -= lacking
+        covered = bool(patterns)
+        if not covered and any(pattern.prefix is not None for allow in limited for pattern in allow.patterns):
+            # A copy that is made later may come under a prefix that is allowed now: the DENY is there before it.
+            patterns = self._map.ahead(deny.topics)
         for principal in denied - spared:
             self._want(replace(deny, principal=principal), patterns, deny)
         if patterns:
             self._notices += [self._spared(deny, principal) for principal in sorted(spared)]
-        unlimited = spared if patterns else set()
+            if denied - spared:
+                self._note_obstacle(deny, patterns)
+        unlimited = spared | lacking if patterns else set()
         if covered if deny.principal == EVERYONE else unlimited:
             unlimited = unlimited | {EVERYONE}
         return [allow for allow in limited if allow.carried.principal in unlimited]
@@ -260,9 +330,10 @@ class _Rules:
         )
 
     def _too_many(self, binding: AclBinding) -> str:
+        obstacle = self._map.obstacles.get(binding.topics)
         return (
             f"'{binding}' of {self._source} is not carried over: no single pattern covers its copies alone, and "
-            f"there are more than {MOST_LITERALS}"
+            f"there are more than {MOST_LITERALS}" + ("" if obstacle is None else f"; {obstacle}")
         )
 
 

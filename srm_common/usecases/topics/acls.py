@@ -22,6 +22,7 @@ from srm_common.domain.access.acl_changes import (
     first_binding_locks_out,
     other_writers,
     reconcile,
+    replaced,
     revocations,
 )
 from srm_common.domain.access.copied_acls import Copies, wanted_acls, writers
@@ -36,6 +37,7 @@ from srm_common.errors import AccessDenied, ClusterError, CorruptRecord, SrmErro
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 _NO_DENY = "left as it is, because a DENY before it could not be created"
+_NO_SUCCESSOR = "left as it is, because what takes its place could not be created"
 #: A broker setting by which a topic is open to everyone until its first binding is created.
 OPEN_UNTIL_FIRST = "allow.everyone.if.no.acl.found"
 
@@ -145,7 +147,8 @@ def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings
     replicators = replicator_principals(flow)
     downstream = set(copies.topics.values())
     suspects = frozenset() if replicators else {writer.principal for writer in writers(there, downstream)}
-    wanted = wanted_acls(here, copies, replicators, source=flow.name.source, suspects=suspects)
+    ours = view.ours & there
+    wanted = wanted_acls(here, copies, replicators, source=flow.name.source, suspects=suspects, ours=ours)
     notices = [*wanted.notices, *other_writers(there, downstream, replicators, flow.name.target)]
     difference = reconcile(wanted.bindings, there, view.ours)
     setting = broker_settings.get(OPEN_UNTIL_FIRST, "false")
@@ -213,15 +216,15 @@ def create_acls(clusters: FlowClusters, actions: Sequence[CreateAcls]) -> list[A
 def delete_acls(
     clusters: FlowClusters, actions: Sequence[DeleteAcls], done: Mapping[Action, ActionResult]
 ) -> list[ActionResult]:
-    """Delete the flow's own bindings. A DENY stays where another DENY, which may stand in for it, could not be created.
+    """Delete the flow's own bindings. A DENY stays where another DENY, which may stand in for it, could not be created,
+    and an ALLOW where that is so of one of the same right on some of its topics.
 
     ``done``: what was done before, creations among it.
     """
     admin = clusters.target.acls
-    keep_denies = any(
-        isinstance(action, CreateAcls) and action.permission is Permission.DENY and result.error is not None
-        for action, result in done.items()
-    )
+    failed = [action for action, result in done.items() if isinstance(action, CreateAcls) and result.error is not None]
+    keep_denies = any(action.permission is Permission.DENY for action in failed)
+    uncreated = [binding for action in failed for binding in action.bindings]
     try:
         recorded = read_acl_record(clusters)
     except SrmError as error:
@@ -235,6 +238,10 @@ def delete_acls(
         if permission is Permission.DENY and keep_denies:
             faults |= dict.fromkeys(batch, _NO_DENY)
             break
+        if permission is Permission.ALLOW:
+            kept = replaced(batch, uncreated)
+            faults |= dict.fromkeys(kept, _NO_SUCCESSOR)
+            batch = [binding for binding in batch if binding not in kept]
         # A plan may be older than the record: what is not ours by now is not touched.
         faults |= dict.fromkeys(set(batch) - recorded, "not deleted, because there is no record that it is ours")
         batch = [binding for binding in batch if binding in recorded]

@@ -13,6 +13,7 @@ from srm_common.domain.access.acl_changes import (
     first_binding_locks_out,
     other_writers,
     reconcile,
+    replaced,
 )
 from tests.unit.domain.access.test_acl_bindings import binding, bindings
 
@@ -122,3 +123,12 @@ def test_a_first_binding_may_lock_the_replicator_out() -> None:
     assert first_binding_locks_out([], [], copies, {"User:srm"}) is None
     # Closed already, by the binding of somebody else.
     assert first_binding_locks_out(wanted, [binding("DENY READ eve x.*")], copies, {"User:srm"}) is None
+
+
+def test_what_takes_the_place_of_another_has_the_same_right_on_some_of_its_topics() -> None:
+    deleted = [binding(f"ALLOW {one}") for one in ("READ bob a.*", "READ bob b.1", "READ bob b.2", "DESCRIBE bob a.*")]
+    created = [binding(one) for one in ("ALLOW READ bob a.1", "ALLOW READ bob b.*", "DENY DESCRIBE bob a.1")]
+    assert replaced(deleted, created) == set(deleted[:3])
+    assert replaced([binding("ALLOW READ bob a.1")], [binding("ALLOW READ bob a.2")]) == set()
+    (creation, deletion) = acl_actions("b", reconcile({created[0]: ""}, {deleted[0]}, {deleted[0]}))
+    assert (type(creation), deletion.reason) == (CreateAcls, "others take its place")

@@ -140,7 +140,7 @@ def test_topics_that_are_no_copies_are_left_alone(found: list[AclBinding], copie
 @given(sources, copies_of())
 def test_readers_of_a_topic_may_read_its_copy(found: list[AclBinding], copies: Copies) -> None:
     result = wanted(found, copies)
-    if result.notices:  # something could not be carried over, and that is said
+    if any("is not carried over" in notice for notice in result.notices):
         return
     for topic, copy in copies.topics.items():
         for principal in ("User:bob", "User:stranger"):
@@ -252,3 +252,74 @@ def test_too_many_copies_without_a_common_pattern(monkeypatch: pytest.MonkeyPatc
         "'DENY User:eve READ on *'",
         "'ALLOW User:eve READ on orders'",
     ]
+
+
+NAMED = {"orders": "a.orders", "prices": "a.prices", "secret": "a.secret"}
+
+
+def carried(source: Iterable[str], copies: Copies, ours: Iterable[str]) -> tuple[set[str], tuple[str, ...]]:
+    result = wanted_acls(map(binding, source), copies, (REPLICATOR,), source="a", ours=set(map(binding, ours)))
+    return set(map(str, result.bindings)), result.notices
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_one_topic_of_the_targets_own_takes_no_copy_from_its_readers(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """With too many copies for a binding each, the prefix stays where it is already, and is not created anew."""
+    monkeypatch.setattr(copied_acls, "MOST_LITERALS", most)
+    found, notices = carried(
+        ["ALLOW READ bob *", "ALLOW ALL eve *", "ALLOW READ joe *", "DENY READ bob secret", "DENY WRITE * *"],
+        Copies(NAMED, {"a.old", "a.older", "b"}),
+        ["ALLOW READ bob a.*", "ALLOW READ eve a.*", "DENY WRITE bob a.*"],
+    )
+    why = "'a. (prefixed)' would include a.old and 1 more, which are no copies that this flow knows"
+    if most == 3:
+        assert {name.split(" on ")[1] for name in found} == set(NAMED.values())
+        assert notices == (
+            f"'ALLOW User:bob READ on *' of a and 2 more are carried over to each copy by itself: {why}",
+        )
+        return
+    assert found == {
+        "ALLOW User:bob READ on a. (prefixed)",
+        "ALLOW User:eve READ on a. (prefixed)",
+        "DENY User:bob READ on a.secret",
+    }
+    assert notices == (
+        "'ALLOW User:joe READ on *' of a is not carried over: no single pattern covers its copies alone, and there are "
+        f"more than 2; {why}",
+        f"'ALLOW User:bob READ on *' of a and 1 more are carried over as before, although {why}: there are more than 2 "
+        "copies, too many for a binding each, and readers would lose all of them",
+    )
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_deny_stays_with_what_it_limits_or_both_go(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    monkeypatch.setattr(copied_acls, "MOST_LITERALS", 2)
+    ours = ["ALLOW READ bob a.*", "ALLOW READ eve a.*", "DENY DESCRIBE bob a.*"]
+    found, notices = carried(
+        ["ALLOW READ bob *", "ALLOW READ eve *", "DENY DESCRIBE * *"], Copies(NAMED, {"a.old"}), ours if there else []
+    )
+    assert found == (
+        {"ALLOW User:bob READ on a. (prefixed)", "DENY User:bob DESCRIBE on a. (prefixed)"} if there else set()
+    )
+    assert all("a.old" in notice or "'ALLOW User:eve READ on *' of a is not" in notice for notice in notices)
+
+
+def test_a_prefix_that_would_give_other_copies_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied_acls, "MOST_LITERALS", 1)
+    copies = Copies({"ab": "x.ab", "ac": "x.ac", "b": "x.ab-b"}, {"x.abc"})
+    found, _ = carried(["ALLOW READ bob a*"], copies, ["ALLOW READ bob x.a*"])
+    assert found == set()
+
+
+@settings(max_examples=examples(300))
+@given(sources, copies_of(), st.sets(bindings) | st.sets(close), st.integers(0, 3))
+def test_what_is_kept_gives_nobody_more_than_at_the_source(
+    found: list[AclBinding], copies: Copies, ours: set[AclBinding], most: int
+) -> None:
+    ours |= set(wanted(found[1:], Copies(copies.topics)).bindings)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copied_acls, "MOST_LITERALS", most)
+        there = wanted_acls(found, copies, (REPLICATOR,), source="x", ours=ours).bindings
+    _permit_no_more(there, found, copies, ("User:bob", "User:eve", "User:stranger"))

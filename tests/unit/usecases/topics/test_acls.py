@@ -212,3 +212,27 @@ def test_readers_of_all_topics_read_no_topic_of_the_targets_own() -> None:
     assert {str(one) for action in plan.actions if isinstance(action, CreateAcls) for one in action.bindings} == {
         str(binding(f"ALLOW READ {who}")) for who in ("bob a.orders", "bob a.prices", "eve a.pr*")
     }
+
+
+def test_a_binding_is_not_deleted_before_others_have_taken_its_place() -> None:
+    with (
+        FakeCluster(authorizer=True) as source,
+        FakeCluster(authorizer=True) as target,
+        closing(Sides(source, target)) as sides,
+    ):
+        source.create_topic("orders")
+        sides.set(sync_topic_acls=True)
+        sides.clusters().source.acls.create([binding("ALLOW READ bob *"), binding("ALLOW READ eve orders")])
+        sides.refresh()
+        reader = sides.clusters().target.acls.topic_bindings
+        assert reader() == frozenset({binding("ALLOW READ bob a.*"), binding("ALLOW READ eve a.orders")})
+        target.create_topic("a.own")
+        sides.clusters().source.acls.delete([binding("ALLOW READ eve orders")])
+        refused = target.refuse("CreateAcls", _CLUSTER_AUTHORIZATION_FAILED)
+        failed = [str(result) for result in sides.refresh().results if result.error is not None]
+        assert len(failed) == 2
+        assert "left as it is, because what takes its place could not be created" in failed[1]
+        assert reader() == frozenset({binding("ALLOW READ bob a.*")})
+        refused.end()
+        sides.refresh()
+        assert reader() == frozenset({binding("ALLOW READ bob a.orders")})
