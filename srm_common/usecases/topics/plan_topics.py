@@ -119,7 +119,9 @@ def _planned(
             flow.sync_topic_acls and any(isinstance(action, CreateTopic) for action in plan.actions)
         ):
             view = read_acls(clusters) if acls is None else acls.result()
-            found = copies_of(flow, plan.accepted, records.values(), there.partitions, here.partitions)
+            # A copy that may be there keeps its readers.
+            on_target = there.partitions.keys() | doubtful.keys()
+            found = copies_of(flow, plan.accepted, records.values(), on_target, here.partitions)
             changes = plan_acls(flow, view, found, broker.result())
             plan = plan.with_more(changes.actions, changes.notices)
         if schemas is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from srm_common.usecases.flows.cluster_records import replicated_topics
 from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
+from tests.unit.domain.access.test_acl_bindings import binding
 from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides, properties_of
 
 
@@ -69,6 +71,18 @@ class Scenario:
 @pytest.fixture
 def scenario(steady_sides: Sides) -> Scenario:
     return Scenario(steady_sides)
+
+
+@pytest.fixture
+def guarded() -> Iterator[Scenario]:
+    """The same, of clusters with an authorizer."""
+    with (
+        FakeCluster(authorizer=True) as source,
+        FakeCluster(authorizer=True) as target,
+        closing(Sides(source, target)) as sides,
+    ):
+        sides.set(admin_timeout_ms=60_000, retry_timeout_seconds=60.0)
+        yield Scenario(sides)
 
 
 def write(kafka: FakeCluster, topic: str, values: list[bytes]) -> None:
@@ -174,31 +188,35 @@ def test_the_setting_restores_every_topic(scenario: Scenario) -> None:
 @pytest.mark.parametrize("choice", OnDataLoss)
 @pytest.mark.parametrize("code", [0, 7, TOPIC_AUTHORIZATION_FAILED])
 def test_a_copy_that_one_answer_lacks_is_not_lost(
-    scenario: Scenario, monkeypatch: pytest.MonkeyPatch, choice: OnDataLoss, code: int
+    guarded: Scenario, monkeypatch: pytest.MonkeyPatch, choice: OnDataLoss, code: int
 ) -> None:
-    """As of a broker that is cut off from the controller, which knows better if it may be asked."""
-    scenario.begin()
-    scenario.sides.set(on_target_loss=choice)
+    """As of a broker that is cut off from the controller, which knows better if it may be asked. Its readers stay."""
+    guarded.sides.clusters().source.acls.create([binding("ALLOW READ bob orders")])
+    guarded.begin()
+    readers = frozenset({binding("ALLOW READ bob a.orders")})
+    assert guarded.sides.clusters().target.acls.topic_bindings() == readers
+    guarded.sides.set(on_target_loss=choice)
     if code:
-        scenario.target.refuse("CreateTopics", code, when=scenario.remote)
+        guarded.target.refuse("CreateTopics", code, when=guarded.remote)
     whole, listings = ClusterAdmin.topics, 0
 
     def stale(admin: ClusterAdmin) -> ClusterTopics:
         nonlocal listings
         found = whole(admin)
         if admin.cluster.alias == "b" and (listings := listings + 1) == 1:
-            found = replace(found, partitions=dict(found.partitions.items() - {(scenario.remote, 2)}))
+            found = replace(found, partitions=dict(found.partitions.items() - {(guarded.remote, 2)}))
         return found
 
     monkeypatch.setattr(ClusterAdmin, "topics", stale)
-    plan = scenario.refresh()
+    plan = guarded.refresh()
     assert not {StartOver, CreateTopic} & {type(action) for action in plan.actions}
-    (doubt,) = [decision for decision in plan.decisions if decision.topic == scenario.topic]
+    (doubt,) = [decision for decision in plan.decisions if decision.topic == guarded.topic]
     assert (doubt.accepted, doubt.code, plan.lost) == (False, "target_doubtful", ())
-    assert f"{scenario.topic} is not changed: {doubt.reason}" in plan.notices
-    write(scenario.source, scenario.topic, [b"4"])
-    assert scenario.copy().records == 1
-    assert scenario.seen() == [b"1", b"2", b"3", b"4"]
+    assert f"{guarded.topic} is not changed: {doubt.reason}" in plan.notices
+    assert guarded.sides.clusters().target.acls.topic_bindings() == readers
+    write(guarded.source, guarded.topic, [b"4"])
+    assert guarded.copy().records == 1
+    assert guarded.seen() == [b"1", b"2", b"3", b"4"]
 
 
 def test_a_copy_is_lost_though_the_controller_may_not_be_asked(scenario: Scenario) -> None:
