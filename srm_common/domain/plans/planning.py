@@ -101,7 +101,7 @@ def make_plan(
     few = _few_replicas(flow, target, (one.remote_topic for one in final if one.accepted and one.remote_topic))
     accepted = [decision.topic for decision in final if decision.accepted]
     about_topics = (*_unseen(flow, source), *_like_heartbeats(flow, accepted))
-    about_steps = (*idle_steps(flow, final), *_short_lived(flow, source, target))
+    about_steps = (*idle_steps(flow, final), *_short_lived(flow, final, source, target))
     notices = (*about_topics, *about_steps, *few, *planning.all_notices())
     return Plan(flow.name, final, tuple(planning.actions), notices)
 
@@ -320,7 +320,9 @@ def _dead_letters(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
     return _creation(flow, target, topic, 1, factor, configs, f"dead letters of {flow.name}", optional)
 
 
-def _short_lived(flow: FlowSettings, source: SourceView, target: TargetView) -> Iterator[str]:
+def _short_lived(
+    flow: FlowSettings, decisions: Iterable[TopicDecision], source: SourceView, target: TargetView
+) -> Iterator[str]:
     """A sentence about a dead letter topic that loses what is written to it."""
     topic = flow.dead_letter_topic
     there = target.settings.get(topic, {}) if topic else {}
@@ -331,13 +333,27 @@ def _short_lived(flow: FlowSettings, source: SourceView, target: TargetView) -> 
             f"replace each other, and those without a key are refused; set it to delete"
         )
     kept = _kept_ms(there)
-    longest = max(map(_kept_ms, source.settings.values()), default=0.0)
-    if there and kept < longest:
+    ages = {one.topic: _kept_ms(source.settings.get(one.topic, {})) for one in decisions if _may_fail(flow, one)}
+    oldest = max(sorted(ages), key=ages.__getitem__, default=None)
+    if there and oldest is not None and kept < ages[oldest]:
+        settings = source.settings.get(oldest, {})
+        policy, own = _value(settings, _CLEANUP, "delete"), _value(settings, _RETENTION_MS, str(_FOR_EVER))
+        why = f"{_RETENTION_MS}={own}" if "delete" in policy else f"{_CLEANUP}={policy}"
         yield (
-            f"dead letter topic {topic} on {flow.name.target} has {_RETENTION_MS}={kept:.0f}, less than a copied "
-            f"topic: dead letters have the timestamps of the source's records, so old ones are deleted minutes after "
-            f"they are written; set it to {_FOR_EVER}"
+            f"dead letter topic {topic} on {flow.name.target} has {_RETENTION_MS}={kept:.0f}, and {oldest} on "
+            f"{flow.name.source} has {why}: dead letters have the timestamps of the source's records, so old ones are "
+            f"deleted minutes after they are written; set it to {_FOR_EVER}"
         )
+
+
+def _may_fail(flow: FlowSettings, decision: TopicDecision) -> bool:
+    """Whether records of the topic may become dead letters: those that nothing is done to never do."""
+    topic, copy = decision.topic, decision.remote_topic
+    if not decision.accepted or copy is None or has_heartbeats(flow, topic):
+        return False
+    if flow.transforms_python or flow.maps_schema_ids or any(step.concerns(copy) for step in flow.transforms):
+        return True
+    return any(statement.concerns(topic) for statement in flow.statements)
 
 
 def _kept_ms(settings: Mapping[str, TopicSetting]) -> float:

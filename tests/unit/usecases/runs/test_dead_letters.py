@@ -151,7 +151,7 @@ def test_a_dead_letter_topic_that_keeps_less_than_the_source_is_told_by_the_plan
     sides.target.create_topic("dead", config={"retention.ms": "1000"})
     sides.set(transforms=CHAIN, errors_tolerance="all", errors_deadletterqueue_topic_name="dead")
     (notice,) = plan_topics(sides.flow).notices
-    assert notice.startswith("dead letter topic dead on b has retention.ms=1000, less than a copied topic")
+    assert notice.startswith("dead letter topic dead on b has retention.ms=1000, and orders on a has retention.ms=-1: ")
 
 
 def test_partitions_keep_their_order_in_a_dead_letter_topic_of_several(sides: Sides) -> None:
