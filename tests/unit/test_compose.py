@@ -40,6 +40,15 @@ def example_environment() -> dict[str, str]:
     return {name: "x" * 24 for name in names}
 
 
+def with_docker(folder: Path, answer: str) -> dict[str, str]:
+    """An environment whose ``docker`` is this command: the machine's volumes do not matter then."""
+    docker = folder / "bin/docker"
+    docker.parent.mkdir()
+    docker.write_text(f"#!/bin/sh\n{answer}\n")
+    docker.chmod(0o755)
+    return {"PATH": f"{docker.parent}:{os.environ['PATH']}"}
+
+
 def is_one_shot(name: str) -> bool:
     return any(
         needs.get(name, {}).get("condition") == "service_completed_successfully"
@@ -208,7 +217,8 @@ def test_a_checkout_that_only_its_owner_may_read_will_do(tmp_path: Path) -> None
     flows = tmp_path / "docker/flows"
     flows.chmod(0o700)
     (flows / "srm.properties").chmod(0o600)
-    subprocess.run([tmp_path / "docker/make-env.sh"], check=True, capture_output=True)
+    environment = with_docker(tmp_path, "false")
+    subprocess.run([tmp_path / "docker/make-env.sh"], check=True, capture_output=True, env=environment)
     assert flows.stat().st_mode & 0o777 == 0o755
     assert (flows / "srm.properties").stat().st_mode & 0o777 == 0o644
 
@@ -274,7 +284,8 @@ def test_clusters_have_identities_of_their_own() -> None:
 def test_made_secrets_fill_every_name_and_are_never_overwritten(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docker", tmp_path / "docker")
     shutil.copy(ROOT / ".env.example", tmp_path)
-    subprocess.run([tmp_path / "docker/make-env.sh"], check=True, capture_output=True)
+    environment = with_docker(tmp_path, "false")
+    subprocess.run([tmp_path / "docker/make-env.sh"], check=True, capture_output=True, env=environment)
     written = (tmp_path / ".env").read_text()
     values = dict(re.findall(r"^([A-Z_]+)=(.+)$", written, re.MULTILINE))
     assert set(values) == set(example_environment())
@@ -282,7 +293,7 @@ def test_made_secrets_fill_every_name_and_are_never_overwritten(tmp_path: Path) 
     assert len(values["AIRFLOW_FERNET_KEY"]) == 44
     assert len(values["AIRFLOW_JWT_SECRET"]) >= 64, "of HS512"
     assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
-    assert subprocess.run([tmp_path / "docker/make-env.sh"], capture_output=True).returncode == 1
+    assert subprocess.run([tmp_path / "docker/make-env.sh"], capture_output=True, env=environment).returncode == 1
     assert (tmp_path / ".env").read_text() == written
 
 
@@ -290,11 +301,7 @@ def test_no_secrets_are_made_for_a_database_that_has_others(tmp_path: Path) -> N
     """The volume of another clone, or of a former .env: PostgreSQL's image does not look at its password again."""
     shutil.copytree(ROOT / "docker", tmp_path / "docker")
     shutil.copy(ROOT / ".env.example", tmp_path)
-    docker = tmp_path / "bin/docker"
-    docker.parent.mkdir()
-    docker.write_text('#!/bin/sh\n[ "$*" = "volume inspect srm_postgres" ]\n')
-    docker.chmod(0o755)
-    environment = {"PATH": f"{docker.parent}:{os.environ['PATH']}"}
+    environment = with_docker(tmp_path, '[ "$*" = "volume inspect srm_postgres" ]')
     refused = subprocess.run([tmp_path / "docker/make-env.sh"], capture_output=True, text=True, env=environment)
     assert refused.returncode == 1
     assert "the volume srm_postgres belongs to another .env" in refused.stderr
