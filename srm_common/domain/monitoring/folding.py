@@ -140,10 +140,11 @@ def _silence(history: FlowHistory, report: RunReport) -> dict[str, Any]:
     if beats.silence is None or beats.silent_after_ms is None or beats.age_ms is not None:
         return {"heartbeat_silence": beats.silence, "no_heartbeat_since_ms": None}
     since = history.no_heartbeat_since_ms or report.reported_ms
+    if history.heartbeat_silence is not None and history.no_heartbeat_since_ms is None:
+        # Raised already, by an earlier version or before the topic was made again: it stays so in later reports, too.
+        since = report.reported_ms - beats.silent_after_ms - 1
     late = report.reported_ms - since > beats.silent_after_ms
-    # Before there was a time for it, the first report was late enough.
-    known = history.heartbeat_silence is not None and history.no_heartbeat_since_ms is None
-    return {"heartbeat_silence": beats.silence if late or known else None, "no_heartbeat_since_ms": since}
+    return {"heartbeat_silence": beats.silence if late else None, "no_heartbeat_since_ms": since}
 
 
 def _open_transactions(history: FlowHistory, report: RunReport) -> tuple[OpenTransaction, ...]:

@@ -308,17 +308,23 @@ def test_the_first_heartbeat_has_as_long_as_any_other() -> None:
         now_ms = START + second * 1000
         return replace(report(second), heartbeats=HeartbeatReport("a->b", "a", now_ms, 30_000, 120_000, **changes))
 
-    def silence(*reports: RunReport) -> str | None:
-        history = NO_RUNS
+    def silences(history: FlowHistory, *reports: RunReport) -> list[str | None]:
+        found = []
         for one in reports:
             history = FlowHistory.from_json(json.loads(json.dumps(fold(history, one).to_json())))
-        return history.heartbeat_silence
+            found.append(history.heartbeat_silence)
+        return found
+
+    def silence(*reports: RunReport) -> str | None:
+        return silences(NO_RUNS, *reports)[-1]
 
     assert silence(never(0), never(120)) is None
     assert "no heartbeat of 'a' has been copied" in str(silence(never(0), never(60, fault="no right"), never(121)))
     assert silence(never(0), never(121), report(150)) is not None, "it did not look"
     beat = CopiedHeartbeat("a.heartbeats", ("a", "b"), Heartbeat("a", "b", START + 60_000))
     assert silence(never(0), never(60, copied=(beat,)), never(121)) is None
-    # What an earlier version had raised at the first report stays raised.
+    # Raised stays raised: by an earlier version, at the first report, and after the topic is made again.
     raised = FlowHistory(heartbeat_silence="no heartbeat")
-    assert fold(raised, never(30)).heartbeat_silence is not None
+    assert None not in silences(raised, never(30), never(60), never(90), never(120), never(151))
+    assert None not in silences(NO_RUNS, never(200, copied=(beat,)), never(230), never(260), never(290))
+    assert silences(raised, never(30), never(60), never(90, copied=(beat,)), never(120))[2:] == [None, None]
