@@ -83,7 +83,7 @@ class AlarmSender:
     ) -> None:
         """Send each notifier what is new to it, according to ``memory``, which is stored after everything that was
         sent, and at the end."""
-        memory = memory.limited_to(alarm_notifier.name for alarm_notifier in notifiers)
+        memory = memory.limited_to(alarm_notifier.name for alarm_notifier in notifiers).with_earlier(alarms)
         for notifier in notifiers:
             begun, over = memory.unsent(notifier.name, alarms, now_ms, informed=informed)
             news: list[tuple[dict[str, Any], Alarm | None]] = [(_begun(alarm), alarm) for alarm in begun]

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any, NamedTuple, Self, TypeVar
 
-from srm_common.domain.health.health import Alarm, Severity
+from srm_common.domain.health.health import Alarm, AlarmKind, Severity
 from srm_common.domain.monitoring.flow_history import NO_RUNS, FlowHistory
 from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.run_report import RunReport
@@ -29,8 +30,8 @@ class Sent(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class NotifiedAlarms:
     """``told`` has, by notifier and kind of alarm, the text of alarms that the notifier has sent and that are not
-    resolved yet; ``sent`` has what else is known of them, which is nothing if an earlier version sent them. It has one
-    writer at a time: two could send the same alarm."""
+    resolved yet; ``sent`` has what else is known of them, which is nothing if an earlier version sent them
+    (:meth:`with_earlier`). It has one writer at a time: two could send the same alarm."""
 
     told: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     sent: Mapping[str, Mapping[str, Sent]] = field(default_factory=dict)
@@ -54,18 +55,30 @@ class NotifiedAlarms:
         told = {name: kinds for name, kinds in self.told.items() if name in names}
         return replace(self, told=told, sent={name: kinds for name, kinds in self.sent.items() if name in names})
 
+    def with_earlier(self, alarms: Iterable[Alarm]) -> Self:
+        """With something to compare ``alarms`` with where an earlier version sent them, which kept only the text."""
+        found = self
+        for alarm, (notifier, told) in product(alarms, self.told.items()):
+            kind = alarm.kind.value
+            if kind in told and kind not in self.sent.get(notifier, {}):
+                # Rather sent twice than never: it may have been a warning.
+                severity = Severity.WARNING if alarm.kind is AlarmKind.CERTIFICATE_EXPIRY else alarm.severity
+                news = told[kind] if alarm.news == alarm.text else alarm.news
+                found = found._with_sent(notifier, kind, Sent(severity.value, news, 0))
+        return found
+
     def mark_notified(self, notifier: str, alarm: Alarm, now_ms: int) -> Self:
         """The notifier has sent it."""
         kind, sent = alarm.kind.value, Sent(alarm.severity.value, alarm.news, now_ms)
-        return replace(
-            self,
-            told={**self.told, notifier: {**self.told.get(notifier, {}), kind: alarm.text}},
-            sent={**self.sent, notifier: {**self.sent.get(notifier, {}), kind: sent}},
-        )
+        told = {**self.told, notifier: {**self.told.get(notifier, {}), kind: alarm.text}}
+        return replace(self, told=told)._with_sent(notifier, kind, sent)
 
     def mark_resolved(self, notifier: str, kind: str) -> Self:
         """The notifier has sent that it is."""
         return replace(self, told=_without(self.told, notifier, kind), sent=_without(self.sent, notifier, kind))
+
+    def _with_sent(self, notifier: str, kind: str, sent: Sent) -> Self:
+        return replace(self, sent={**self.sent, notifier: {**self.sent.get(notifier, {}), kind: sent}})
 
     def notified_json(self) -> dict[str, Any]:
         """What ``json.dumps`` takes, for :meth:`read_notified`."""

@@ -25,12 +25,19 @@ class Mail:
     def sends(self, seen: Observation, after_ms: int) -> list[AlarmKind]:
         self.memory = AlarmMemory.from_json(json.loads(json.dumps(self.memory.to_json())))
         now_ms = START + after_ms
-        begun, over = self.memory.unsent("mail", raised(replace(seen, now_ms=now_ms)), now_ms)
+        alarms = raised(replace(seen, now_ms=now_ms))
+        self.memory = self.memory.with_earlier(alarms)
+        begun, over = self.memory.unsent("mail", alarms, now_ms)
         for alarm in begun:
             self.memory = self.memory.mark_notified("mail", alarm, now_ms)
         for kind in over:
             self.memory = self.memory.mark_resolved("mail", kind)
         return [alarm.kind for alarm in begun]
+
+
+def earlier(kind: AlarmKind, text: str) -> Mail:
+    """One that an earlier version told of ``kind``."""
+    return Mail(AlarmMemory.from_json({"told": {"mail": {kind.value: text}}}))
 
 
 def test_another_loss_is_sent_once_and_within_the_hour() -> None:
@@ -70,12 +77,33 @@ def test_warnings_with_other_figures_are_not_sent_again() -> None:
     assert mail.sends(replace(WELL, untranslated_groups=2, untranslated_text="h"), 2 * HOUR_MS) == []
 
 
-def test_what_an_earlier_version_sent_is_not_sent_again() -> None:
-    mail = Mail(AlarmMemory.from_json({"told": {"mail": {"lost_data": "1 record"}}}))
+def test_what_an_earlier_version_sent_is_sent_again_once_it_is_worse() -> None:
+    mail = earlier(AlarmKind.LOST_DATA, "1 record")
     assert mail.sends(LOST, 2 * HOUR_MS) == []
     assert mail.memory.told == {"mail": {"lost_data": "1 record"}}
-    odd = AlarmMemory.from_json({"told": {"mail": {"lost_data": "1 record"}}, "sent": {"mail": {"lost_data": 5}}})
-    assert odd == mail.memory
+    assert mail.sends(MORE, 2 * HOUR_MS) == [AlarmKind.LOST_DATA]
+    odd = {"told": {"mail": {"lost_data": "1 record"}}, "sent": {"mail": {"lost_data": 5}}}
+    assert Mail(AlarmMemory.from_json(odd)).sends(LOST, 2 * HOUR_MS) == []
+
+
+def test_others_than_an_earlier_version_sent_are_sent() -> None:
+    same, other = replace(WELL, copies_differ="a.t-0 differs"), replace(WELL, copies_differ="a.u-1 differs")
+    (alarm,) = raised(same)
+    assert earlier(AlarmKind.COPIES_DIFFER, alarm.text).sends(same, HOUR_MS) == []
+    mail = earlier(AlarmKind.COPIES_DIFFER, alarm.text)
+    assert mail.sends(other, HOUR_MS) == [AlarmKind.COPIES_DIFFER]
+    assert mail.sends(other, 3 * HOUR_MS) == []
+
+
+def test_an_end_of_a_certificate_that_an_earlier_version_sent_is_sent_when_critical() -> None:
+    ending = replace(WELL, certificates=(CertificateEnd("a", START + 4 * DAY_MS, "the certificate of broker 1"),))
+    mail = earlier(AlarmKind.CERTIFICATE_EXPIRY, "it ends in 4 days")
+    assert mail.sends(ending, 0) == []
+    assert mail.sends(ending, 2 * DAY_MS) == [AlarmKind.CERTIFICATE_EXPIRY]
+    # It may have been a warning when it was sent.
+    mail = earlier(AlarmKind.CERTIFICATE_EXPIRY, "it ends in 4 days")
+    assert mail.sends(ending, 2 * DAY_MS) == [AlarmKind.CERTIFICATE_EXPIRY]
+    assert mail.sends(ending, 2 * DAY_MS) == []
 
 
 def test_the_watch_keeps_it_too() -> None:
