@@ -174,7 +174,8 @@ class MoveSteps:
 
     def _positions_not_copied(self) -> str:
         positions = move_positions(self.clusters, self.request.groups, source_answers=True)
-        left = uncopied(self.clusters)
+        # No run brings a stopped topic on: it would be waited for in vain.
+        left = uncopied(self.clusters, going_on=True)
 
         def copied(report: PositionReport) -> bool:
             place = TopicPartition(report.from_topic, report.partition)
@@ -323,19 +324,25 @@ class MoveSteps:
         return busy
 
     def _without_copy(self) -> list[str]:
-        """Groups that read these topics only are not among those to move."""
+        """Groups that read new topics only are not among those to move."""
         try:
-            _, stopped = chosen_topics(self.clusters)
+            _, new, stopped = chosen_topics(self.clusters)
         except SrmError:
             if self.request.mode is MoveMode.DISASTER:
                 return []
             raise
-        if not stopped:
-            return []
-        return [
-            f"chosen by the filters, but not copied yet: {_listed(stopped)}; positions in them are not moved, unless "
-            f'srm-control run --flow "{self.flow.name}" copies them before'
-        ]
+        said = []
+        if new:
+            said.append(
+                f"chosen by the filters, but not copied yet: {_listed(new)}; positions in them are not moved, unless "
+                f'srm-control run --flow "{self.flow.name}" copies them before'
+            )
+        if stopped:
+            why = _listed(f"{topic} ({reason})" for topic, reason in stopped.items())
+            said.append(
+                f"chosen by the filters, but stopped: {why}; positions in them are translated by what was copied before"
+            )
+        return said
 
     def _left_behind(self) -> list[str]:
         try:

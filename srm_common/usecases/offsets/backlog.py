@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics
+from srm_common.domain.topics.topic_records import TopicState
 from srm_common.domain.topics.topic_settings import some
 from srm_common.errors import SrmError
 from srm_common.kafka.client.links.link import EARLIEST, LATEST
@@ -45,44 +47,61 @@ class Uncopied:
         return f"{total} offsets of {where} are not copied yet{worst}{why}"
 
 
-def chosen_topics(clusters: FlowClusters) -> tuple[dict[str, int], list[str]]:
-    """All topics of the source with their partitions, and those that the flow is to copy and that no run copies as it
-    is: new ones, which the next refresh will find, and stopped ones. None of the latter where the flow copies nothing.
+class ChosenTopics(NamedTuple):
+    """All topics of the source with their ``partitions``, and those that the flow is to copy and that no run copies as
+    it is, heartbeats aside: ``new`` ones, which the next refresh will find, and ``stopped`` ones, each with the
+    recorded reason. None of the latter two where the flow copies nothing."""
 
+    partitions: dict[str, int]
+    new: list[str]
+    stopped: dict[str, str]
+
+
+def chosen_topics(clusters: FlowClusters) -> ChosenTopics:
+    """
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError, ConfigError: as the clusters answer.
     """
     flow = clusters.flow
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-topics") as pool:
         topics = FlowTopics.decided(clusters, pool)
-    going_on = topics.copied(flow).going_on
-    chosen = {decision.topic for decision in topics.decisions if decision.accepted} if going_on else set()
-    return dict(topics.source.partitions), sorted(
-        topic for topic in chosen - going_on if not names.has_heartbeats(flow, topic)
-    )
+    copied = topics.copied(flow)
+    chosen = ChosenTopics(dict(topics.source.partitions), [], {})
+    for topic in sorted(decision.topic for decision in topics.decisions if decision.accepted):
+        if not copied.going_on or topic in copied.going_on or names.has_heartbeats(flow, topic):
+            continue
+        record = copied.records.get(topic)
+        if record is None or record.state is TopicState.CLAIMED:
+            chosen.new.append(topic)
+        else:
+            chosen.stopped[topic] = record.reason or f"it is {record.state}"
+    return chosen
 
 
-def uncopied(clusters: FlowClusters) -> Uncopied:
+def uncopied(clusters: FlowClusters, *, going_on: bool = False) -> Uncopied:
     """Of the topics that the flow copies or is to copy, without heartbeats: these never end.
+
+    Args:
+        going_on: only of those that runs copy as it is.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
-    found = known_backlog(clusters)
+    found = known_backlog(clusters, going_on=going_on)
     for fault in found.faults:
         raise fault
     return found
 
 
-def known_backlog(clusters: FlowClusters) -> Uncopied:
+def known_backlog(clusters: FlowClusters, *, going_on: bool = False) -> Uncopied:
     """The same, as far as the source answers: with ``faults`` instead of its errors.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
     flow, source = clusters.flow, clusters.source.admin
-    going_on = CopiedTopics(str(flow.name), clusters.target.registry.read()).going_on
-    copied = {topic for topic in going_on if not names.has_heartbeats(flow, topic)}
+    topics = CopiedTopics(str(flow.name), clusters.target.registry.read()).going_on
+    copied = {topic for topic in topics if not names.has_heartbeats(flow, topic)}
     committed = committed_now(clusters)
     faults: list[SrmError] = []
 
@@ -96,10 +115,14 @@ def known_backlog(clusters: FlowClusters) -> Uncopied:
         return {place: answer for place, answer in answers.items() if not isinstance(answer, SrmError)}
 
     stopped: list[str] = []
-    try:
-        known, stopped = chosen_topics(clusters)
-    except SrmError as error:
-        faults.append(error)
+    known: dict[str, int] | None = None
+    if not going_on:
+        try:
+            chosen = chosen_topics(clusters)
+            known, stopped = chosen.partitions, [*chosen.new, *chosen.stopped]
+        except SrmError as error:
+            faults.append(error)
+    if known is None:
         try:
             known = dict(source.topics().partitions)
         except SrmError as silent:

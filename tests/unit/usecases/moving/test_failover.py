@@ -89,6 +89,31 @@ def test_topics_that_were_not_refreshed_yet_are_not_left_behind_by_accident(copi
     assert moved(copied, request()).finished
 
 
+def test_groups_of_a_stopped_topic_do_not_wait_for_it_one_by_one(copied: Sides) -> None:
+    """Made again at the source, where on.data.loss lets no run go on."""
+    copied.source.create_topic("orders.x")
+    copied.source.write("orders.x", [(b"k", b"v")] * 10)
+    copied.refresh()
+    copied.run("first")
+    copied.source.delete_topic("orders.x")
+    copied.source.create_topic("orders.x")
+    copied.source.write("orders.x", [(b"k", b"v")] * 30)
+    copied.refresh()
+    copied.source.commit("billing", {("orders", 0): 60, ("orders.x", 0): 25})
+    move = Move(copied.flow, request(MoveMode.CONTINUOUS))
+    check, drain = move.run(StepName.CHECK), move.run(StepName.DRAIN)
+    assert "but stopped: orders.x (" in check.sentences[-1]
+    assert "not copied yet" not in str(check.sentences)
+    assert (drain.state, drain.sentences) == (StepState.DONE, ("everything that the groups have read is copied",))
+    controlled = Move(copied.flow, request())
+    controlled.run(StepName.CHECK)
+    assert "no run copies orders.x yet" in controlled.run(StepName.DRAIN).sentences[0]
+    copied.source.commit("billing", {("orders", 0): 60})
+    copied.source.write("orders", [(b"k", b"more")])
+    copied.source.commit("billing", {("orders", 0): 101})
+    assert "orders-0 is not copied up to 101 yet" in move.run(StepName.DRAIN).sentences[0]
+
+
 def test_what_is_not_known_of_new_topics_ends_no_move_on_a_bad_day(
     copied: Sides, monkeypatch: pytest.MonkeyPatch
 ) -> None:
