@@ -97,7 +97,7 @@ class Observation:
     ``paused`` as the scheduler has it (None: unknown), or because the flow is ``disabled``: the file says that no run
     of it is scheduled. ``misconfigured`` is the error in the file that disables the flow. ``last_run_*`` describe the
     newest reported run, ``running_since_ms`` one that is active. ``last_run_records`` are not heartbeats;
-    ``heartbeat_lag`` of the lag is.
+    ``heartbeat_lag`` of the lag is, ``heartbeat_lag_before`` of the lag before.
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers``, ``copies_differ`` as reported last.
     ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was
@@ -167,6 +167,7 @@ class Observation:
     certificate_warning_days: float = 30
     open_transactions: tuple[OpenTransaction, ...] = ()
     open_transaction_alarm_seconds: float = 1200
+    heartbeat_lag_before: int = 0
 
 
 # Flow health, in one line of a list.

@@ -157,7 +157,7 @@ def _behind(seen: Observation) -> Health | None:
         cause = f"{over_by(seen)}, {more} than the objective of {seen.lag_objective_records:,}{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     # A run of a busy flow always leaves what arrived while it ran; more than one run copies is a backlog.
-    growing = before is None or before.most != 0
+    growing = before is None or before.most is None or before.most > seen.heartbeat_lag_before
     if seen.lag_objective_records is None and lag.least - seen.heartbeat_lag > (seen.last_run_records or 0) and growing:
         cause = f"{behind(lag)}, more than the last run copied{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
@@ -293,6 +293,7 @@ def _with_history(seen: Observation, known: FlowHistory) -> Observation:
         lag=known.lag,
         lag_before=known.lag_before,
         heartbeat_lag=known.heartbeat_lag,
+        heartbeat_lag_before=known.heartbeat_lag_before,
         lag_over_since_ms=known.lag_over_since_ms,
         heartbeat_silence=known.heartbeat_silence,
         untranslated_groups=known.untranslated_groups,

@@ -29,9 +29,9 @@ class FlowHistory:
     its class ``error_kind``; ``ended_ms``; ``records`` it copied, other than heartbeats; ``lost_now`` records that it
     found lost; ``partitions`` and how many of them failed, 0 where something stopped the whole run. ``data_topics``:
     topics other than heartbeats, as last reported. ``lag`` is None where the run could not look, ``lag_before`` that of
-    the report before; ``heartbeat_lag`` of the lag is heartbeats. ``heartbeat_silence``, ``foreign_writers``,
-    ``untranslated_text`` are sentences. Since the report of ``no_heartbeat_since_ms`` heartbeats are expected of which
-    none has ever come.
+    the report before; ``heartbeat_lag`` and ``heartbeat_lag_before`` of these are heartbeats. ``heartbeat_silence``,
+    ``foreign_writers``, ``untranslated_text`` are sentences. Since the report of ``no_heartbeat_since_ms`` heartbeats
+    are expected of which none has ever come.
 
     ``copies_differ`` is what the newest verification says of differences, which ``different_partitions`` have;
     ``proved_partitions`` are proved, ``unproved_partitions`` only in part, or could not be read, and
@@ -77,6 +77,7 @@ class FlowHistory:
     lag: Amount | None = None
     lag_before: Amount | None = None
     heartbeat_lag: int = 0
+    heartbeat_lag_before: int = 0
     good_run_ended_ms: int | None = None
     failing_since_ms: int | None = None
     lag_over_since_ms: int | None = None

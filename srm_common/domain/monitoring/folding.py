@@ -88,6 +88,7 @@ def fold(history: FlowHistory, report: RunReport, now_ms: int | None = None) -> 
         lag=report.lag,
         lag_before=history.lag,
         heartbeat_lag=report.heartbeat_lag,
+        heartbeat_lag_before=history.heartbeat_lag,
         lag_over_since_ms=_over_since(history, report),
         **_silence(history, report),
         foreign_writers=history.foreign_writers if run is None else report.foreign_writers,

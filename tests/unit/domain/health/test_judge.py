@@ -33,10 +33,23 @@ PART = Amount(51, 51, parts=3, unknown=1)
             "the last run found nothing new at the source, 10 s ago",
         ),
         (
-            {"last_run_records": 0, "lag": exactly(3), "lag_before": exactly(2), "heartbeat_lag": 2},
+            {
+                **{"last_run_records": 0, "lag": exactly(3), "heartbeat_lag": 2},
+                **{"lag_before": exactly(2), "heartbeat_lag_before": 1},
+            },
             HealthState.CATCHING_UP,
             None,
             "3 records behind, more than the last run copied; 1 more than the run before",
+        ),
+        # Before, there were heartbeats only.
+        (
+            {
+                **{"last_run_records": 0, "lag": exactly(2), "heartbeat_lag": 1},
+                **{"lag_before": exactly(1), "heartbeat_lag_before": 1},
+            },
+            HealthState.RUNNING,
+            None,
+            "the last run copied 0 records, 10 s ago",
         ),
         ({"last_run_records": 0, "running_since_ms": NOW - 1_000}, HealthState.RUNNING, NOW - 1_000, "the last run "),
         ({"paused": True}, HealthState.PAUSED, None, "the flow is paused in Airflow; its last run ended 10 s ago"),
@@ -307,6 +320,7 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "dead_letters": st.integers(0, 9),
     "skipped_topics": st.sampled_from([(), ("t",), ("t", "u", "v", "w")]),
     "heartbeat_lag": st.integers(0, 9),
+    "heartbeat_lag_before": st.integers(0, 9),
     "dead_letter_topic": st.sampled_from(["", "a.refused"]),
 }
 

@@ -328,3 +328,10 @@ def test_the_first_heartbeat_has_as_long_as_any_other() -> None:
     assert None not in silences(raised, never(30), never(60), never(90), never(120), never(151))
     assert None not in silences(NO_RUNS, never(200, copied=(beat,)), never(230), never(260), never(290))
     assert silences(raised, never(30), never(60), never(90, copied=(beat,)), never(120))[2:] == [None, None]
+
+
+def test_heartbeats_in_the_lag_before_are_known() -> None:
+    known = after(replace(report(0), heartbeat_lag=1), replace(report(30), heartbeat_lag=2))
+    assert (known.heartbeat_lag_before, known.heartbeat_lag) == (1, 2)
+    assert FlowHistory.from_json(json.loads(json.dumps(known.to_json()))).heartbeat_lag_before == 1
+    assert FlowHistory.from_json({"heartbeat_lag": 2}).heartbeat_lag_before == 0
