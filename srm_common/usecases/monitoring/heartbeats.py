@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.heartbeats import Heartbeat, ancestry
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
 from srm_common.domain.runs.run_record import RunRecord
@@ -80,11 +80,14 @@ def _copied(clusters: FlowClusters) -> list[CopiedHeartbeat]:
     for topic in target.admin.topics().partitions:
         if not policy.is_heartbeats_topic(topic) or policy.topic_source(topic) != source:
             continue
+        upstream = policy.upstream_topic(topic)
+        # A user's topic may be named like one; it may be large.
+        if upstream is None or not names.has_heartbeats(flow, upstream):
+            continue
         path = (*reversed(ancestry(policy, topic)), flow.name.target)
         logged = newest_heartbeat(target.reader, topic, clusters.now_ms())
-        upstream = policy.upstream_topic(topic)
         arrived = None
-        if logged is not None and upstream is not None:
+        if logged is not None:
             arrived = arrival_ms(target.reader, source, upstream, logged.offset, logged.beat.timestamp_ms)
         out.append(CopiedHeartbeat(topic, path, None if logged is None else logged.beat, arrived))
     return out

@@ -20,6 +20,8 @@ from srm_common.domain.monitoring.flow_history import NO_RUNS
 from srm_common.domain.monitoring.folding import fold
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.kafka.state.heartbeat_log import LoggedHeartbeat, newest_heartbeat
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.open_cluster import OpenCluster
@@ -65,7 +67,7 @@ def write_beat(kafka: FakeCluster, topic: str, source: str, target: str) -> None
 def diamond(sides: Sides, x: str, y: str) -> None:
     """``s`` and ``t`` lead to ``a`` by ``x`` and by ``y``, which are at these addresses."""
     at = {"x": ClusterSettings.plaintext("x", x), "y": ClusterSettings.plaintext("y", y)}
-    flow = sides.set(emit_heartbeats=True, heartbeats_replication=True)
+    flow = sides.set(emit_heartbeats=True, heartbeats_replication=True, aliases=("s", "t"))
     graph = tuple(GraphFlow(FlowName(alias, "a"), flow.policy, at[alias], flow.source) for alias in at)
     sides.set(graph=graph)
     for origin, alias in itertools.product("st", "xy"):
@@ -165,3 +167,21 @@ def test_a_heartbeat_of_a_clock_that_is_ahead_does_not_stand_for_others(sides: S
     assert age_ms(ahead) == -86_400_000
     assert age_ms(now_ms - 300_000) == 300_000
     assert age_ms(now_ms + 60_000, now_ms + 60_001) == -60_000
+
+
+def test_a_topic_that_is_only_named_like_heartbeats_is_not_read(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def seen(reader: StateReader, topic: str, now_ms: int) -> LoggedHeartbeat | None:
+        read.append(topic)
+        return newest_heartbeat(reader, topic, now_ms)
+
+    monkeypatch.setattr(heartbeats, "newest_heartbeat", seen)
+    sides.set(topics=("device.*",), emit_heartbeats=True, heartbeats_replication=True, aliases=("s",))
+    sides.source.create_topic("device.heartbeats")
+    write_beat(sides.source, "s.heartbeats", "s", "a")
+    sides.refresh()
+    emit_heartbeat(sides.flow)
+    sides.run()
+    copied = [one.topic for one in heartbeat_report(sides.clusters()).copied]
+    assert sorted(copied) == sorted(read) == ["a.heartbeats", "a.s.heartbeats"]
