@@ -326,23 +326,11 @@ class MoveSteps:
     def _without_copy(self) -> list[str]:
         """Groups that read new topics only are not among those to move."""
         try:
-            _, new, stopped = chosen_topics(self.clusters)
+            return chosen_topics(self.clusters).without_copy(str(self.flow.name))
         except SrmError:
             if self.request.mode is MoveMode.DISASTER:
                 return []
             raise
-        said = []
-        if new:
-            said.append(
-                f"chosen by the filters, but not copied yet: {_listed(new)}; positions in them are not moved, unless "
-                f'srm-control run --flow "{self.flow.name}" copies them before'
-            )
-        if stopped:
-            why = _listed(f"{topic} ({reason})" for topic, reason in stopped.items())
-            said.append(
-                f"chosen by the filters, but stopped: {why}; positions in them are translated by what was copied before"
-            )
-        return said
 
     def _left_behind(self) -> list[str]:
         try:

@@ -56,6 +56,21 @@ class ChosenTopics(NamedTuple):
     new: list[str]
     stopped: dict[str, str]
 
+    def without_copy(self, flow: str) -> list[str]:
+        """What becomes of positions in the latter two, in sentences."""
+        said = []
+        if self.new:
+            said.append(
+                f"chosen by the filters, but not copied yet: {some(self.new)}; positions in them are not moved, unless "
+                f'srm-control run --flow "{flow}" copies them before'
+            )
+        if self.stopped:
+            why = some([f"{topic} ({reason})" for topic, reason in self.stopped.items()])
+            said.append(
+                f"chosen by the filters, but stopped: {why}; positions in them are translated by what was copied before"
+            )
+        return said
+
 
 def chosen_topics(clusters: FlowClusters) -> ChosenTopics:
     """
