@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -199,10 +201,18 @@ class Flow:
         self.written += len(records)
 
     def command(self, *words: str) -> tuple[int, str]:
-        """Exit code, and all that was printed."""
-        code = run(["--config", str(self.file), *words, "--flow", f"a{self.number}->b{self.number}"])
+        """Exit code, and all that was printed, warnings included."""
+        warnings = io.StringIO()
+        handler = logging.StreamHandler(warnings)  # outside tests, Python's handler of last resort
+        handler.setLevel(logging.WARNING)
+        log = logging.getLogger("srm_common")
+        log.addHandler(handler)
+        try:
+            code = run(["--config", str(self.file), *words, "--flow", f"a{self.number}->b{self.number}"])
+        finally:
+            log.removeHandler(handler)
         printed = self.capsys.readouterr()
-        return code, printed.out + printed.err
+        return code, printed.out + printed.err + warnings.getvalue()
 
     def equal(self) -> bool:
         """Each record that was written came once, in its place, but for those that a transform fails on."""
