@@ -349,8 +349,11 @@ def test_workers_of_a_pass_come_from_the_parent_that_was_started_beside_the_sess
     flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, name: str
 ) -> None:
     write(source_kafka, name, numbers(20))
+    # Those of other tests may linger, with parents of their own.
+    before = {worker.pid for worker in workers(spark)}
     assert run(flow, spark, f"SELECT key FROM records WHERE {NUMBER} < 5").records == 5
-    parents = {worker.ppid() for worker in workers(spark) if CHANGES_RECORDS in worker.environ()}
+    found = [worker for worker in workers(spark) if worker.pid not in before]
+    parents = {worker.ppid() for worker in found if CHANGES_RECORDS in worker.environ()}
     assert len(parents) == 1
 
 

@@ -69,7 +69,7 @@ class BrokerLink(Closing):
         quiet_library()
         self.settings = settings
         self._owns_loop = pool is None or not pool.one_loop
-        self._pool, self._pool_generation = pool, 0 if pool is None else pool.generation
+        self.pool, self._pool_generation = pool, 0 if pool is None else pool.generation
         self._opened = self._closed = self._failed = False
         self._coordinators: dict[str, int] = {}
         limit_ms = settings.request_timeout_ms or request_timeout_ms
@@ -90,7 +90,7 @@ class BrokerLink(Closing):
         options.setdefault("reconnect_backoff_max_ms", max(_RECONNECT_BACKOFF_MAX_MS, options["reconnect_backoff_ms"]))
         options.update(
             client_id=self._name,
-            epochs=None if self._pool is None else self._pool.newest_epochs(settings),
+            epochs=None if self.pool is None else self.pool.newest_epochs(settings),
             request_timeout_ms=self._patience_ms,
             # Five are for Produce; the others keep a coordinator on the same node from waiting for them.
             max_in_flight_requests_per_connection=8,
@@ -387,11 +387,11 @@ class BrokerLink(Closing):
         self._closed = True
         if (
             keep
-            and self._pool is not None
+            and self.pool is not None
             and self._opened
             and not self._failed
             and self.manager.close_busy()
-            and self._pool.put(self.settings, self.loop, self.manager, self._pool_generation)
+            and self.pool.put(self.settings, self.loop, self.manager, self._pool_generation)
         ):
             return
         self.manager.close()

@@ -63,7 +63,7 @@ class ClusterLink(BrokerLink):
 
     def fetch_sizes(self) -> FetchSizes:
         """How much to ask the brokers for at a time, as links of the same pool have found out."""
-        return FetchSizes() if self._pool is None else self._pool.fetch_sizes(self.settings)
+        return FetchSizes() if self.pool is None else self.pool.fetch_sizes(self.settings)
 
     async def connect(self, node: int) -> None:
         """Wait until the connection to a node is made. Raises as :meth:`send`."""

@@ -110,5 +110,5 @@ def test_dead_letters_are_as_large_as_the_target_takes(sides: Sides, policy: Pol
     sides.target.limit_settings(policy)
     created = result(sides, CreateTopic, "dead")
     assert created.error is None
-    assert str(created.note).endswith("; it takes no record that is larger than its max.message.bytes")
+    assert str(created.note).endswith("it takes no record that is larger than its max.message.bytes")
     assert sides.target.topic_config("dead").get("max.message.bytes") == largest
