@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 chmod -R a+rX docker/flows
 project=${COMPOSE_PROJECT_NAME:-srm}
 if [ -e .env ]; then
-    echo ".env exists already; new secrets do not open the databases that were made with it. To begin anew:" \
+    echo ".env exists already; databases created with its secrets cannot be opened with new ones. To start over:" \
         "docker compose down --volumes, which deletes all data, then remove it" >&2
     exit 1
 fi
