@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
-from typing import Any
 
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import ConnectNames, driver_transactional_id, task_transactional_id
 from srm_common.domain.flow.principals import Right
-from srm_common.errors import AccessDenied, ClusterError, UnreachableCluster
-from srm_common.kafka.client.library import DescribeGroupsRequest, ListGroupsRequest, ListTransactionsRequest
-from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.client.library import DescribeGroupsRequest, ListGroupsRequest
+from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
+from srm_common.kafka.transactions.coordinators import answers_of_all, transaction_states
 
 #: The first version of ListGroups that returns states; the last of DescribeGroups in which a group that does not exist
 #: is dead.
@@ -82,15 +81,7 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
     theirs = re.compile("|".join(f"{re.escape(prefix)}\\d+" for prefix in prefixes))
     deadline = time.monotonic() + flow.patience_seconds
     while True:
-        states = {
-            state.transactional_id: state.transaction_state
-            for answer in await _of_each_broker(
-                link,
-                lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[]),
-                flow.patience_seconds,
-            )
-            for state in answer.transaction_states
-        }
+        states = await transaction_states(link, deadline, _untold(link))
         # The last edit is committed; that its markers are not written everywhere yet is no sign of another writer.
         if states.get(own) not in _ENDING or time.monotonic() > deadline:
             break
@@ -109,30 +100,32 @@ async def _workers(link: ClusterLink, group: str, patience_seconds: float, *, mu
     ListGroups leaves out, without an error, what the principal may not describe, unless it may describe the cluster;
     DescribeGroups says so (``KafkaApis``).
     """
+    deadline = time.monotonic() + patience_seconds
     states = {
         found.group_state
-        for answer in await _of_each_broker(
-            link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]), patience_seconds
+        for answer in await answers_of_all(
+            link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]), deadline, _untold(link)
         )
         for found in answer.groups
         if found.group_id == group
     }
     if not states and must_see:
-        states = await _described_states(link, group, patience_seconds)
+        states = await _described_states(link, group, deadline)
     return [
         f"workers of MirrorMaker 2 are in group '{group}' ({state}); stop MirrorMaker 2 first"
         for state in sorted(states - {"Empty", "Dead"})
     ]
 
 
-async def _described_states(link: ClusterLink, group: str, patience_seconds: float) -> set[str]:
+async def _described_states(link: ClusterLink, group: str, deadline: float) -> set[str]:
     """Asked of all brokers, not of the coordinator: whoever looks for it has it create ``__consumer_offsets``."""
     states = set()
     untold = f"cluster '{link.alias}' does not say whether workers of MirrorMaker 2 are in group '{group}'"
-    for answer in await _of_each_broker(
+    for answer in await answers_of_all(
         link,
         lambda: DescribeGroupsRequest(max_version=_DESCRIBED, groups=[group], include_authorized_operations=False),
-        patience_seconds,
+        deadline,
+        _untold(link),
     ):
         for found in answer.groups:
             if found.error_code == codes.GROUP_AUTHORIZATION_FAILED:
@@ -143,30 +136,5 @@ async def _described_states(link: ClusterLink, group: str, patience_seconds: flo
     return states
 
 
-async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any], patience_seconds: float) -> list[Any]:
-    """The answers of all brokers. One that is loading its coordinators, or has just left, is asked again."""
-    deadline = time.monotonic() + patience_seconds
-    while True:
-        answers = await link.ask_each(make_request)
-        fault, final = "", False
-        for node, answer in answers.items():
-            if isinstance(answer, ClusterError):
-                raise answer
-            if isinstance(answer, RetriableFault):
-                fault = str(answer)
-            elif code := _fault(answer):
-                fault, final = f"broker {node}: {codes.name(code)}", final or not codes.retriable(code)
-        if not fault:
-            return list(answers.values())
-        if final or time.monotonic() > deadline:
-            raise UnreachableCluster(f"cluster '{link.alias}' cannot list its active writers: {fault}; try again")
-        await link.loop.sleep(_PAUSE_SECONDS)
-        await link.refresh()
-
-
-def _fault(answer: Any) -> int:
-    """The code of an answer. In DescribeGroups each group has one; that of a coordinator that is loading counts."""
-    if hasattr(answer, "error_code"):
-        return int(answer.error_code)
-    told = {found.error_code for found in answer.groups}
-    return next(iter(told & (codes.COORDINATOR_MOVES - {codes.NOT_COORDINATOR})), codes.NONE)
+def _untold(link: ClusterLink) -> str:
+    return f"cluster '{link.alias}' cannot list its active writers"

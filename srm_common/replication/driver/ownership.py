@@ -37,12 +37,11 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import driver_transactional_id, task_transactional_id
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
-from srm_common.kafka.client.library import ListTransactionsRequest
-from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
+from srm_common.errors import Fenced, FlowOwnedElsewhere
+from srm_common.kafka.client.links.link import LATEST, ClusterLink
 from srm_common.kafka.client.links.link_pool import LinkPool
-from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
+from srm_common.kafka.transactions.coordinators import transaction_states
 from srm_common.kafka.transactions.producer import FencedAfterRepeat, init_producer
 
 #: A partition without a leader must not hold up the others.
@@ -254,32 +253,12 @@ class Ownership:
         """Slot ids of the flow that the coordinators know (KIP-664; not available from brokers before 3.0)."""
         if not self._link.offers(ApiKey.LIST_TRANSACTIONS):
             return set()
-        while True:
-            found: set[str] = set()
-            fault = None
-            answers = await self._link.ask_each(
-                lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
-            )
-            for node, answer in answers.items():
-                if isinstance(answer, ClusterError):
-                    raise answer
-                if isinstance(answer, RetriableFault):
-                    fault = str(answer)
-                    continue
-                if answer.error_code:
-                    fault = f"broker {node}: {codes.name(answer.error_code)}"
-                found |= {state.transactional_id for state in answer.transaction_states}
-            if fault is None:
-                pattern = re.compile(f"(?:{'|'.join(map(re.escape, self._prefixes))})\\d+")
-                return {one for one in found if pattern.fullmatch(one)}
-            if time.monotonic() > deadline:
-                raise UnreachableCluster(
-                    f"cluster {self._link.alias} could not list all its transactional ids within "
-                    f"{self._seconds:g} s, so a forgotten writer might be missed: {fault}"
-                )
-            # A broker that has just stopped will soon leave the metadata; one that is loading will soon be ready.
-            await self._link.loop.sleep(0.1)
-            await self._link.refresh()
+        untold = (
+            f"cluster {self._link.alias} could not list all its transactional ids within {self._seconds:g} s, so a "
+            f"forgotten writer might be missed"
+        )
+        pattern = re.compile(f"(?:{'|'.join(map(re.escape, self._prefixes))})\\d+")
+        return {one for one in await transaction_states(self._link, deadline, untold) if pattern.fullmatch(one)}
 
     def __enter__(self) -> Ownership:
         return self
