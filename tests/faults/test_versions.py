@@ -10,6 +10,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.client.links.link import ClusterLink
+from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
@@ -69,9 +70,10 @@ def _transaction_version(kafka: LocalKafka) -> int:
 
         async def ask() -> int:
             await link.open()
+            node = await link.any_node()
             level = await link.finalized_feature("transaction.version")
             producer = Producer(link, None, transactions_v2=level >= 2, transaction_timeout_ms=1000, retry_seconds=60)
-            assert producer.produce_version <= link.newest_version(0)
+            assert link.takes(node, ApiKey.PRODUCE, producer.produce_version)
             return level
 
         return link.run(ask)

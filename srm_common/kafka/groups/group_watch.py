@@ -1,7 +1,7 @@
 """Committed offsets of a cluster's consumer groups, queried every few seconds over persistent connections.
 
 One ListGroups per broker, and one OffsetFetch per coordinator for every 500 groups (KIP-709, Kafka 3.0), or for
-fewer where the answer would be too large; an older cluster is queried group by group.
+fewer where the answer would be too large; an older broker is queried group by group.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.library import ListGroupsRequest
 from srm_common.kafka.client.links.group_coordinators import (
     GroupCoordinators,
-    fetches_many,
     in_halves,
     in_parts,
     offset_fetch_request,
 )
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.links.link_pool import LinkPool
-from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge
+from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge, OlderBroker
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 
@@ -79,10 +78,6 @@ class GroupWatch(Closing):
         await link.open(timeout_seconds=self._timeout)
         names, faults = await self._names(link)
         groups = [name for name in names if chosen(name)]
-        if not fetches_many(link):
-            reader = GroupReader(self._cluster, timeout_seconds=self._timeout, pool=self._pool)
-            offsets, unread = reader.offsets(groups)
-            return offsets, [*faults, *map(str, unread)]
         by_node, _ = await self._coordinators.find(link, groups)
         return await self._fetch(link, by_node, faults)
 
@@ -105,18 +100,26 @@ class GroupWatch(Closing):
     ) -> tuple[list[GroupOffsets], list[str]]:
         parts = [(node, part) for node, ones in by_node.items() for part in in_parts(ones)]
         offsets: list[GroupOffsets] = []
+        by_group: list[str] = []
         while parts:
             answers = await link.send_each((node, offset_fetch_request(part)) for node, part in parts)
             again = []
             for (node, part), answer in zip(parts, answers, strict=True):
                 if isinstance(answer, AnswerTooLarge) and len(part) > 1:
                     again += [(node, half) for half in in_halves(part)]
+                elif isinstance(answer, OlderBroker):
+                    by_group += part
                 elif isinstance(answer, RetriableFault):
                     faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {answer}")
                     self._coordinators.forget(part)
                 else:
                     offsets += self._answered(link, answer, faults)
             parts = again
+        if by_group:
+            reader = GroupReader(self._cluster, timeout_seconds=self._timeout, pool=self._pool)
+            more, unread = reader.offsets(by_group)
+            offsets += more
+            faults += map(str, unread)
         return offsets, faults
 
     def _answered(self, link: ClusterLink, answer: Any, faults: list[str]) -> Iterator[GroupOffsets]:

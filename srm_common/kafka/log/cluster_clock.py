@@ -43,9 +43,9 @@ def clock_offset(cluster: ClusterSettings, pool: LinkPool | None = None) -> Cloc
 
 async def _asked(link: ClusterLink) -> ClockOffset | None:
     await link.open(timeout_seconds=_TIMEOUT_MS / 1000)
-    if not link.offers(ApiKey.DESCRIBE_QUORUM) or link.newest_version(ApiKey.DESCRIBE_QUORUM) < _WITH_TIMES:
-        return None
     node = await link.any_node()
+    if not link.takes(node, ApiKey.DESCRIBE_QUORUM, _WITH_TIMES):
+        return None
     topic = DescribeQuorumRequest.TopicData
     request = DescribeQuorumRequest(
         version=_WITH_TIMES,

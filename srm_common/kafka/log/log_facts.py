@@ -27,6 +27,7 @@ from srm_common.kafka.client.links.link import (
     RetriableFault,
     list_offsets_request,
 )
+from srm_common.kafka.client.links.retriable_fault import OlderBroker
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
@@ -61,9 +62,10 @@ async def log_facts(link: ClusterLink, place: TopicPartition, epoch: int = -1) -
         AccessDenied: the topic may not be seen.
     """
     start = await _offset(link, place, EARLIEST)
-    local = start
-    if link.newest_version(ApiKey.LIST_OFFSETS) >= _EARLIEST_LOCAL_VERSION:
+    try:
         local = await _offset(link, place, EARLIEST_LOCAL)
+    except OlderBroker:
+        local = start
     end = await _offset(link, place, LATEST)
     compacted = (await compaction(link, [place[0]]))[place[0]]
     epoch_end: EpochEnd | None = None

@@ -14,7 +14,6 @@ from srm_common.kafka.client.library import DescribeGroupsRequest, ListGroupsReq
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.client.protocol import codes
-from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.transactions.coordinators import answers_of_all, transaction_states
 
 #: The first version of ListGroups that returns states; the last of DescribeGroups in which a group that does not exist
@@ -74,8 +73,6 @@ def mirror_maker_workers(flow: FlowSettings, *, pool: LinkPool | None = None) ->
 
 
 async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[ConnectNames]) -> list[str]:
-    if not link.offers(ApiKey.LIST_TRANSACTIONS):
-        return []
     own = driver_transactional_id(flow.name)
     prefixes = {task_transactional_id(flow.name, 0)[:-1], *(other.task_id_prefix for other in others)}
     theirs = re.compile("|".join(f"{re.escape(prefix)}\\d+" for prefix in prefixes))

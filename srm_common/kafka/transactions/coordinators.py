@@ -9,6 +9,7 @@ from typing import Any
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client.library import ListTransactionsRequest
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.links.retriable_fault import OlderBroker
 from srm_common.kafka.client.protocol import codes
 
 _PAUSE_SECONDS = 0.1
@@ -16,15 +17,21 @@ _UNKNOWN_SERVER_ERROR = -1
 
 
 async def transaction_states(link: ClusterLink, deadline: float, untold: str) -> dict[str, str]:
-    """The states of the transactional ids that the principal may describe (KIP-664; brokers from 3.0 on). Raises as
-    :func:`answers_of_all`."""
+    """The states of the transactional ids that the principal may describe (KIP-664). Brokers before 3.0 list none, also
+    where others of the cluster do. Raises as :func:`answers_of_all`."""
     answers = await answers_of_all(
-        link, lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[]), deadline, untold
+        link,
+        lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[]),
+        deadline,
+        untold,
+        or_older=True,
     )
     return {state.transactional_id: state.transaction_state for one in answers for state in one.transaction_states}
 
 
-async def answers_of_all(link: ClusterLink, make_request: Callable[[], Any], deadline: float, untold: str) -> list[Any]:
+async def answers_of_all(
+    link: ClusterLink, make_request: Callable[[], Any], deadline: float, untold: str, *, or_older: bool = False
+) -> list[Any]:
     """The answers of all brokers: one that does not answer may be the coordinator of what is asked for.
 
     One that has just stopped will soon leave the metadata, and one that is loading will soon be ready: they are asked
@@ -32,6 +39,7 @@ async def answers_of_all(link: ClusterLink, make_request: Callable[[], Any], dea
 
     Args:
         untold: a sentence about what is not known if one does not answer.
+        or_older: whether brokers that are too old for the request are left out.
 
     Raises:
         UnreachableCluster: one has not answered in time, or with an error that stays.
@@ -40,6 +48,12 @@ async def answers_of_all(link: ClusterLink, make_request: Callable[[], Any], dea
     while True:
         answers = await link.ask_each(make_request)
         fault, final = "", False
+        if or_older:
+            known = len(answers)
+            answers = {node: answer for node, answer in answers.items() if not isinstance(answer, OlderBroker)}
+            # Where only brokers are left that have not answered, they are no newer than those that have.
+            if len(answers) < known and all(isinstance(answer, RetriableFault) for answer in answers.values()):
+                return []
         for node, answer in answers.items():
             if isinstance(answer, ClusterError):
                 raise answer

@@ -17,8 +17,8 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError
 from srm_common.kafka.client.library import DescribeProducersRequest, ListTransactionsRequest
 from srm_common.kafka.client.links.link import LATEST, ClusterLink, RetriableFault
+from srm_common.kafka.client.links.retriable_fault import OlderBroker
 from srm_common.kafka.client.protocol import codes
-from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
 #: Markers of the last commit are written after its answer, usually within milliseconds.
 _MARKERS_SECONDS = 10.0
@@ -37,8 +37,6 @@ async def left_open(
     counts as clean.
     """
     suspects = set(partitions)
-    if not link.offers(ApiKey.DESCRIBE_PRODUCERS):
-        return {}
     began = time.monotonic()
     limit = _MARKERS_SECONDS if wait_seconds is None else wait_seconds
     while True:
@@ -80,8 +78,6 @@ async def holders(
 ) -> dict[TopicPartition, tuple[int, str | None]]:
     """Whose transactions begin at the last stable offsets of partitions: producer id, and transactional id where the
     coordinators tell. What cannot be asked (Kafka before 2.8 and 3.0, no right, no response) is left out."""
-    if not link.offers(ApiKey.DESCRIBE_PRODUCERS):
-        return {}
     active, _ = await _active(link, set(held))
     found = {
         place: producer.producer_id
@@ -90,7 +86,7 @@ async def holders(
         if producer.current_txn_start_offset == held[place]
     }
     names: dict[int, str] = {}
-    if found and link.offers(ApiKey.LIST_TRANSACTIONS):
+    if found:
         wanted = sorted(set(found.values()))
         answers = await link.ask_each(
             lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=wanted)
@@ -117,7 +113,7 @@ async def _open(
 async def _active(
     link: ClusterLink, partitions: set[TopicPartition]
 ) -> tuple[dict[TopicPartition, list[Any]], set[TopicPartition]]:
-    """The active producers of partitions, and the partitions without a response."""
+    """The active producers of partitions, and the partitions without a response. Leaders before 2.8 know none."""
     by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for topic, partition in partitions:
         leader = link.leader(topic, partition)
@@ -136,6 +132,8 @@ async def _active(
         for leader, topics in by_leader.items()
     )
     for topics, answer in zip(by_leader.values(), answers, strict=True):
+        if isinstance(answer, OlderBroker):
+            continue
         if isinstance(answer, RetriableFault):
             silent |= {TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers}
             continue

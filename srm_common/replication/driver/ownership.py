@@ -40,7 +40,6 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import Fenced, FlowOwnedElsewhere
 from srm_common.kafka.client.links.link import LATEST, ClusterLink
 from srm_common.kafka.client.links.link_pool import LinkPool
-from srm_common.kafka.client.protocol.broker_versions import ApiKey
 from srm_common.kafka.transactions.coordinators import transaction_states
 from srm_common.kafka.transactions.producer import FencedAfterRepeat, init_producer
 
@@ -251,8 +250,6 @@ class Ownership:
 
     async def _listed(self, deadline: float) -> set[str]:
         """Slot ids of the flow that the coordinators know (KIP-664; not available from brokers before 3.0)."""
-        if not self._link.offers(ApiKey.LIST_TRANSACTIONS):
-            return set()
         untold = (
             f"cluster {self._link.alias} could not list all its transactional ids within {self._seconds:g} s, so a "
             f"forgotten writer might be missed"

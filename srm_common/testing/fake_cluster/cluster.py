@@ -52,6 +52,7 @@ class FakeCluster:
         settings: broker settings, as in ``server.properties``; their source is STATIC_BROKER_CONFIG.
         features: finalized levels of features that differ (``{"transaction.version": 1}``).
         newest: newest versions of APIs that differ, to be like older brokers; -1 removes one.
+        newest_of: the same of single nodes, by their numbers, as while the cluster is upgraded.
         authorizer: whether the brokers have one. ACLs are kept then; they are never enforced.
         service: how clients reach it.
         marker_seconds: called at each end of a transaction; returns for how many seconds its markers are delayed.
@@ -67,6 +68,7 @@ class FakeCluster:
         settings: Mapping[str, str] | None = None,
         features: Mapping[str, int] | None = None,
         newest: Mapping[str, int] | None = None,
+        newest_of: Mapping[int, Mapping[str, int]] | None = None,
         authorizer: bool = False,
         name: str = "fake",
         service: Callable[[range, dict[str, Handler], threading.RLock, Callable[[], None]], Service] = Server,
@@ -107,7 +109,7 @@ class FakeCluster:
         ):
             handlers |= room.handlers()
         self.isolation = Isolation(self._topics, self._transactions, handlers, self._lock, now_ms, wake)
-        self._server.protocol = Protocol(set(handlers), newest or {})
+        self._server.protocol = Protocol(set(handlers), newest or {}, newest_of)
         self._admin: AdminClient | None = None
 
     # ---- life

@@ -90,36 +90,43 @@ class Protocol:
     Args:
         answered: names of the APIs that have handlers.
         newest: newest versions that differ, by API; a negative one takes the API away, as from older brokers.
+        newest_of: the same of single nodes, by their numbers.
     """
 
-    def __init__(self, answered: set[str], newest: Mapping[str, int]) -> None:
+    def __init__(
+        self, answered: set[str], newest: Mapping[str, int], newest_of: Mapping[int, Mapping[str, int]] | None = None
+    ) -> None:
         known = messages()
         self._by_key = {int(request.API_KEY): name for name, (request, _) in known.items()}
-        self.versions: dict[str, tuple[int, int]] = {}
-        for name in sorted(answered):
-            oldest, latest = known[name][0].valid_versions
-            latest = newest.get(name, min(latest, _NEWEST.get(name, latest)))
-            if latest >= 0:
-                self.versions[name] = min(oldest, latest), latest
+        self._answered = answered
+        self.versions = self._versions(newest)
+        self._versions_of = {node: self._versions({**newest, **own}) for node, own in (newest_of or {}).items()}
         #: The newest answer to ApiVersions in each version, and its bytes: every connection asks for it.
         self._versions_written: dict[int, tuple[Answer, bytes]] = {}
-        self._offered: list[Answer] = [
-            {"api_key": int(known[name][0].API_KEY), "min_version": oldest, "max_version": newest}
-            for name, (oldest, newest) in self.versions.items()
-        ]
+        self._offered = _listed(self.versions)
+        self._offered_by = {node: _listed(versions) for node, versions in self._versions_of.items()}
 
-    def offered(self) -> list[Answer]:
-        """The list in an answer to ApiVersions."""
-        return self._offered
+    def _versions(self, newest: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+        versions = {}
+        for name in sorted(self._answered):
+            oldest, latest = messages()[name][0].valid_versions
+            latest = newest.get(name, min(latest, _NEWEST.get(name, latest)))
+            if latest >= 0:
+                versions[name] = min(oldest, latest), latest
+        return versions
+
+    def offered(self, node: int) -> list[Answer]:
+        """The list in a node's answer to ApiVersions."""
+        return self._offered_by.get(node, self._offered)
 
     def versions_answer(self, call: Call, features: Mapping[str, int]) -> Answer:
         """The answer to ApiVersions of a cluster with these levels of features; 0 is none."""
         if call.body is None:
-            return {"error_code": UNSUPPORTED_VERSION, "api_keys": self.offered()}
+            return {"error_code": UNSUPPORTED_VERSION, "api_keys": self.offered(call.node)}
         levels = [(name, level) for name, level in features.items() if level > 0]
         return {
             "error_code": call.refused(),
-            "api_keys": self.offered(),
+            "api_keys": self.offered(call.node),
             "supported_features": [{"name": name, "min_version": 0, "max_version": level} for name, level in levels],
             "finalized_features_epoch": 1,
             "finalized_features": [
@@ -137,7 +144,7 @@ class Protocol:
         """
         key, version, correlation_id = _HEAD.unpack_from(payload)
         name = self._by_key.get(key, f"number {key}")
-        oldest, newest = self.versions.get(name, (0, -1))
+        oldest, newest = self._versions_of.get(node, self.versions).get(name, (0, -1))
         if name == _API_VERSIONS and version > newest:
             return Call(name, 0, node, "", None), correlation_id
         if not oldest <= version <= newest:
@@ -165,6 +172,13 @@ class Protocol:
                 content = _encoded(encode, answer)
                 self._versions_written[call.version] = answer, content
         return _HEADER.pack(_CORRELATION_BYTES + len(end) + len(content), correlation_id) + end + content
+
+
+def _listed(versions: Mapping[str, tuple[int, int]]) -> list[Answer]:
+    return [
+        {"api_key": int(messages()[name][0].API_KEY), "min_version": oldest, "max_version": newest}
+        for name, (oldest, newest) in versions.items()
+    ]
 
 
 @cache

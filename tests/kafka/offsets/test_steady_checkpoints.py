@@ -16,7 +16,6 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.partition_track import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.topic_partition import TopicPartition as Place
-from srm_common.kafka.groups import group_watch
 from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
@@ -44,12 +43,7 @@ def places(flow: FlowSettings) -> list[tuple[str, int, int]]:
     return [(checkpoint.group, checkpoint.upstream, checkpoint.downstream) for checkpoint in checkpoints(flow)]
 
 
-@pytest.mark.parametrize("batched", [True, False], ids=["batched", "as-before-3.0"])
-def test_many_groups_on_few_requests(
-    source_kafka: LocalKafka, flow: FlowSettings, name: str, batched: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not batched:
-        monkeypatch.setattr(group_watch, "fetches_many", lambda link: False)
+def test_many_groups_on_few_requests(source_kafka: LocalKafka, flow: FlowSettings, name: str) -> None:
     groups = [f"{name}-{number:03}" for number in range(60)]
     for number, group in enumerate(groups):
         commit(source_kafka, group, TopicPartition(name, 0, number, metadata=f"n{number}"))

@@ -29,16 +29,20 @@ from srm_common.kafka.client.connections.connection_faults import fault_text
 from srm_common.kafka.client.connections.connections import FrameConnectionManager
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal, side_by_side
-from srm_common.kafka.client.library import Errors, FindCoordinatorRequest, quiet_library
+from srm_common.kafka.client.library import Errors, quiet_library
 from srm_common.kafka.client.links.link_pool import LinkPool
-from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge, RetriableFault
+from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge, OlderBroker, RetriableFault
 from srm_common.kafka.client.logins.security import connection_arguments
 from srm_common.kafka.client.protocol import codes
-from srm_common.kafka.client.protocol.broker_versions import ApiKey, refuse_old_brokers
+from srm_common.kafka.client.protocol.broker_versions import refuse_old_brokers
+from srm_common.kafka.client.protocol.find_coordinator import (
+    TRANSACTION,
+    find_coordinator_request,
+    found_coordinators,
+)
 
 T = TypeVar("T")
 
-_TRANSACTION_COORDINATOR = 1
 #: How long connections that another link used may be silent before they have shown that they still work; then they are
 #: replaced.
 _STILL_THERE_SECONDS = 1.0
@@ -171,12 +175,8 @@ class BrokerLink(Closing):
         """Whether :meth:`open` found the brokers."""
         return self._opened
 
-    def newest_version(self, api: int) -> int:
-        """The newest version of a request type that the cluster's brokers offer."""
-        return int(self.manager.broker_version_data.api_versions[api][1])
-
     def offers(self, api: int) -> bool:
-        """Whether the cluster's brokers know a request type at all."""
+        """Whether the broker that was asked first knows a request type; while brokers are upgraded, others may not."""
         return api in self.manager.broker_version_data.api_versions
 
     async def refresh(self) -> bool:
@@ -272,7 +272,7 @@ class BrokerLink(Closing):
         except Errors.TopicAuthorizationFailedError as error:
             raise AccessDenied(f"cluster {self.alias} refused a request: {error}") from error
         except VersionNotTaken as error:
-            raise RetriableFault(f"a broker of {self.alias} {error}") from error
+            raise OlderBroker(f"a broker of {self.alias} {error}") from error
         except Errors.IncompatibleBrokerVersion as error:
             raise UnsupportedBroker(f"cluster {self.alias}: {fault_text(error)}") from error
         except Errors.KafkaError as error:
@@ -353,16 +353,11 @@ class BrokerLink(Closing):
         known = self._coordinators.get(transactional_id)
         if known is not None:
             return known
-        batched = self.newest_version(ApiKey.FIND_COORDINATOR) >= 4
-        answer = await self.ask_any(
-            lambda: FindCoordinatorRequest(
-                version=4 if batched else 3,
-                key=transactional_id,
-                key_type=_TRANSACTION_COORDINATOR,
-                coordinator_keys=[transactional_id] if batched else [],
-            )
-        )
-        found = answer.coordinators[0] if batched else answer
+        keys = [transactional_id]
+        answer = await self.ask_any(lambda: find_coordinator_request(keys, TRANSACTION))
+        found = dict(found_coordinators(answer, keys)).get(transactional_id)
+        if found is None:
+            raise RetriableFault(f"a broker of {self.alias} did not name the coordinator for {transactional_id}")
         if found.error_code in codes.DENIED:
             raise AccessDenied(
                 f"cluster {self.alias} does not allow the transactional id {transactional_id}: "

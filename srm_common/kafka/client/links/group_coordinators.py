@@ -6,14 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from srm_common.kafka.client.library import FindCoordinatorRequest, OffsetFetchRequest
+from srm_common.kafka.client.library import OffsetFetchRequest
 from srm_common.kafka.client.links.broker_link import BrokerLink
-from srm_common.kafka.client.protocol.broker_versions import ApiKey
+from srm_common.kafka.client.protocol.find_coordinator import GROUP, find_coordinator_request, found_coordinators
 
 #: Keeps responses small: a group may have thousands of partitions.
 GROUPS_PER_REQUEST = 500
-_GROUP = 0
-_FIND_COORDINATOR_VERSION, _OLD_FIND_COORDINATOR_VERSION = 4, 3
 _OFFSET_FETCH_VERSION = 8
 
 
@@ -31,28 +29,25 @@ class GroupCoordinators:
             AccessDenied: the login was refused.
         """
         known = {group: self._nodes.get(group) for group in groups}
-        batched = link.newest_version(ApiKey.FIND_COORDINATOR) >= _FIND_COORDINATOR_VERSION
 
         async def look_up(keys: Sequence[str]) -> list[tuple[str, Any]]:
-            answer = await link.ask_any(
-                lambda: FindCoordinatorRequest(
-                    version=_FIND_COORDINATOR_VERSION if batched else _OLD_FIND_COORDINATOR_VERSION,
-                    key=keys[0],
-                    key_type=_GROUP,
-                    coordinator_keys=list(keys) if batched else [],
-                )
-            )
-            return [(one.key, one) for one in answer.coordinators] if batched else [(keys[0], answer)]
+            answer = await link.ask_any(lambda: find_coordinator_request(keys, GROUP))
+            return [*found_coordinators(answer, keys)]
 
         missing = [group for group, node in known.items() if node is None]
-        parts = in_parts(missing, GROUPS_PER_REQUEST if batched else 1)
         refused: dict[str, int] = {}
-        for future in [link.loop.call_soon_with_future(look_up, part) for part in parts]:
-            for group, found in await future:
-                if found.error_code:
-                    refused[group] = found.error_code
-                else:
-                    known[group] = self._nodes[group] = found.node_id
+        size = GROUPS_PER_REQUEST
+        while missing:
+            left = dict.fromkeys(missing)
+            for future in [link.loop.call_soon_with_future(look_up, part) for part in in_parts(missing, size)]:
+                for group, found in await future:
+                    left.pop(group, None)
+                    if found.error_code:
+                        refused[group] = found.error_code
+                    else:
+                        known[group] = self._nodes[group] = found.node_id
+            # Those that a broker before 3.0 was asked about with others.
+            missing, size = [*left] if size > 1 else [], 1
         by_node: dict[int, list[str]] = defaultdict(list)
         for group, node in known.items():
             if node is not None:
@@ -68,13 +63,8 @@ class GroupCoordinators:
         self._nodes.clear()
 
 
-def fetches_many(link: BrokerLink) -> bool:
-    """Whether one OffsetFetch may name many groups."""
-    return link.newest_version(ApiKey.OFFSET_FETCH) >= _OFFSET_FETCH_VERSION
-
-
 def offset_fetch_request(groups: Iterable[str]) -> Any:
-    """All committed offsets of each group, where :func:`fetches_many`."""
+    """All committed offsets of each group; not known to brokers before 3.0 (OlderBroker)."""
     kind = OffsetFetchRequest.OffsetFetchRequestGroup
     return OffsetFetchRequest(
         version=_OFFSET_FETCH_VERSION,

@@ -23,14 +23,13 @@ from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, Kaf
 from srm_common.kafka.client.links.group_coordinators import (
     GROUPS_PER_REQUEST,
     GroupCoordinators,
-    fetches_many,
     in_halves,
     in_parts,
     offset_fetch_request,
 )
 from srm_common.kafka.client.links.link import ClusterLink, RetriableFault, list_offsets_request
 from srm_common.kafka.client.links.link_pool import LinkPool
-from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge
+from srm_common.kafka.client.links.retriable_fault import AnswerTooLarge, OlderBroker
 from srm_common.kafka.client.protocol import codes
 from srm_common.kafka.client.protocol.broker_versions import ApiKey
 
@@ -116,26 +115,24 @@ class LinkGroups:
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """All offsets of each group, by its name. Groups with the same coordinator share requests, since Kafka 3.0."""
         groups = {request.group_id: request.group_id for request in requests}
-        return self._of_groups(
-            groups, self._group_offsets, lambda link: GROUPS_PER_REQUEST if fetches_many(link) else 1, request_timeout
-        )
+        return self._of_groups(groups, self._group_offsets, GROUPS_PER_REQUEST, request_timeout)
 
     def alter_consumer_group_offsets(
         self, requests: Sequence[ConsumerGroupTopicPartitions], *, request_timeout: float = -1
     ) -> dict[str, Future[ConsumerGroupTopicPartitions]]:
         """By group: its partitions, each with its error where there is one."""
         wanted = {request.group_id: request for request in requests}
-        return self._of_groups(wanted, self._commit, lambda _: 1, request_timeout)
+        return self._of_groups(wanted, self._commit, 1, request_timeout)
 
     async def _group_offsets(self, link: ClusterLink, node: int, groups: Sequence[str]) -> dict[str, tuple[int, Any]]:
-        if fetches_many(link):
+        try:
             answer = await link.send(node, offset_fetch_request(groups))
             return {one.group_id: _committed(one.group_id, one) for one in answer.groups}
-        (group,) = groups
-        request = OffsetFetchRequest(
-            max_version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False
-        )
-        return {group: _committed(group, await link.send(node, request))}
+        except OlderBroker:
+            answers = await link.send_each((node, _old_offset_fetch_request(group)) for group in groups)
+        if fault := next((answer for answer in answers if isinstance(answer, RetriableFault)), None):
+            raise fault
+        return {group: _committed(group, answer) for group, answer in zip(groups, answers, strict=True)}
 
     async def _commit(
         self, link: ClusterLink, node: int, requests: Sequence[ConsumerGroupTopicPartitions]
@@ -173,7 +170,7 @@ class LinkGroups:
         self,
         wanted: Mapping[str, T],
         ask: Callable[[ClusterLink, int, Sequence[T]], Awaitable[dict[str, tuple[int, Any]]]],
-        per_request: Callable[[ClusterLink], int],
+        per_request: int,
         seconds: float,
     ) -> dict[str, Future[Any]]:
         """Send ``ask`` to the coordinators, side by side, each time for at most ``per_request`` groups, and for half
@@ -199,7 +196,7 @@ class LinkGroups:
             asked = [
                 link.loop.call_soon_with_future(of_part, link, node, part)
                 for node, groups in by_node.items()
-                for part in in_parts(groups, per_request(link))
+                for part in in_parts(groups, per_request)
             ]
             answers = {group: _failed(code, None) for group, code in refused.items()}
             for one in asked:
@@ -236,6 +233,10 @@ class LinkGroups:
         # As librdkafka's: its connections end with the last reference.
         if self._owns_pool:
             self._pool.close()
+
+
+def _old_offset_fetch_request(group: str) -> Any:
+    return OffsetFetchRequest(max_version=_OLD_OFFSET_FETCH_VERSION, group_id=group, topics=None, require_stable=False)
 
 
 def _seconds(limit: float) -> float:

@@ -13,10 +13,7 @@ class ApiKey:
 
     PRODUCE = 0
     FETCH = 1
-    LIST_OFFSETS = 2
     METADATA = 3
-    OFFSET_FETCH = 9
-    FIND_COORDINATOR = 10
     LIST_GROUPS = 16
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
@@ -24,8 +21,6 @@ class ApiKey:
     END_TXN = 26
     DESCRIBE_ACLS = 29
     DESCRIBE_QUORUM = 55
-    DESCRIBE_PRODUCERS = 61
-    LIST_TRANSACTIONS = 66
 
 
 #: The versions of which a broker must know one to be read from: leaders' epochs that can be relied on (KAFKA-9212), and

@@ -79,8 +79,8 @@ class _Link:
     def forget_coordinator(self, _: str) -> None:
         return None
 
-    def offers(self, _: int) -> bool:
-        return False
+    async def ask_each(self, _: object) -> dict[int, object]:
+        return {}
 
     async def send(self, _: int, request: Any) -> Any:
         return await _Asked(request.producer_epoch)

@@ -75,10 +75,7 @@ def test_request_types_have_kafkas_numbers() -> None:
     requests = {
         "PRODUCE": library.ProduceRequest,
         "METADATA": library.MetadataRequest,
-        "LIST_OFFSETS": library.ListOffsetsRequest,
         "FETCH": library.FetchRequest,
-        "OFFSET_FETCH": library.OffsetFetchRequest,
-        "FIND_COORDINATOR": library.FindCoordinatorRequest,
         "LIST_GROUPS": library.ListGroupsRequest,
         "INIT_PRODUCER_ID": library.InitProducerIdRequest,
         "OFFSET_FOR_LEADER_EPOCH": library.OffsetForLeaderEpochRequest,
@@ -86,8 +83,6 @@ def test_request_types_have_kafkas_numbers() -> None:
         "END_TXN": library.EndTxnRequest,
         "DESCRIBE_ACLS": library.DescribeAclsRequest,
         "DESCRIBE_QUORUM": library.DescribeQuorumRequest,
-        "DESCRIBE_PRODUCERS": library.DescribeProducersRequest,
-        "LIST_TRANSACTIONS": library.ListTransactionsRequest,
     }
     numbers = {name: number for name, number in vars(ApiKey).items() if name.isupper()}
     assert numbers == {name: request.API_KEY for name, request in requests.items()}
