@@ -26,9 +26,12 @@ class LeaderRoute:
         self.requests += 1
         self.bytes += size
 
-    def answered(self, size: int, sent_at: float, now: float) -> None:
+    def answered(self, size: int, sent_at: float, now: float, throttle_seconds: float = 0.0) -> None:
+        """``throttle_seconds``: for how long the broker, whose quota is used up, takes no further request. It answers
+        at once (KIP-219), but a window that grows on would have one request overdraw the quota by more than a
+        transaction may last."""
         self.heard_at = now
-        seconds = now - sent_at
+        seconds = now - sent_at + throttle_seconds
         if seconds < _QUICK_SECONDS:
             self.window = min(self.window + size, _LARGEST_WINDOW)
         elif seconds > _SLOW_SECONDS:

@@ -222,7 +222,8 @@ class Sending:
         if request.epoch != self._epoch:
             return []
         now = time.monotonic()
-        self._routes[request.leader].answered(request.size, request.sent_at, now)
+        route = self._routes[request.leader]
+        route.answered(request.size, request.sent_at, now, answer.throttle_time_ms / 1000)
         again = []
         batches = {batch.partition: batch for batch in request.batches}
         for part in answer.partitions:
