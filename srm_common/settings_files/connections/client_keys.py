@@ -35,7 +35,7 @@ NO_EFFECT = frozenset({
     "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
     "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
     "sasl.kerberos.ticket.renew.window.factor", "sasl.oauthbearer.clock.skew.seconds",
-    "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer",
     "sasl.oauthbearer.jwks.endpoint.refresh.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
     "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "sasl.oauthbearer.jwks.endpoint.url",
     "sasl.oauthbearer.jwt.validator.class", "sasl.oauthbearer.scope.claim.name",
@@ -49,7 +49,8 @@ _READ = frozenset({
     "ssl.cipher.suites", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location",
     "sasl.mechanism", "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.token.endpoint.url",
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.scope", TOKEN_PROVIDER, "sasl.kerberos.service.name", "https.ca.location",
+    "sasl.oauthbearer.scope", "sasl.oauthbearer.header.urlencode", TOKEN_PROVIDER,
+    "sasl.kerberos.service.name", "https.ca.location",
 })  # fmt: skip
 CONNECTION_KEYS = frozenset({*_PASSED_ON, _DNS_LOOKUP}) | NO_EFFECT | _READ | REGISTRY_KEYS | REFUSED.keys()
 

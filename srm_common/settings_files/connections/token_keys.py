@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote_plus
 
 from srm_common.domain.cluster import MSK_IAM, OauthClient, TokenFunction
 from srm_common.domain.settings.key import FUNCTION_PATH
@@ -16,6 +17,7 @@ _BROKER_OF_MSK = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.
 #: Options of Amazon's ``IAMLoginModule`` (MSKCredentialProvider.java) that have the same meaning here; those that only
 #: say how its library logs and tries again; and the values of others that ask for what is done here.
 _MSK_OPTIONS = ("awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsRoleExternalId", "awsStsRegion")
+_ENCODED = "sasl.oauthbearer.header.urlencode"
 _MSK_NO_EFFECT = ("awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs")
 _MSK_ANYWAY = {"awsAddDefaultProviders": "false", "awsShouldUseFips": "false"}
 
@@ -63,6 +65,8 @@ def client_credentials(
             "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, and clientId and clientSecret in sasl.jaas.config "
             f"(the client-credentials grant), or {TOKEN_PROVIDER}; login handlers that are Java classes are not loaded",
         )
+    if _header_is_encoded(client):
+        client_id, secret = quote_plus(client_id), quote_plus(secret)
     extensions = tuple(
         (name.removeprefix("extension_"), value) for name, value in options.items() if name.startswith("extension_")
     )
@@ -82,6 +86,14 @@ def client_credentials(
     kafka_python["sasl_oauth_token_provider"] = OauthClient(
         endpoint, client_id, secret, scope, extensions, authority_file, authority
     )
+
+
+def _header_is_encoded(client: Connection) -> bool:
+    """Whether the server decodes the client's id and secret (RFC 6749, 2.3.1), which neither library encodes."""
+    value = (client.get(_ENCODED) or "false").lower()
+    if value not in ("true", "false"):
+        raise client.fault(_ENCODED, f"must be true or false, but is '{value}'")
+    return value == "true"
 
 
 def _endpoint_authority(client: Connection, options: Mapping[str, str]) -> tuple[str | None, str | None]:

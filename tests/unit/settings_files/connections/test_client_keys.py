@@ -189,6 +189,30 @@ def test_oauth() -> None:
     assert "hush" not in repr(provider)
 
 
+@pytest.mark.parametrize(
+    ("encoded", "sent"), [("true", ("i%40x%3Ay", "a%2Fb+c")), ("FALSE", ("i@x:y", "a/b c")), (None, ("i@x:y", "a/b c"))]
+)
+def test_oauth_with_an_encoded_id_and_secret(encoded: str | None, sent: tuple[str, str]) -> None:
+    cluster = translate(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="https://t",
+        sasl_jaas_config="x.OAuthBearerLoginModule required clientId='i@x:y' clientSecret='a/b c';",
+        **({} if encoded is None else {"sasl_oauthbearer_header_urlencode": encoded}),
+    )
+    provider = cluster.kafka_python["sasl_oauth_token_provider"]
+    assert (provider.client_id, provider.client_secret) == sent
+    assert [cluster.confluent[f"sasl.oauthbearer.client.{key}"] for key in ("id", "secret")] == [*sent]
+    with pytest.raises(ConfigError, match=r"sasl.oauthbearer.header.urlencode.*must be true or false, but is 'yes'"):
+        translate(
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism="OAUTHBEARER",
+            sasl_oauthbearer_token_endpoint_url="https://t",
+            sasl_jaas_config="x.OAuthBearerLoginModule required clientId='i' clientSecret='s';",
+            sasl_oauthbearer_header_urlencode="yes",
+        )
+
+
 def test_a_delegation_token() -> None:
     """kafka-python serves the cluster alone: librdkafka does not know them. The broker knows whose a token is."""
     by_token = SCRAM.replace(";", " tokenauth='true';")
