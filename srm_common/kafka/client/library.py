@@ -15,7 +15,7 @@ import kafka.protocol.admin as _admin_messages
 import kafka.protocol.consumer as _consumer_messages
 import kafka.protocol.metadata as _metadata_messages
 import kafka.protocol.producer as _producer_messages
-from kafka.cluster import ClusterMetadata
+from kafka.cluster import ClusterMetadata, collect_hosts
 from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
@@ -103,6 +103,7 @@ __all__ = [
     "ScramClient",
     "Task",
     "TaskState",
+    "collect_hosts",
     "messages",
     "quiet_library",
     "register_sasl_mechanism",

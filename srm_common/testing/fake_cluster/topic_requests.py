@@ -19,6 +19,8 @@ from srm_common.testing.fake_cluster.topics import (
 )
 
 _LEADER_NOT_AVAILABLE = 5
+#: Of a whole answer.
+_REBOOTSTRAP_REQUIRED = 129
 _NO_ID = uuid.UUID(int=0)
 _METADATA_TOPIC = "__cluster_metadata"
 #: In the controller's log, by one request.
@@ -41,6 +43,8 @@ class TopicRequests:
         }
 
     def _metadata(self, call: Call) -> Answer:
+        if call.refused() == _REBOOTSTRAP_REQUIRED:
+            return {"error_code": _REBOOTSTRAP_REQUIRED, "brokers": [], "topics": []}
         body = call.body
         wanted: list[tuple[str | None, uuid.UUID]] = []
         if body.topics is None or (call.version == 0 and not body.topics):

@@ -8,6 +8,7 @@ from typing import Any
 
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.library import Errors
+from srm_common.kafka.client.protocol import codes
 
 #: How long a broker may be silent about a request that any other answers as well, before another is asked, too.
 NEXT_BROKER_SECONDS = 1.0
@@ -45,6 +46,8 @@ async def any_answer(manager: Any, make_request: Callable[[], Any]) -> Any:
                 await manager.loop.sleep(max(connection.throttled_seconds(), _PAUSED_SECONDS))
                 continue
             answer = await connection.send_request(make_request(), manager.patience_ms)
+            if getattr(answer, "error_code", 0) == codes.REBOOTSTRAP_REQUIRED:
+                raise Errors.MetadataEmptyBrokerList(f"broker {node} sends clients back to the bootstrap servers")
             # A broker with ZooKeeper that has just started answers Metadata without brokers, as if there were no
             # topics either, until the controller has told it of them. Java's clients ignore such an answer, too.
             if getattr(answer, "brokers", None) != []:

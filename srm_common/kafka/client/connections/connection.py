@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from srm_common.errors import AccessDenied, SrmError
-from srm_common.kafka.client.connections.connection_faults import explained, fault_text
+from srm_common.kafka.client.connections.connection_faults import FIRST_REQUEST, explained, fault_text
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.threads import in_thread
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
@@ -26,8 +26,6 @@ _tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 _LOOKS = 4
 #: A broker with more requests than these to answer has enough to do.
 _ENOUGH_REQUESTS = 2
-#: What a server that accepted a connection has to answer: ApiVersions.
-FIRST_REQUEST = "the first request"
 
 
 class VersionNotTaken(Errors.KafkaError):  # type: ignore[misc]

@@ -6,11 +6,15 @@ import ssl
 
 from srm_common.kafka.client.library import Errors
 
+#: What a server that accepted a connection has to answer: ApiVersions.
+FIRST_REQUEST = "the first request"
 _PLAIN = "PLAINTEXT or SASL_PLAINTEXT"
 _TLS = "SSL or SASL_SSL"
 _REFUSALS = (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError)
 #: TLS records begin with their kind (20 to 23; 21 is an alert, 22 a handshake) and a version 3.x (RFC 8446, 5.1).
 _TLS_RECORDS = range(20, 24)
+#: Why a listener with the right protocol closes a connection that it has accepted.
+_ALSO = "it may also be restarting, or have as many connections as it takes (max.connections, max.connections.per.ip)"
 
 #: By codes of OpenSSL (``X509_V_ERR_...``).
 _UNKNOWN_AUTHORITY = (
@@ -79,8 +83,9 @@ def handshake_fault(server: str, error: BaseException) -> str:
     reason = error.reason if isinstance(error, ssl.SSLError) else None
     closed = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError))
     if closed or reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
-        how = "closed the connection" if closed else "did not respond with TLS"
-        return f"{server} {how} during the TLS handshake; if its listener has no TLS, set security.protocol to {_PLAIN}"
+        how, also = ("closed the connection", f"; {_ALSO}") if closed else ("did not respond with TLS", "")
+        hint = f"if its listener has no TLS, set security.protocol to {_PLAIN}{also}"
+        return f"{server} {how} during the TLS handshake; {hint}"
     return f"the TLS handshake with {server} failed: {reason or error}"
 
 
@@ -118,8 +123,10 @@ def explained(server: str, step: str | None, seconds: float, tls: bool, error: E
         return _fault(refusal)
     text = fault_text(error)
     if was_closed_by_peer(error):
-        hint = "" if tls else f"; if its listener has TLS, set security.protocol to {_TLS}"
-        return _fault(f"{server} closed the connection at {step}{hint}")
+        hint = (
+            f"if its listener has TLS, set security.protocol to {_TLS}; " if step == FIRST_REQUEST and not tls else ""
+        )
+        return _fault(f"{server} closed the connection at {step}; {hint}{_ALSO}")
     return error if server in text else _fault(f"{server}: {text}")
 
 

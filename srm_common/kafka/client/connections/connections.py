@@ -11,9 +11,22 @@ from typing import Any
 
 from srm_common.kafka.client.connections.any_answer import NEXT_BROKER_SECONDS, any_answer
 from srm_common.kafka.client.connections.bootstrap import Bootstrap
-from srm_common.kafka.client.connections.connection import FIRST_REQUEST, FrameConnection
-from srm_common.kafka.client.connections.connection_faults import fault_text, handshake_fault, is_refusal
-from srm_common.kafka.client.connections.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
+from srm_common.kafka.client.connections.connection import FrameConnection
+from srm_common.kafka.client.connections.connection_faults import (
+    FIRST_REQUEST,
+    fault_text,
+    handshake_fault,
+    is_refusal,
+)
+from srm_common.kafka.client.connections.dialing import (
+    NEXT_ATTEMPT_SECONDS,
+    SILENT,
+    Address,
+    canonical_servers,
+    dial,
+    place_text,
+    resolve,
+)
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.link_metadata import LinkMetadata
 from srm_common.kafka.client.connections.newest_epochs import NewestEpochs
@@ -23,6 +36,7 @@ from srm_common.kafka.client.library import Errors, KafkaConnectionManager
 from srm_common.kafka.client.logins.current_login import CurrentLogin
 from srm_common.kafka.client.logins.security import TlsContexts
 
+_CANONICAL = "resolve_canonical_bootstrap_servers_only"
 #: How long the bootstrap servers are asked when no broker is left.
 _SEARCH_SECONDS = 2.0
 #: How long a connection that is handed on may have been unused, at most. Firewalls and load balancers forget it after
@@ -47,9 +61,11 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     def __init__(
         self, net: EventLoop, login: CurrentLogin | None = None, epochs: NewestEpochs | None = None, **configs: Any
     ) -> None:
+        if configs.pop("client_dns_lookup", None) == _CANONICAL:
+            configs["bootstrap_servers"] = canonical_servers(configs["bootstrap_servers"])
         super().__init__(net, **configs)
         self._login = login
-        keys = ("bootstrap_servers", "metadata_max_age_ms", "client_dns_lookup")
+        keys = ("bootstrap_servers", "metadata_max_age_ms")
         self.cluster = LinkMetadata(epochs, **{key: self.config[key] for key in keys})
         self.cluster.attach(self)
         self.last_fault: str | None = None
@@ -75,8 +91,15 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         self.cluster.start_refresh_loop()
         return True
 
-    async def search_servers(self) -> None:
-        """Ask the bootstrap servers for the brokers again. Raises KafkaTimeoutError."""
+    async def search_servers(self, *, anew: bool = False) -> None:
+        """Ask the bootstrap servers for the brokers again. Raises KafkaTimeoutError.
+
+        Args:
+            anew: the brokers have sent us there: the connections to them end, as others may have their ids.
+        """
+        if anew:
+            for conn in list(self._conns.values()):
+                conn.drop("the broker sends clients back to the bootstrap servers")
         await Bootstrap(self, time.monotonic() + min(_SEARCH_SECONDS, self.setup_seconds)).run()
 
     def _connecting_failed(self, node_id: Any, error: BaseException) -> None:

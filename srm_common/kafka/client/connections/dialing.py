@@ -24,7 +24,7 @@ from srm_common.kafka.client.connections.connection_faults import fault_text
 from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.connections.signal import Signal
 from srm_common.kafka.client.connections.threads import in_thread
-from srm_common.kafka.client.library import Errors
+from srm_common.kafka.client.library import Errors, collect_hosts
 
 Place = tuple[str, int]
 
@@ -126,6 +126,22 @@ async def resolve(loop: EventLoop, host: str, port: int, timeout_at: float) -> l
         if address not in addresses:
             addresses.append(address)
     return [one for turn in zip_longest(*by_family.values()) for one in turn if one is not None]
+
+
+def canonical_servers(servers: str | Sequence[str]) -> list[str]:
+    """``bootstrap.servers`` with the name that each address of each entry has, so that a ticket or a certificate can be
+    for a single broker behind a name for all of them (``resolve_canonical_bootstrap_servers_only``; Java's
+    ``ClientUtils`` asks for the names of addresses, too, where the library takes the canonical name of the entry). An
+    address without a name, and an entry without an address, stays as it is. Asks name servers, and waits for them."""
+    found: dict[str, None] = {}
+    for host, port, _ in collect_hosts(servers):
+        try:
+            addresses = [one[4] for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+            names = [socket.getnameinfo(address, socket.NI_NUMERICSERV)[0] for address in addresses]
+        except (OSError, UnicodeError):
+            names = [host]
+        found |= dict.fromkeys(place_text((name, port)) for name in names)
+    return [*found]
 
 
 def silent_last(addresses: Iterable[Address]) -> list[Address]:

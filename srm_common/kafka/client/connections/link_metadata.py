@@ -217,6 +217,9 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
                 if time.monotonic() * 1000 - self._last_successful_refresh_ms < _LOST_SECONDS * 1000:
                     raise
                 await self._manager.search_servers()
+            except Errors.MetadataEmptyBrokerList:
+                # As REBOOTSTRAP_REQUIRED asks (KIP-1102); what knows of no brokers is none of the cluster either.
+                await self._manager.search_servers(anew=True)
             else:
                 self.update_metadata(answer)
                 if self.behind and time.monotonic() >= self._agree_at:

@@ -32,6 +32,8 @@ PRODUCER_FENCED = 90
 UNKNOWN_TOPIC_ID = 100
 INCONSISTENT_TOPIC_ID = 103
 TRANSACTION_ABORTABLE = 120
+#: Of a whole Metadata answer (KIP-1102).
+REBOOTSTRAP_REQUIRED = 129
 
 FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED})
 #: Kafka's own clients send these again too; kafka-python's flags do not say so.

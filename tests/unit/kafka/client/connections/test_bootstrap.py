@@ -7,6 +7,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,9 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.connections import dialing
+from srm_common.kafka.client.connections.connections import FrameConnectionManager
+from srm_common.kafka.client.connections.dialing import canonical_servers
+from srm_common.kafka.client.connections.event_loop import EventLoop
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.testing import FakeCluster
 
@@ -112,3 +116,31 @@ def test_what_failed_is_said_rather_than_what_the_deadline_cut_off() -> None:
             for connection in taken:
                 connection.close()
             thread.join(10)
+
+
+def test_servers_are_asked_by_the_names_of_their_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As tickets and certificates of single brokers behind one name need it."""
+    names = {
+        "10.0.0.1": "b1.example.com",
+        "10.0.0.2": "b2.example.com",
+        "10.0.0.3": "10.0.0.3",
+        "::1": "b2.example.com",
+    }
+
+    def addresses(host: str, port: int, *_: object, **__: object) -> list[Any]:
+        if host != "kafka.example.com":
+            raise OSError("no such host")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "kafka.example.com", (one, port)) for one in names]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    monkeypatch.setattr(socket, "getnameinfo", lambda address, flags: (names[address[0]], str(address[1])))
+    servers = ["kafka.example.com:9092", "gone.example.com:9093"]
+    expected = ["b1.example.com:9092", "b2.example.com:9092", "10.0.0.3:9092", "gone.example.com:9093"]
+    assert sorted(canonical_servers(servers)) == sorted(expected)
+    lookup = "resolve_canonical_bootstrap_servers_only"
+    loop = EventLoop()
+    for asked, found in (lookup, expected), ("use_all_dns_ips", servers):
+        manager = FrameConnectionManager(loop, bootstrap_servers=servers, client_dns_lookup=asked)
+        assert {f"{one.host}:{one.port}" for one in manager.cluster.bootstrap_brokers()} == {*found}
+        manager.close()
+    loop.close()

@@ -9,6 +9,8 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.connections.connection_faults import FIRST_REQUEST, explained, fault_text
+from srm_common.kafka.client.library import Errors
 from srm_common.kafka.client.links.link import ClusterLink
 from tests.silent_peers import peer
 
@@ -18,7 +20,8 @@ ANSWERS = {
     b"\x16\x03\x01\x00\x05hello": "speaks TLS; set security.protocol to SSL or SASL_SSL",
     b"SSH-2.0-OpenSSH_9.2\r\n": r"does not speak Kafka's protocol \(its response begins with 0x5353482d\)",
     b"\xff\xff\xff\xffxxxx": r"does not speak Kafka's protocol \(its response begins with 0xffffffff\)",
-    b"": "closed the connection at the first request; if its listener has TLS, set security.protocol to SSL",
+    b"": "closed the connection at the first request; if its listener has TLS, set security.protocol to SSL or "
+    "SASL_SSL; it may also be restarting, or have as many connections as it takes",
 }
 
 
@@ -43,6 +46,14 @@ def test_an_answer_that_is_not_of_kafka_is_named(answer: bytes) -> None:
         finally:
             tracemalloc.stop()
     assert peak < 64 << 20
+
+
+def test_a_listener_that_closes_after_its_first_answer_is_not_suspected_of_another_protocol() -> None:
+    closed = Errors.KafkaConnectionError(ConnectionResetError("gone"))
+    assert "security.protocol" in str(explained("b1:9092", FIRST_REQUEST, 0.1, False, closed))
+    for step, tls in ("the login", False), ("the login", True), (FIRST_REQUEST, True):
+        text = fault_text(explained("b1:9092", step, 0.1, tls, closed))
+        assert text.startswith(f"b1:9092 closed the connection at {step}; it may also be restarting, or have as many")
 
 
 @pytest.mark.parametrize("answer", [b"", b"\x00\x00\x00\x0cnot of TLS at all"])

@@ -183,3 +183,22 @@ def test_silent_brokers_are_remembered(kafka: FakeCluster, monkeypatch: pytest.M
             assert all((broker.host, broker.port) in SILENT for broker in link.manager.cluster.brokers())
         finally:
             SILENT.clear()
+
+
+def test_who_is_sent_back_to_the_bootstrap_servers_asks_them() -> None:
+    """KIP-1102. One of them has moved to brokers of another name."""
+    with FakeCluster() as old, FakeCluster() as new:
+        clusters = {cluster.bootstrap_servers: cluster for cluster in (old, new)}
+        with ClusterLink(ClusterSettings.plaintext("a", ",".join(clusters))) as link:
+
+            async def brokers() -> list[str]:
+                await link.refresh()
+                return [f"{broker.host}:{broker.port}" for broker in link.manager.cluster.brokers()]
+
+            link.run(link.open)
+            (first,) = link.run(brokers)
+            with clusters.pop(first).refuse("Metadata", 129):
+                deadline = time.monotonic() + 60
+                while link.run(brokers) != [*clusters] and time.monotonic() < deadline:
+                    pass
+            assert link.run(brokers) == [*clusters]
