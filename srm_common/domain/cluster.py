@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 #: In every client of librdkafka. Its admin clients and producers ask for metadata as Kafka's producer does, and brokers
 #: whose ``auto.create.topics.enable`` is on then create each topic that is asked about. kafka-python's connections are
@@ -19,6 +20,8 @@ LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": 
 _LOGIN_PREFIXES = ("sasl.", "https.")
 #: kafka-python's default is the same; Kafka's clients have it, too.
 REQUEST_TIMEOUT_MS = 30_000
+#: What comes before the name of a context in the address of a registry.
+_CONTEXTS = "/contexts/"
 #: The function that gives tokens for Amazon MSK.
 MSK_IAM = "srm_common.kafka.client.logins.msk_iam:token"
 #: Kafka's default of ``max.message.bytes``, the largest record batch of a topic.
@@ -222,7 +225,8 @@ class PemTexts:
 
 @dataclass(frozen=True)
 class RegistrySettings:
-    """A schema registry with Confluent's API. ``urls`` are tried in turn, and hold no credentials.
+    """A schema registry with Confluent's API. ``urls`` are tried in turn, and hold no credentials. If they end with
+    ``/contexts/.east``, the registry is that context of it.
 
     ``user`` and ``password`` are for HTTP basic authentication, ``token`` is a bearer token. ``tls`` is None where
     nothing is configured about TLS.
@@ -235,6 +239,27 @@ class RegistrySettings:
     tls: PemTexts | None = None
     truststore: JavaStore | None = None
     keystore: JavaStore | None = None
+
+    @property
+    def context(self) -> str | None:
+        """The context that the addresses name, without its dot, empty for the default one; None if they name none."""
+        return registry_and_context(self.urls[0])[1]
+
+
+def registry_and_context(url: str) -> tuple[str, str | None]:
+    """The address of a registry as a whole, and the context that it names (Confluent's ``ContextFilter``), without its
+    dot: ``http://registry:8081`` and ``east`` for ``http://registry:8081/contexts/.east``."""
+    whole, marker, name = url.partition(_CONTEXTS)
+    if not marker:
+        return url, None
+    return whole, unquote(name).strip(":").removeprefix(".")
+
+
+def common_registries(one: RegistrySettings, other: RegistrySettings) -> list[str]:
+    """Addresses, without their contexts, that both name: any of them makes the two the same registry."""
+    return sorted(
+        {registry_and_context(url)[0] for url in one.urls} & {registry_and_context(url)[0] for url in other.urls}
+    )
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,7 @@ class Transform:
         partition: the number that InsertField may insert.
         schemas: a registry's, needed where :func:`~srm_common.domain.transforms.chain.schema_formats` says so.
         first: steps that come before the chain.
+        upstream: the name of the topic at the source, for the registry; the copy's by default.
     """
 
     def __init__(
@@ -93,10 +94,11 @@ class Transform:
         partition: int = 0,
         schemas: RecordSchemas | None = None,
         first: Sequence[BatchStep] = (),
+        upstream: str | None = None,
     ) -> None:
         self._first = tuple(first)
         self._then = tuple(then)
-        self._fields = ConnectRecords(topic, partition, schemas)
+        self._fields = ConnectRecords(topic, partition, schemas, upstream)
         self._steps = self._carried_out([step for step in chain if step.concerns(topic)])
 
     def _carried_out(self, chain: Sequence[Step]) -> list[tuple[Step, Carry]]:

@@ -11,12 +11,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
-from srm_common.domain.schemas.schemas import Reference, RegistryView, SchemaVersion
+from srm_common.domain.schemas.schemas import Reference, RegistryView, SchemaVersion, plain_name
 from srm_common.errors import RegistryError
 from srm_common.schema_registry.registry_http import RegistryHttp
 
 #: All contexts (Confluent's ``QualifiedSubject.CONTEXT_WILDCARD``).
 _EVERY_CONTEXT = ":*:"
+#: A context that nobody has.
+_NO_CONTEXT = "srm-none"
 #: Confluent's ``schema.search.max.limit`` is the same by default; a registry with a lower one gives smaller pages.
 _PAGE = 1000
 #: How often reading a list is started if it changes in the meantime.
@@ -65,7 +67,7 @@ class SchemaRegistry(RegistryHttp):
             whole: names under which the level of the registry, or of a whole context, is asked for.
             check_time: called before each of these; raises if it all takes too long.
         """
-        contexts = self._has_contexts()
+        contexts = bool(self.contexts())
         everything = {schema.place: schema for schema in self._schemas(contexts, deleted=True)}
         live = {schema.place: schema for schema in self._schemas(contexts, deleted=False)}
         # Karapace 6.2 lists the live ones when asked for all, and all when asked for the live ones. What only the
@@ -131,13 +133,34 @@ class SchemaRegistry(RegistryHttp):
         except (TypeError, ValueError):
             raise self.unreadable(what) from None
 
-    def _has_contexts(self) -> bool:
+    def contexts(self) -> list[str]:
+        """The names of its contexts without their dots, that of the default context empty; none if it has no
+        contexts."""
         try:
-            return len(self.ask("GET", "/contexts", "list its contexts", list)) > 0
+            names = self.ask("GET", "/contexts", "list its contexts", list)
         except RegistryError as error:
             if error.status in (404, 405):
-                return False
+                return []
             raise
+        if not all(isinstance(name, str) and name.startswith(".") for name in names):
+            raise self.unreadable("list its contexts")
+        return [name[1:] for name in names]
+
+    def subjects_beginning(self, name: str) -> list[str]:
+        """Subjects of all contexts whose names begin with this one, soft-deleted ones too. Versions before 7.4, and
+        registries without contexts, return all subjects."""
+        query = urllib.parse.urlencode({"subjectPrefix": _EVERY_CONTEXT + name, "deleted": "true"})
+        found = self.ask("GET", f"/subjects?{query}", "list its subjects", list)
+        return [subject for subject in found if isinstance(subject, str) and plain_name(subject).startswith(name)]
+
+    def minds_contexts(self, number: int) -> bool:
+        """Whether it has contexts. One without them takes no notice of one in a request. So instead of asking for a
+        list, which it would refuse, this asks for a schema that it has in a context that nobody has.
+
+        Args:
+            number: the id of a schema that it has.
+        """
+        return self.by_id(number, _NO_CONTEXT) is None
 
     def level(self, subject: str) -> str | None:
         """The compatibility level of a subject, None if it has none of its own; the registry's for an empty name."""
@@ -166,13 +189,19 @@ class SchemaRegistry(RegistryHttp):
                 return None
             raise
 
-    def places_of(self, number: int, context: str = "") -> list[tuple[str, int]]:
-        """The subjects and versions that have an id, soft-deleted ones too; empty if there are none."""
+    def places_of(self, number: int, within: str = "") -> list[tuple[str, int]]:
+        """The subjects and versions of one context that have an id, soft-deleted ones too; empty if there are none.
+
+        Args:
+            within: ``:.east:`` for a context, empty for the default one. The name of a subject asks as Confluent's
+                deserializers do: most versions of the registry look for the id in the default context, then for the
+                subject in any other context, as far as it has the id there.
+        """
         what = f"list the subjects of schema {number}"
         try:
             path = f"/schemas/ids/{number}/versions?deleted=true"
-            if context:
-                path += f"&subject={_quoted(f':.{context}:')}"
+            if within:
+                path += f"&subject={_quoted(within)}"
             rows = self.ask("GET", path, what, list)
         except RegistryError as error:
             if _says_missing(error):

@@ -56,6 +56,8 @@ class RegistryHttp(Closing):
             raise ConfigError(f"cluster {cluster.alias} has no schema.registry.url")
         self.alias = cluster.alias
         self._settings: RegistrySettings = cluster.schema_registry
+        #: The context that its addresses name, empty for the default one; None if they name none.
+        self.context = cluster.schema_registry.context
         self._timeout_seconds = timeout_seconds
         self._tls: ssl.SSLContext | None = None
         if any(url.startswith("https:") for url in self._settings.urls):
@@ -155,7 +157,8 @@ class RegistryHttp(Closing):
         self, url: str, method: str, path: str, body: Mapping[str, Any] | None, deadline: float
     ) -> tuple[int, bytes]:
         connection = self._connected(url)
-        prefix = urllib.parse.urlsplit(url).path
+        # A proxy would take the default context's dot for the folder that it is in.
+        prefix = urllib.parse.urlsplit(url).path.removesuffix("/contexts/.")
         data = None if body is None else json.dumps(body).encode()
         return ask(
             connection,

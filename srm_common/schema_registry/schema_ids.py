@@ -9,13 +9,60 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NamedTuple
 
-from srm_common.domain.schemas.schemas import Reference, SchemaVersion, SubjectNaming, is_of_topic
+from srm_common.domain.schemas.schemas import (
+    Reference,
+    SchemaVersion,
+    SubjectNaming,
+    context_of,
+    is_of_topic,
+    plain_name,
+)
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import RegistryError
+from srm_common.schema_registry.id_contexts import IdContexts
 from srm_common.schema_registry.registry import Registered, SchemaRegistry
 
 _CACHED_SCHEMAS = 10_000
+
+
+class MappedId(NamedTuple):
+    """An id of the target's registry, and the context there to which it belongs."""
+
+    id: int
+    context: str
+
+
+class MappedContexts:
+    """The contexts of the target's registry to which mapped ids belong, for all threads of a slot.
+
+    Args:
+        context: that of ids which were not mapped.
+    """
+
+    def __init__(self, context: str) -> None:
+        self._context = context
+        self._contexts: dict[tuple[int, str, Side], str] = {}
+
+    def add(self, mapped: MappedId, topic: str, side: Side) -> None:
+        """Note the context of an id.
+
+        Raises:
+            RegistryError: keys or values of the topic have got the same id from another context. No consumer could tell
+                them apart.
+        """
+        known = self._contexts.setdefault((mapped.id, topic, side), mapped.context)
+        if known != mapped.context:
+            raise RegistryError(
+                f"{side.prefix}s of {topic} have schemas of several contexts of the source's registry, and two of them "
+                f"get the id {mapped.id}, in contexts .{known} and .{mapped.context} of the target's; leave the topic "
+                f"out of schemas.ids.{side.prefix}s, or name one context in the source's schema.registry.url"
+            )
+
+    def of(self, number: int, topic: str, side: Side) -> str:
+        """The context of an id."""
+        return self._contexts.get((number, topic, side), self._context)
 
 
 class SchemaIds:
@@ -34,22 +81,25 @@ class SchemaIds:
         self._source = source
         self._target = target
         self._naming = naming
+        self._contexts = IdContexts(source)
         self._ids: dict[tuple[str, int], int] = {}
         self._places: dict[tuple[str, int], Registered] = {}
         self._under_way: list[tuple[str, int]] = []
 
-    def mapped(self, number: int, topic: str, side: Side) -> int | None:
-        """The target's id for what has the id ``number`` at the source; None if that registry does not know it.
+    def mapped(self, number: int, topic: str, side: Side) -> MappedId | None:
+        """The target's id for what has the id ``number`` at the source, in the context to which the topic's ids belong;
+        None if that registry does not know it.
 
         Args:
             topic: the source's topic whose keys or values have it.
 
         Raises:
-            RegistryError: also if no subject that is copied has the schema.
+            RegistryError: also if no subject that is copied has the schema, or the context is not known.
         """
-        if self._source.by_id(number) is None:
+        found = self._contexts.find(number, topic, side)
+        if found is None:
             return None
-        places = self._source.places_of(number)
+        places = found.places
         own = f"{topic}-{side.prefix}"
         copied = [place for place in places if self._naming.is_copied(place[0])]
         if not copied:
@@ -58,12 +108,14 @@ class SchemaIds:
                 f"at {self._source.alias} it {belongs}; select a subject that has it with schemas.subjects, or leave "
                 f"the topic out of schemas.ids.{side.prefix}s"
             )
-        subject, version = min(copied, key=lambda place: (place[0] != own, place[0], -place[1]))
-        return self.register(self._at_source(subject, version, f"schema id {number}"))
+        subject, version = min(copied, key=lambda place: (plain_name(place[0]) != own, place[0], -place[1]))
+        mapped = self.register(self._at_source(subject, version, f"schema id {number}"))
+        return MappedId(mapped, context_of(self._naming.target_subject(subject)))
 
     def is_own(self, number: int, topic: str, side: Side) -> bool:
         """Whether a subject of the topic itself has the schema with this id at the source."""
-        return any(is_of_topic(subject, topic, side) for subject, _ in self._source.places_of(number))
+        found = self._contexts.find(number, topic, side)
+        return found is not None and any(is_of_topic(subject, topic, side) for subject, _ in found.places)
 
     def register(self, schema: SchemaVersion) -> int:
         """The target's id for the copy of a source's schema; if the target does not have the copy, registers it, after

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import ClusterSettings, common_registries
 from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.layers import Entry, Layers
@@ -156,15 +156,15 @@ def registry_faults(
     on = layers.find(BY_NAME["sync.schemas.enabled"], name).entry
     assert on is not None
     one, other = source.schema_registry, target.schema_registry
-    common = set(one.urls) & set(other.urls) if one is not None and other is not None else set()
-    if common and not context:
-        found.append(
+    if one is not None and other is not None and (context or other.context or "") == (one.context or ""):
+        found += [
             at_entry(
                 on,
-                f"asks to copy the registry {min(common)} to itself: {name.source} and {name.target} both have it as "
+                f"asks to copy the registry {common} to itself: {name.source} and {name.target} both have it as "
                 f"schema.registry.url; set another one, or turn this off if both clusters share a registry",
             )
-        )
+            for common in common_registries(one, other)[:1]
+        ]
     entry = layers.find(BY_NAME["schemas.context"], name).entry
     if entry is not None and context and not _CONTEXT.fullmatch(context):
         found.append(at_entry(entry, f"must be a name such as 'east', without dots and colons, but is '{context}'"))

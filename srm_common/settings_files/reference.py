@@ -158,8 +158,9 @@ _CLUSTER_KEYS = (
     (
         "`<alias>.schema.registry.url`",
         "Addresses of the cluster's schema registry, tried in turn; for flows with `sync.schemas.enabled`, see "
-        "[schemas.md](schemas.md). Addresses with HTTPS are reached by the proxy in `HTTPS_PROXY`, unless `NO_PROXY` "
-        "has the host.",
+        "[schemas.md](schemas.md). With `/contexts/.<name>` at the end of each, only that context of the registry is "
+        "used ([schemas.md](schemas.md#contexts-of-ids)). Addresses with HTTPS are reached by the proxy in "
+        "`HTTPS_PROXY`, unless `NO_PROXY` has the host.",
     ),
     (
         "`<alias>.basic.auth.user.info`",

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
-from srm_common.domain.schemas.schemas import context_of, qualified
+from srm_common.domain.schemas.schemas import context_of, plain_name
 from srm_common.testing.local_server import LocalServer
 from srm_common.testing.ports import LOOPBACK
+from srm_common.testing.registry_contexts import of_context, within
 
 _PAGE = 1000
 #: Confluent's ``CompatibilityLevel``.
@@ -151,6 +152,8 @@ class LocalRegistry(LocalServer):
         parts = urllib.parse.urlsplit(path)
         query = dict(urllib.parse.parse_qsl(parts.query))
         words = [urllib.parse.unquote(word) for word in parts.path.split("/")[1:]]
+        if self.contexts and words[0] == "contexts" and len(words) > 2:
+            words = of_context(words[1], words[2:], query)
         with self._lock:
             match method, words:
                 case "GET", ["contexts"] if self.contexts:
@@ -158,11 +161,18 @@ class LocalRegistry(LocalServer):
                 case "GET", ["schemas"]:
                     return self._schemas(query)
                 case "GET", ["schemas", "ids", wanted]:
-                    return self._by_id(int(wanted), query.get("subject", ""))
+                    return self._with_id(int(wanted), query.get("subject", ""))[0][2].body
                 case "GET", ["schemas", "ids", wanted, "versions"]:
                     return self._places(int(wanted), query.get("subject", ""), deleted=query.get("deleted") == "true")
                 case "GET", ["subjects"]:
-                    return [one for one in self._subjects if query.get("deleted") == "true" or self._live(one)]
+                    asked = query.get("subjectPrefix", ":*:") if self.contexts else ":*:"
+                    return [
+                        one
+                        for one in self._subjects
+                        if (query.get("deleted") == "true" or self._live(one))
+                        and plain_name(one).startswith(plain_name(asked.removeprefix(":*:")))
+                        and (asked.startswith(":*:") or context_of(one) == context_of(asked))
+                    ]
                 case "GET", ["subjects", subject, "versions"]:
                     return self._live(subject) or self._no_subject(subject)
                 case "GET", ["subjects", subject, "versions", version]:
@@ -193,28 +203,40 @@ class LocalRegistry(LocalServer):
             for version, one in sorted(versions.items())
             # Karapace 6.2 takes the parameter for its contrary (``InMemoryDatabase.find_schemas``).
             if ((query.get("deleted") == "true") == self.contexts or not one.deleted)
-            and (prefix == ":*:" or not self.contexts or not context_of(subject))
+            and (prefix == ":*:" or not self.contexts or context_of(subject) == context_of(prefix))
         ]
         if not self.contexts:  # Karapace has no pages either
             return rows
         begin = int(query.get("offset", "0"))
         return rows[begin : begin + min(int(query.get("limit", self.page)), self.page)]
 
-    def _by_id(self, wanted: int, subject: str) -> dict[str, Any]:
-        for name, versions in self._subjects.items():
-            for version in versions.values():
-                if version.id == wanted and context_of(name) == context_of(subject):
-                    return version.body
-        raise _Refused(404, 40403, f"Schema {wanted} not found")
-
-    def _places(self, wanted: int, within: str, *, deleted: bool) -> list[dict[str, Any]]:
-        return [
-            {"subject": subject, "version": version}
+    def _with_id(self, wanted: int, asked: str) -> list[tuple[str, int, _Version]]:
+        """The subjects of one context that have an id (``AbstractSchemaRegistry.getSchemaKeyUsingContexts`` of 7.4): of
+        the context of the subject that is asked for; if only a name is given, of the first that has the id for it, the
+        default one before others, and of the default one if there is none."""
+        found = [
+            (subject, version, one)
             for subject, versions in sorted(self._subjects.items())
             for version, one in sorted(versions.items())
             if one.id == wanted
-            and (deleted or not one.deleted)
-            and not (self.contexts and context_of(subject) != context_of(within))
+        ]
+        if self.contexts:
+            context, name = context_of(asked), plain_name(asked)
+            named = [context_of(subject) for subject, *_ in found if plain_name(subject) == name]
+            if context and name and context not in named:
+                found = []
+            elif not context and name:
+                context = min(named, default="")
+            found = [one for one in found if context_of(one[0]) == context]
+        if not found:
+            raise _Refused(404, 40403, f"Schema {wanted} not found")
+        return found
+
+    def _places(self, wanted: int, asked: str, *, deleted: bool) -> list[dict[str, Any]]:
+        return [
+            {"subject": subject, "version": version}
+            for subject, version, one in self._with_id(wanted, asked)
+            if deleted or not one.deleted
         ]
 
     def _lookup(self, subject: str, body: dict[str, Any], *, deleted: bool) -> dict[str, Any]:
@@ -250,7 +272,7 @@ class LocalRegistry(LocalServer):
         body = self._kept(body)
         context = context_of(subject)
         for one in body.get("references", ()):
-            if one["version"] not in self._subjects.get(_within(context, one["subject"]), {}):
+            if one["version"] not in self._subjects.get(within(context, one["subject"]), {}):
                 raise _Refused(422, 42201, f"Invalid schema: no schema reference found for subject {one['subject']}")
         versions = self._subjects.get(subject, {})
         meaning = _meaning(body)
@@ -284,7 +306,7 @@ class LocalRegistry(LocalServer):
             for one in versions.values():
                 references = [] if one.deleted else one.body.get("references", [])
                 if any(
-                    (_within(context_of(name), ref["subject"]), ref["version"]) == (subject, version)
+                    (within(context_of(name), ref["subject"]), ref["version"]) == (subject, version)
                     for ref in references
                 ):
                     raise _Refused(422, 42206, f"One or more references exist to the schema {subject} {version}.")
@@ -324,10 +346,6 @@ def _meaning(body: Mapping[str, Any]) -> dict[str, Any]:
     with suppress(ValueError):
         found["schema"] = json.loads(found["schema"])
     return found
-
-
-def _within(context: str, subject: str) -> str:
-    return subject if subject.startswith(":.") else qualified(context, subject)
 
 
 def _quoted(text: str) -> str:

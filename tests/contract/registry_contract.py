@@ -192,6 +192,13 @@ class WithoutImports:
         with client(server) as registry:
             assert set(own(registry.view(), name)) == {("", 1)}
 
+    def test_ids_are_shown_without_notice_of_a_subject_or_context(self, server: Server, name: str) -> None:
+        with client(server) as registry:
+            number = registry.add(name, "AVRO", record(f"{name}_Order", "a"))
+            assert not registry.minds_contexts(number)
+            for within in (":.east:", "nobody"):
+                assert registry.places_of(number, within) == [(name, 1)]
+
     def test_a_context_is_a_part_of_the_name_and_has_no_ids_of_its_own(self, server: Server, name: str) -> None:
         text = record(f"{name}_Order", "a")
         with client(server) as registry:

@@ -282,7 +282,10 @@ def test_values_are_read_by_the_schemas_of_the_registry(
     query = "SELECT key FROM records WHERE avro IS NULL OR variant_get(avro, '$.of', 'string') = 'DE'"
     with LocalRegistry() as registry:
         source = replace(flow.source, schema_registry=RegistrySettings((registry.url,)))
-        number = registry.register(f"{name}-value", json.dumps(order))
+        # The same id is another schema in the default context.
+        assert registry.register("elsewhere-value", '"long"') == 1
+        number = registry.register(f":.east:{name}-value", json.dumps(order))
+        assert number == 1
         # Numbers are in zigzag.
         kept = [b"\0" + number.to_bytes(4) + bytes([2 * n, 4]) + (b"FR" if n % 3 else b"DE") for n in range(60)]
         write(source_kafka, name, [*kept, None])

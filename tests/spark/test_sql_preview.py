@@ -82,7 +82,7 @@ def test_values_are_tried_and_shown_by_the_schemas_of_the_registry(spark: SparkC
     assert failed.after.reason.startswith("transforms.sql: the value is not Avro of a schema registry")
     assert found.schemas is not None
     assert kept.before.value is not None
-    data = found.schemas.read(Side.VALUE, kept.before.value)
+    data = found.schemas.read(kept.topic, Side.VALUE, kept.before.value)
     assert (data and (data.text, data.format)) == ('"DE"', "avro")
 
 

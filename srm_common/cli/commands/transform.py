@@ -178,19 +178,19 @@ def _differences(records: Sequence[Previewed]) -> str:
 
 def _rows(one: Previewed, texts: RecordTexts) -> list[list[object]]:
     place: list[object] = [one.topic, one.partition, one.offset]
-    rows = [[*place, "before", *_cells(one.before, texts)]]
+    rows = [[*place, "before", *_cells(one, one.before, texts)]]
     outcomes = [("after", one.after)]
     if one.other is not None and one.other != one.after:
         outcomes.append(("other", one.other))
     for name, outcome in outcomes:
         fate = outcome.fate(one.before)
         if outcome.record is not None and fate == "changed":
-            rows.append(["", "", "", f"{name}: changed", *_cells(outcome.record, texts)])
+            rows.append(["", "", "", f"{name}: changed", *_cells(one, outcome.record, texts)])
         else:
             rows.append(["", "", "", f"{name}: {fate}", outcome.reason, "", ""])
     return rows
 
 
-def _cells(record: ShownRecord, texts: RecordTexts) -> list[object]:
-    parts = (texts.key(record), texts.value(record))
+def _cells(one: Previewed, record: ShownRecord, texts: RecordTexts) -> list[object]:
+    parts = (texts.key(record, one.topic), texts.value(record, one.topic))
     return [*(None if part is None else part.within(_WIDTH) for part in parts), headers_text(record, _WIDTH)]

@@ -84,8 +84,9 @@ class CopyJob:
     where batches keep their codecs. ``transforms``: what is done to records, then ``statements``,
     in SQL, and ``python_transform``, the user's function; all empty where batches go unopened. ``provenance``:
     headers that copies get. ``error_handling``: what happens to records that a transform cannot handle.
-    ``schemas_context``: of the target's registry, for schemas that transforms make. ``id_mapping``: which keys and
-    values get ids of the target's registry, before anything else is done to them; None where ids stay.
+    ``schemas_context``: of the target's registry, for schemas that are copied or that transforms make.
+    ``id_mapping``: which keys and values get ids of the target's registry, before anything else is done to them; None
+    where ids stay.
     """
 
     flow: str

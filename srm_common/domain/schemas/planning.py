@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+from srm_common.domain.cluster import common_registries
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.patterns.name_filter import NameFilter
 from srm_common.domain.schemas.schemas import (
@@ -168,16 +169,27 @@ _ELSEWHERE = "set schemas.context, so that copies have separate ids, or exclude 
 def subject_naming(flow: FlowSettings) -> SubjectNaming:
     """Names by the settings of a flow. What other flows bring from the target has the context that they are given."""
     target = flow.name.target
-    contexts = {
+    back = {
         graph_flow.schemas_context
         for graph_flow in flow.graph
         if graph_flow.name.source == target and graph_flow.schemas_context
     }
-    return SubjectNaming(
-        NameFilter.of("schemas.subjects", flow.schemas_subjects, flow.schemas_subjects_exclude),
-        flow.schemas_context,
-        frozenset({target, *contexts}),
-    )
+    source, there = flow.source.schema_registry, flow.target.schema_registry
+    named = None if source is None else source.context
+    if named is None:
+        back.add(target)  # an address that names a context means it, whatever it is called
+    context = copies_context(flow)
+    if context and source is not None and there is not None and common_registries(source, there):
+        back.add(context)
+    subjects = NameFilter.of("schemas.subjects", flow.schemas_subjects, flow.schemas_subjects_exclude)
+    return SubjectNaming(subjects, context, frozenset(back), named)
+
+
+def copies_context(flow: FlowSettings) -> str:
+    """The context of the target's registry in which the flow registers schemas: its own, or that of the address."""
+    registry = flow.target.schema_registry
+    own = flow.schemas_context if flow.sync_schemas else ""
+    return own or (registry is not None and registry.context) or ""
 
 
 @dataclass
@@ -370,6 +382,6 @@ def level_changes(
         level, copy = source.levels.get(subject), naming.target_subject(subject)
         if level is not None and naming.is_copied(subject) and there.levels.get(copy) != level:
             yield SetCompatibility(target, copy, f"as {subject}", there.levels.get(copy), level)
-    own, place = source.levels.get(""), qualified(naming.context, "")
+    own, place = source.levels.get(qualified(naming.named or "", "")), qualified(naming.context, "")
     if own_level and own is not None and there.levels.get(place) != own:
         yield SetCompatibility(target, place, "as the source's registry", there.levels.get(place), own)

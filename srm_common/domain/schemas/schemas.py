@@ -44,11 +44,32 @@ def is_of_topic(subject: str, topic: str, side: Side) -> bool:
     """Whether Confluent's TopicNameStrategy or TopicRecordNameStrategy gives keys or values of a topic this subject, in
     any context. The copies of another flow have the subject of their original: ``orders-value`` is one of the topic
     ``east.orders``, too."""
+    return named_after(subject, topic, side) or any(
+        named_after(subject, original, side) for _, original in originals_of(topic)
+    )
+
+
+def named_after(subject: str, topic: str, side: Side) -> bool:
+    """The same, by the name of the topic alone."""
     name = plain_name(subject)
-    names = (topic, *(topic[mark.end() :] for mark in _SEPARATOR.finditer(topic)))
     if name.endswith(_OF_TOPICS):
-        return any(name == f"{one}-{side.prefix}" for one in names)
-    return any(name.startswith(f"{one}-") for one in names if one)
+        return name == f"{topic}-{side.prefix}"
+    return topic != "" and name.startswith(f"{topic}-")
+
+
+def originals_of(topic: str) -> list[tuple[str, str]]:
+    """What a topic may be a copy of, if its name begins with that of a cluster: the beginning, and the original."""
+    return [(topic[: mark.start()], topic[mark.end() :]) for mark in _SEPARATOR.finditer(topic)]
+
+
+def copy_context(to: str, context: str, named: str | None) -> str:
+    """The context of the target's registry for what is in ``context`` of the source's.
+
+    Args:
+        to: the context in which the flow puts its copies.
+        named: the source's context that its address names, which ``to`` replaces; others become part of the copy's.
+    """
+    return ".".join(part for part in (to, "" if context == named else context) if part)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -146,23 +167,29 @@ class SubjectNaming:
     """Which subjects of the source a flow copies, and what their copies are called.
 
     ``context`` is where copies go, empty for the same names. ``from_target`` are names of contexts that hold what came
-    from the target: nothing in them is copied back, neither at once nor over a third registry.
+    from the target: nothing in them is copied back, neither at once nor over a third registry. ``named`` is the context
+    that the address of the source's registry names: only its subjects are selected, by their names in it, and others
+    are copied where these refer to them. None if the address names none.
     """
 
     subjects: NameFilter
     context: str = ""
     from_target: frozenset[str] = frozenset()
+    named: str | None = None
 
     def is_copied(self, subject: str) -> bool:
-        return not self.came_from_target(subject) and self.subjects.decide(subject).accepted
+        if self.came_from_target(subject):
+            return False
+        if self.named is None:
+            return self.subjects.decide(subject).accepted
+        return context_of(subject) == self.named and self.subjects.decide(plain_name(subject)).accepted
 
     def came_from_target(self, subject: str) -> bool:
         return not self.from_target.isdisjoint(context_of(subject).split("."))
 
     def target_subject(self, subject: str) -> str:
         """The name on the target; contexts of the source are appended to the flow's."""
-        inner = context_of(subject)
-        return qualified(".".join(part for part in (self.context, inner) if part), plain_name(subject))
+        return qualified(copy_context(self.context, context_of(subject), self.named), plain_name(subject))
 
     def on_target(self, schema: SchemaVersion) -> SchemaVersion:
         """The schema as the target's registry is to have it."""

@@ -49,10 +49,14 @@ class ConnectRecords:
         topic: the copy's name.
         partition: of the records.
         schemas: of keys and values whose format needs a registry.
+        upstream: the name of the topic at the source, for that registry; the copy's by default.
     """
 
-    def __init__(self, topic: str, partition: int, schemas: RecordSchemas | None = None) -> None:
+    def __init__(
+        self, topic: str, partition: int, schemas: RecordSchemas | None = None, upstream: str | None = None
+    ) -> None:
         self._topic = topic
+        self._upstream = topic if upstream is None else upstream
         self._partition = partition
         self._schemas = schemas
         self._converters: dict[tuple[Side, Format], Converter | RegistryConverter] = {}
@@ -179,7 +183,7 @@ class ConnectRecords:
         if format_.kind not in WITH_REGISTRY:
             return Converter(format_)
         assert self._schemas is not None
-        return RegistryConverter(self._topic, side, format_, self._schemas)
+        return RegistryConverter(self._topic, side, format_, self._schemas, self._upstream)
 
     def _decoded(self, fields: FieldStep, converter: Converter | RegistryConverter, data: bytes | None) -> _Cell:
         try:

@@ -8,12 +8,12 @@ from srm_common.domain.transforms.formats import SCHEMA_ID_BYTES, Format, Format
 from srm_common.records.connect.converters import NULL, SchemaAndValue
 from srm_common.records.connect.data.java_values import DataFault
 from srm_common.records.connect.data.schema import Schema
-from srm_common.records.connect.registry_values import RecordSchemas, RegistryValues
+from srm_common.records.connect.registry_values import NewSchema, RecordSchemas, RegistryValues
 
 _CACHED_SCHEMAS = 1000
 #: The most parts that schemas in one of the two caches have together; Protobuf's take some 2.5 KB each.
 _CACHED_PARTS = 50_000
-Key = TypeVar("Key", bytes, Schema)
+Key = TypeVar("Key", bytes, tuple[Schema, int | None])
 Kept = TypeVar("Kept")
 
 
@@ -47,17 +47,26 @@ class RegistryConverter:
 
     Unlike them, it writes data whose schema has not changed with the registry's schema that it was read with, under the
     same id. They always derive a schema from the Connect schema, which gets a new id.
+
+    Args:
+        topic: the copy's name.
+        upstream: its name at the source.
     """
 
-    def __init__(self, topic: str, side: Side, format_: Format, schemas: RecordSchemas) -> None:
+    def __init__(
+        self, topic: str, side: Side, format_: Format, schemas: RecordSchemas, upstream: str | None = None
+    ) -> None:
         self._topic = topic
+        self._upstream = topic if upstream is None else upstream
+        self._side = side
         self._format = format_
         self._values = values_of(format_.kind)
         #: ``TopicNameStrategy``.
         self._subject = f"{topic}-{side.prefix}"
         self._schemas = schemas
         self._read: dict[bytes, _Known] = {}
-        self._made: dict[Schema, _Known] = {}
+        #: By what the key or value began with before, whose context a new schema gets.
+        self._made: dict[tuple[Schema, int | None], _Known] = {}
         #: Why schemas cannot be used, by the bytes that precede their values.
         self._unusable: dict[bytes, str] = {}
 
@@ -95,14 +104,17 @@ class RegistryConverter:
             raise DataFault(f"cannot be written: {self._values.title} needs a schema, but there is none")
         if value is None and not self._values.writes_null(schema):
             return None
-        known = None if before is None else self._known_before(before)
-        if known is None or known.values.schema != schema:
-            known = self._made.get(schema)
+        read = None if before is None else self._known_before(before)
+        if read is not None and read.values.schema == schema:
+            return read.header + read.values.encode(value)
+        old = None if read is None else int.from_bytes(read.header[1:SCHEMA_ID_BYTES])
+        known = self._made.get((schema, old))
         if known is None:
             text, values = self._values.of_schema(schema, self._format)
             values.encode(value)  # raises before anything is registered
-            number = self._schemas.registered(self._subject, self._topic, self._values.kind, text)
-            known = _kept_known(self._made, schema, _Known(values, b"\0" + number.to_bytes(4) + values.place))
+            new = NewSchema(self._upstream, self._side, self._topic, self._subject, self._values.kind, text, old)
+            number = self._schemas.registered(new)
+            known = _kept_known(self._made, (schema, old), _Known(values, b"\0" + number.to_bytes(4) + values.place))
         return known.header + known.values.encode(value)
 
     def _header(self, data: bytes) -> bytes:
@@ -116,7 +128,7 @@ class RegistryConverter:
             return None
 
     def _subject_of(self, number: int, before: str = " (", behind: str = ")") -> str:
-        subject = self._schemas.subject(number)
+        subject = self._schemas.subject(number, self._upstream, self._side)
         return "" if subject is None else f"{before}subject {subject}{behind}"
 
     def _known(self, header: bytes) -> _Known:
@@ -125,7 +137,7 @@ class RegistryConverter:
         if fault is not None:
             raise DataFault(fault)
         number = int.from_bytes(header[1:SCHEMA_ID_BYTES])
-        text = self._schemas.schema(number)
+        text = self._schemas.schema(number, self._upstream, self._side)
         if text is None:
             asked = self._schemas.read_from
             raise DataFault(f"has the schema id {number}, which the registry of the {asked} does not know")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
-from srm_common.domain.transforms.formats import Format
+from srm_common.domain.transforms.formats import Format, Side
 from srm_common.records.connect.data.schema import Schema
 
 
@@ -24,6 +24,26 @@ class SchemaText(NamedTuple):
     references: Sequence[Reference] = ()
 
 
+class NewSchema(NamedTuple):
+    """A schema that keys or values get by transforms.
+
+    Args:
+        topic: of the source.
+        copy: its name at the target, for messages.
+        subject: without a context.
+        kind: the schema type as registries name it, such as AVRO.
+        before: the id of the schema that it replaces, whose context it gets; None if there was none.
+    """
+
+    topic: str
+    side: Side
+    copy: str
+    subject: str
+    kind: str
+    text: str
+    before: int | None = None
+
+
 class RecordSchemas(Protocol):
     """The schemas of keys and values. They are read from the source's registry, or from the target's if records already
     have its ids (``schemas.ids = map``); new ones are registered with the target's."""
@@ -32,18 +52,19 @@ class RecordSchemas(Protocol):
     def read_from(self) -> Literal["source", "target"]:
         """Whose registry the records' schema ids belong to, for messages."""
 
-    def schema(self, number: int) -> SchemaText | None:
-        """The schema with this id; None if there is none.
+    def schema(self, number: int, topic: str, side: Side) -> SchemaText | None:
+        """The schema that keys or values of a topic of the source have with this id; None if there is none. Ids are
+        those of a context of the registry, which depends on the topic.
 
         Raises:
-            TransformFailed: the registry does not return it.
+            TransformFailed: the registry does not return it, or it is not known which one it is.
         """
 
-    def subject(self, number: int) -> str | None:
+    def subject(self, number: int, topic: str, side: Side) -> str | None:
         """A subject that has the schema with this id, for messages; None if the registry does not return one."""
 
-    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a schema of the type ``kind``, such as AVRO, in a subject; registers it if it is not there.
+    def registered(self, new: NewSchema) -> int:
+        """The id of a schema in its subject at the target; registers it if it is not there.
 
         Raises:
             TransformFailed: the registry does not accept it; names the subject and the topic.

@@ -102,7 +102,9 @@ def range_transforms(
         upstream = TopicPartition(spec.upstream_topic, spec.partition)
         then = tuple(after_chain(upstream))
         first = tuple(before_chain(upstream))
-        transform = Transform(job.transforms, spec.downstream_topic, then, spec.partition, registries, first)
+        transform = Transform(
+            job.transforms, spec.downstream_topic, then, spec.partition, registries, first, spec.upstream_topic
+        )
         if not (transform.changes or job.provenance):
             return None
         failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)

@@ -19,7 +19,7 @@ from srm_common.errors import SrmError, TransformFailed
 from srm_common.replication.slots.slot_watch import quiet_seconds
 
 if TYPE_CHECKING:
-    from srm_common.records.connect.registry_values import SchemaText
+    from srm_common.records.connect.registry_values import NewSchema, SchemaText
     from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
 
 T = TypeVar("T")
@@ -97,20 +97,28 @@ class SlotRegistries:
         #: Called in another thread for each answer.
         self.on_answer: Callable[[], None] = lambda: None
 
-    def schema(self, number: int) -> SchemaText | None:
-        """The schema with this id; None if there is none."""
-        return self._ask(("schema", number), f"schema id {number}", lambda there: there.schemas.schema(number))
-
-    def subject(self, number: int) -> str | None:
-        """A subject that has the schema with this id, for messages; None if the registry does not return one."""
-        return self._ask(("subject", number), f"schema id {number}", lambda there: there.schemas.subject(number))
-
-    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
-        """The id of a subject's schema of a kind, such as AVRO; registered if it is not there."""
+    def schema(self, number: int, topic: str, side: Side) -> SchemaText | None:
+        """The schema that keys or values of a topic of the source have with this id; None if there is none."""
         return self._ask(
-            ("registered", subject, kind, schema),
-            f"the schema that transforms give records of {topic}, as {subject}",
-            lambda there: there.schemas.registered(subject, topic, kind, schema),
+            ("schema", number, topic, side),
+            _id_of(number, topic, side),
+            lambda there: there.schemas.schema(number, topic, side),
+        )
+
+    def subject(self, number: int, topic: str, side: Side) -> str | None:
+        """A subject that has the schema with this id, for messages; None if the registry does not return one."""
+        return self._ask(
+            ("subject", number, topic, side),
+            _id_of(number, topic, side),
+            lambda there: there.schemas.subject(number, topic, side),
+        )
+
+    def registered(self, new: NewSchema) -> int:
+        """The id of a schema in its subject at the target; registered if it is not there."""
+        return self._ask(
+            ("registered", new),
+            f"the schema that transforms give records of {new.copy}, as {new.subject}",
+            lambda there: there.schemas.registered(new),
         )
 
     def mapped(self, number: int, topic: str, side: Side) -> int | None:
@@ -120,7 +128,7 @@ class SlotRegistries:
             assert there.ids is not None
             return there.ids.mapped(number, topic, side)
 
-        return self._ask(("mapped", number, topic, side), f"schema id {number} of the {side.prefix}s of {topic}", ask)
+        return self._ask(("mapped", number, topic, side), _id_of(number, topic, side), ask)
 
     def is_own(self, number: int, topic: str, side: Side) -> bool:
         """Whether a subject of the topic itself has the schema with this id at the source."""
@@ -129,7 +137,7 @@ class SlotRegistries:
             assert there.ids is not None
             return there.ids.is_own(number, topic, side)
 
-        return self._ask(("own", number, topic, side), f"schema id {number} of the {side.prefix}s of {topic}", ask)
+        return self._ask(("own", number, topic, side), _id_of(number, topic, side), ask)
 
     def close(self) -> None:
         """End the thread, unless it hangs."""
@@ -197,6 +205,10 @@ class SlotRegistries:
             self.on_answer()
 
 
+def _id_of(number: int, topic: str, side: Side) -> str:
+    return f"schema id {number} of the {side.prefix}s of {topic}"
+
+
 def slot_registries(job: CopyJob) -> SlotRegistries | None:
     """The registries for a job's transforms, statements and schema ids; None if they need none.
 
@@ -207,7 +219,10 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
     if not writes and not job.reads_avro:
         return None
     from srm_common.schema_registry.registry import SchemaRegistry
+    from srm_common.schema_registry.schema_ids import MappedContexts
 
+    # Of all threads: the answers of one that hangs are used while another one has taken its place.
+    contexts = MappedContexts(job.schemas_context)
     seconds = min(_LONGEST_REQUEST_SECONDS, job.request_timeout_ms / 1000)
 
     def registries() -> tuple[SchemaRegistry, SchemaRegistry | None]:
@@ -222,10 +237,9 @@ def slot_registries(job: CopyJob) -> SlotRegistries | None:
             return Registries(RegistrySchemas(source, target, job.schemas_context), None)
         # Records that reach the chain already have the target's ids.
         assert target is not None
-        context = job.schemas_context
         return Registries(
-            RegistrySchemas(target, target, context, source_context=context),
-            RegistrySchemaIds(source, target, job.id_mapping.naming),
+            RegistrySchemas(target, target, job.schemas_context, contexts),
+            RegistrySchemaIds(source, target, job.id_mapping.naming, contexts),
         )
 
     addresses = sum(

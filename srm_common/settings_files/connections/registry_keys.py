@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import urllib.parse
 from dataclasses import dataclass
 from typing import Any
 
-from srm_common.domain.cluster import PemTexts, RegistrySettings
+from srm_common.domain.cluster import PemTexts, RegistrySettings, registry_and_context
 from srm_common.settings_files.connections.tls_keys import Connection, tls_settings
 
+#: Empty for the default context, ``/contexts/.``.
+_CONTEXT = re.compile(r"[^/:\s*]*")
 _PREFIX = "schema.registry."
 _URL = f"{_PREFIX}url"
 _TLS = (
@@ -34,6 +37,11 @@ def registry_settings(client: Connection) -> RegistrySettings | None:
     if not written:
         return None
     addresses = [_address(client, url) for url in written]
+    contexts = {registry_and_context(address.url)[1] for address in addresses}
+    if len(contexts) > 1:
+        raise client.fault(_URL, "must have the same context in each address, such as /contexts/.east, or none")
+    if any(context is not None and not _CONTEXT.fullmatch(context) for context in contexts):
+        raise client.fault(_URL, "must end with the name of a context, such as /contexts/.east, or without /contexts/")
     user, password = next(
         ((address.user, address.password) for address in addresses if address.user is not None), (None, "")
     )

@@ -18,6 +18,7 @@ from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.schemas.id_mapping import IdMapping
+from srm_common.domain.schemas.planning import copies_context
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
@@ -361,7 +362,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         statements=flow.statements,
         python_transform=flow.python_transform,
         provenance=flow.provenance,
-        schemas_context=flow.schemas_context if flow.sync_schemas else "",
+        schemas_context=copies_context(flow),
         id_mapping=IdMapping.of(flow),
     )
 

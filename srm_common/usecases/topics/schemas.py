@@ -59,7 +59,9 @@ def schema_changes(clusters: FlowClusters) -> list[Action]:
     limit = TimeLimit(_READING_SECONDS)
     with ThreadPoolExecutor(max_workers=2, thread_name_prefix="srm-schemas") as pool:
         views = [
-            pool.submit(_view, clusters.source, naming, levels, [""] if own_level else [], limit),
+            pool.submit(
+                _view, clusters.source, naming, levels, [qualified(naming.named or "", "")] if own_level else [], limit
+            ),
             pool.submit(
                 _view, clusters.target, None, levels, [qualified(naming.context, "")] if own_level else [], limit
             ),

@@ -96,16 +96,16 @@ class RecordTexts:
         self._values = values
         self._most_bytes = most_bytes
 
-    def key(self, record: ShownRecord) -> PartText | None:
-        """None for null."""
-        return self._part(record.key, Side.KEY)
+    def key(self, record: ShownRecord, topic: str) -> PartText | None:
+        """None for null. ``topic`` is that of the source."""
+        return self._part(record.key, topic, Side.KEY)
 
-    def value(self, record: ShownRecord) -> PartText | None:
-        """None for null."""
-        return self._part(record.value, Side.VALUE)
+    def value(self, record: ShownRecord, topic: str) -> PartText | None:
+        """None for null. ``topic`` is that of the source."""
+        return self._part(record.value, topic, Side.VALUE)
 
-    def _part(self, part: bytes | None, side: Side) -> PartText | None:
-        data = None if part is None or self._schemas is None else self._schemas.read(side, part)
+    def _part(self, part: bytes | None, topic: str, side: Side) -> PartText | None:
+        data = None if part is None or self._schemas is None else self._schemas.read(topic, side, part)
         if part is None or data is None:
             return part_text(part, self._most_bytes)
         text = _printable(data.text)
@@ -117,23 +117,23 @@ class RecordTexts:
             "topic": one.topic,
             "partition": one.partition,
             "offset": one.offset,
-            "before": self._record(one.before) if self._values else None,
-            "after": self._outcome(one.after, one.before),
-            "other": None if one.other is None else self._outcome(one.other, one.before),
+            "before": self._record(one.before, one.topic) if self._values else None,
+            "after": self._outcome(one, one.after),
+            "other": None if one.other is None else self._outcome(one, one.other),
             "difference": one.difference or None,
         }
 
-    def _outcome(self, outcome: Outcome, before: ShownRecord) -> dict[str, Any]:
+    def _outcome(self, one: Previewed, outcome: Outcome) -> dict[str, Any]:
         reason = outcome.reason if self._values or not outcome.reason else outcome.step or "transforms"
         return {
-            "result": outcome.fate(before),
+            "result": outcome.fate(one.before),
             "reason": reason or None,
-            "record": None if outcome.record is None or not self._values else self._record(outcome.record),
+            "record": None if outcome.record is None or not self._values else self._record(outcome.record, one.topic),
         }
 
-    def _record(self, record: ShownRecord) -> dict[str, Any]:
+    def _record(self, record: ShownRecord, topic: str) -> dict[str, Any]:
         """``key_bytes`` and ``value_bytes`` are the true sizes, null for null."""
-        key, value = self.key(record), self.value(record)
+        key, value = self.key(record, topic), self.value(record, topic)
         headers = [(name, part_text(part, self._most_bytes)) for name, part in record.headers[:MOST_HEADERS]]
         return {
             "timestamp_ms": record.timestamp_ms,

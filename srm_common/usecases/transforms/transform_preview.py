@@ -251,7 +251,7 @@ class _Compared:
             return {offset: Outcome(record) for offset, record in _shown(records).items()}
         copy = decision.remote_topic or decision.topic
         then = tuple(self._after_chain(upstream, schemas))
-        transform = Transform(flow.transforms, copy, then, partition, schemas)
+        transform = Transform(flow.transforms, copy, then, partition, schemas, upstream=decision.topic)
         offsets = records.column("offset").to_pylist()
         try:
             left, faults = transform.apply(records)

@@ -14,7 +14,7 @@ from srm_common.domain.transforms.formats import WITH_REGISTRY, Format, FormatKi
 from srm_common.errors import TransformFailed
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.connect.data.java_values import DataFault
-from srm_common.records.connect.registry_values import SchemaText
+from srm_common.records.connect.registry_values import NewSchema, SchemaText
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 
 #: Ids that no registry gives: they are positive numbers of Java's ``int``.
@@ -44,41 +44,42 @@ class TrialSchemas:
         self._made: dict[SchemaText, int] = {}
         self._by_id: dict[int, SchemaText] = {}
         self._formats = {**({Side.VALUE: Format(FormatKind.AVRO)} if reads_avro else {}), **_formats(chains)}
-        self._silent = False
-        # The names of topic and partition are for what is written.
-        self._records = ConnectRecords("", 0, self)
+        self._silent: set[str] = set()
+        self._records: dict[str, ConnectRecords] = {}
 
-    def schema(self, number: int) -> SchemaText | None:
-        """The schema with this id; None if there is none.
+    def schema(self, number: int, topic: str, side: Side) -> SchemaText | None:
+        """The schema that keys or values of a topic have with this id; None if there is none.
 
         Raises:
             TransformFailed: the registry does not tell.
         """
-        return self._by_id.get(number) or self._source.schema(number)
+        return self._by_id.get(number) or self._source.schema(number, topic, side)
 
-    def subject(self, number: int) -> str | None:
+    def subject(self, number: int, topic: str, side: Side) -> str | None:
         """A subject that has the schema with this id, for sentences; None for those that only this preview knows."""
-        return None if number in self._by_id else self._source.subject(number)
+        return None if number in self._by_id else self._source.subject(number, topic, side)
 
-    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
+    def registered(self, new: NewSchema) -> int:
         """An id that only this preview knows, the same for the same schema."""
-        text = SchemaText(kind, schema)
+        text = SchemaText(new.kind, new.text)
         number = self._made.setdefault(text, _FIRST_ID + len(self._made))
         self._by_id[number] = text
         return number
 
-    def read(self, side: Side, data: bytes) -> SchemaData | None:
-        """What a key or value says; None where no transform reads the side by a schema, or it is not what the format
-        says. A registry that does not respond is not asked again."""
+    def read(self, topic: str, side: Side, data: bytes) -> SchemaData | None:
+        """What a key or value of a topic of the source says; None where no transform reads the side by a schema, or it
+        is not what the format says. If a registry does not return a schema, it is not asked about the topic again."""
         format_ = self._formats.get(side)
-        if format_ is None or self._silent:
+        if format_ is None or topic in self._silent:
             return None
+        # The names of copy and partition are for what is written.
+        records = self._records.setdefault(topic, ConnectRecords("", 0, self, topic))
         try:
-            return SchemaData(self._records.json_text(side, format_, data), format_.kind.value)
+            return SchemaData(records.json_text(side, format_, data), format_.kind.value)
         except DataFault:
             return None
         except TransformFailed:
-            self._silent = True
+            self._silent.add(topic)
             return None
 
 

@@ -14,9 +14,10 @@ from srm_common.domain.patterns.name_filter import NameFilter
 from srm_common.domain.schemas.schemas import SubjectNaming
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import TransformFailed
-from srm_common.records.connect.registry_values import Reference
+from srm_common.records.connect.registry_values import NewSchema, Reference
 from srm_common.schema_registry.record_schemas import RegistrySchemaIds, RegistrySchemas
 from srm_common.schema_registry.registry import SchemaRegistry
+from srm_common.schema_registry.schema_ids import MappedContexts
 from srm_common.testing import LocalRegistry
 
 COPIED = SubjectNaming(NameFilter.of("schemas.subjects", ["orders.*"], []))
@@ -70,7 +71,7 @@ def test_whose_an_id_is(source: LocalRegistry, ids: RegistrySchemaIds) -> None:
 
 def test_an_answer_that_cannot_be_read_stops_no_other(source: LocalRegistry, ids: RegistrySchemaIds) -> None:
     one, other = source.register("orders-value", '"int"'), source.register("orders-key", '"long"')
-    source.fault = lambda method, path: (200, b"[]") if path == f"/schemas/ids/{one}" else None
+    source.fault = lambda method, path: (200, b"{}") if path.startswith(f"/schemas/ids/{one}/") else None
     with pytest.raises(TransformFailed, match=rf"schema id {one} .* is not a schema registry"):
         ids.mapped(one, "orders", Side.VALUE)
     assert ids.mapped(other, "orders", Side.KEY) is not None
@@ -100,7 +101,7 @@ def test_references_without_a_context_are_to_that_of_the_schema(target: LocalReg
     target.register(":.east:b", deeper, references=[{"name": "C", "subject": "c", "version": 1}])
     number = target.register(":.east:a", '["B"]', references=[{"name": "B", "subject": "b", "version": 1}])
     registry = client("b", target.url)
-    found = RegistrySchemas(registry, registry, "east", source_context="east").schema(number)
+    found = RegistrySchemas(registry, registry, "east", MappedContexts("east")).schema(number, "a", Side.VALUE)
     assert found is not None
     assert found.references == (Reference("C", deepest), Reference("B", deeper))
 
@@ -112,10 +113,10 @@ def test_references_without_a_context_are_to_that_of_the_schema(target: LocalReg
 def test_references_that_are_none(references: Any) -> None:
     with LocalRegistry() as local:
         answer = json.dumps({"schema": '"int"', "references": references}).encode()
-        local.fault = lambda method, path: (200, answer) if "/ids/" in path else None
+        local.fault = lambda method, path: (200, answer) if "/ids/1" in path and "/versions" not in path else None
         schemas = RegistrySchemas(client("e", local.url), None)
         with pytest.raises(TransformFailed, match="schema id 1 has references without subject and version"):
-            schemas.schema(1)
+            schemas.schema(1, "orders", Side.VALUE)
 
 
 def test_a_registry_that_did_not_respond_is_asked_again_later() -> None:
@@ -135,15 +136,15 @@ def test_a_registry_that_did_not_respond_is_asked_again_later() -> None:
         times = []
         for _ in range(3):
             with pytest.raises(TransformFailed, match=f"schema id {number} cannot be read: .* did not respond"):
-                schemas.schema(number)
+                schemas.schema(number, "s", Side.VALUE)
             times.append(len(asked))
         assert times[0] == times[2]
         for _ in range(3):
             with pytest.raises(TransformFailed, match="cannot be registered as t-value"):
-                schemas.registered("t-value", "t", "AVRO", '"int"')
+                schemas.registered(NewSchema("t", Side.VALUE, "t", "t-value", "AVRO", '"int"'))
             times.append(len(asked))
         assert times[2] < times[3] == times[5]
         local.fault = lambda method, path: None
         now += 11
-        assert schemas.schema(number) is not None
-        assert schemas.registered("s", "t", "AVRO", '"int"') == number
+        assert schemas.schema(number, "s", Side.VALUE) is not None
+        assert schemas.registered(NewSchema("t", Side.VALUE, "t", "s", "AVRO", '"int"')) == number

@@ -12,7 +12,7 @@ from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.records.connect.data.java_values import DataFault
 from srm_common.records.connect.data.schema import Schema
 from srm_common.records.connect.registry_converter import RegistryConverter
-from srm_common.records.connect.registry_values import SchemaText
+from srm_common.records.connect.registry_values import NewSchema, SchemaText
 from srm_common.records.transform import Transform
 from srm_common.schema_registry.record_schemas import RegistrySchemas
 from srm_common.schema_registry.registry import SchemaRegistry
@@ -29,13 +29,13 @@ class OneSchema:
     def __init__(self, kind: str, text: str) -> None:
         self._schema = SchemaText(kind, text)
 
-    def schema(self, number: int) -> SchemaText:
+    def schema(self, number: int, topic: str, side: Side) -> SchemaText:
         return self._schema
 
-    def subject(self, number: int) -> str | None:
+    def subject(self, number: int, topic: str, side: Side) -> str | None:
         return None
 
-    def registered(self, subject: str, topic: str, kind: str, schema: str) -> int:
+    def registered(self, new: NewSchema) -> int:
         return 2
 
 
@@ -49,7 +49,7 @@ def schemas_of(source: LocalRegistry, target: LocalRegistry) -> RegistrySchemas:
 
 
 def converter(of: Format, source: LocalRegistry, target: LocalRegistry) -> RegistryConverter:
-    return RegistryConverter("west.orders", Side.VALUE, of, schemas_of(source, target))
+    return RegistryConverter("west.orders", Side.VALUE, of, schemas_of(source, target), "orders")
 
 
 def framed(number: int, data: bytes) -> bytes:

@@ -141,7 +141,7 @@ def test_a_record_of_all_kinds_keeps_id_and_bytes() -> None:
         assert (type(found["cust_id"]), type(found["tiny"])) == (Int32, Int8)
         assert one.encode(schema, value, data) == data
         assert target.requests == []
-        assert sum(path.startswith("/schemas/ids") for _, path in source.requests) == 1
+        assert sum(path.startswith("/schemas/ids") for _, path in source.requests) == 2
         assert one.decode(None) == NULL
         assert one.encode(None, None) is None
         assert one.encode(schema, None) is None
@@ -273,9 +273,9 @@ class Counting(OneSchema):
 
     asked = 0
 
-    def schema(self, number: int) -> SchemaText:
+    def schema(self, number: int, topic: str, side: Side) -> SchemaText:
         self.asked += 1
-        return super().schema(number)
+        return super().schema(number, topic, side)
 
 
 def test_a_schema_that_cannot_be_used_is_read_once() -> None:

@@ -129,6 +129,13 @@ def test_tls_is_that_of_the_registry_and_not_of_the_brokers(tmp_path: Path) -> N
         (["b.basic.auth.credentials.source = SASL_INHERIT"], "must be URL or USER_INFO, but is 'SASL_INHERIT'"),
         (["b.basic.auth.credentials.source = USER_INFO"], "is USER_INFO, but there is no basic.auth.user.info"),
         (["b.bearer.auth.credentials.source = OAUTHBEARER"], "must be STATIC_TOKEN, but is 'OAUTHBEARER'"),
+        (
+            ["b.schema.registry.url = http://b/contexts/.east, http://c/contexts/.west"],
+            "must have the same context in each address",
+        ),
+        (["b.schema.registry.url = http://b/contexts/.east, http://c"], "must have the same context in each address"),
+        (["b.schema.registry.url = http://b/contexts/.east/subjects"], "must end with the name of a context"),
+        (["b.schema.registry.url = http://b/contexts/:*:"], "must end with the name of a context"),
         (["b.bearer.auth.token = t", "b.basic.auth.user.info = u:p"], "cannot be combined with a user name"),
         (["b.schema.registry.ssl.keystore.key = geheim"], "go together"),
         (["a->b.sync.schemas.enabled = perhaps"], "must be true or false"),
@@ -151,6 +158,13 @@ def test_a_flow_that_copies_schemas_needs_two_registries(tmp_path: Path) -> None
         flow_of(tmp_path, "a->b.sync.schemas.enabled = true")
     with pytest.raises(ConfigError, match="to copy the registry http://a:8081 to itself: a and b both have it"):
         flow_of(tmp_path, "a->b.sync.schemas.enabled = true", "b.schema.registry.url = http://a:8081")
+    for address in ("http://a:8081/contexts/.", "http://a:8081/contexts/.a"):
+        lines = ("a->b.sync.schemas.enabled = true", f"b.schema.registry.url = {address}")
+        if not address.endswith("a"):
+            with pytest.raises(ConfigError, match="to copy the registry http://a:8081 to itself: a and b both have it"):
+                flow_of(tmp_path, *lines)
+        else:
+            assert flow_of(tmp_path, *lines).sync_schemas
     settings = flow_of(
         tmp_path,
         "sync.schemas.enabled = true",
