@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
+from srm_common.domain.monitoring.schedule import new_run_id
 from srm_common.errors import AirflowError, ConfigError
 from srm_common.http_answers import fetch, json_of
 
@@ -33,6 +34,7 @@ _TIMEOUT_SECONDS = 30.0
 _MOST_BYTES = 64 << 20
 _PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
 _NOTHING: Mapping[int, Any] = {}
+_NO_CONF: Mapping[str, Any] = {}
 #: A request about one DAG, or about its runs as a whole.
 _DAG = re.compile(r"/api/v2/dags/([^/?~]+)(?:/dagRuns)?(?:\?|$)")
 #: Airflow's own limit (api.maximum_page_limit).
@@ -122,14 +124,17 @@ class AirflowRest:
         """Of a DAG that is paused, no run begins and no task of a run that has begun; running tasks continue."""
         self._send("PATCH", f"/api/v2/dags/{_quoted(dag_id)}", {"is_paused": paused})
 
-    def start_run(
-        self, dag_id: str, note: str, *, conf: Mapping[str, Any] | None = None, run_id: str | None = None
-    ) -> str:
-        """Ask for a run; returns its id. A request that is repeated asks for the same run."""
-        if run_id is None:
-            run_id = f"srm-control__{datetime.now(UTC).isoformat(timespec='milliseconds')}"
-        body = {"dag_run_id": run_id, "logical_date": None, "note": note, "conf": dict(conf or {})}
-        self._send("POST", self._runs(dag_id), body, instead={409: None})
+    def start_run(self, dag_id: str, note: str, *, conf: Mapping[str, Any] = _NO_CONF, by: str = "srm-control") -> str:
+        """Ask for a run; returns its id, which begins with ``by``. A request that is repeated asks for the same run."""
+        run_id = new_run_id(by, datetime.now(UTC))
+        body = {"dag_run_id": run_id, "logical_date": None, "note": note, "conf": dict(conf)}
+        # 409: there is a run of this id, started by this request if its answer was lost.
+        started = self._send("POST", self._runs(dag_id), body, instead={409: None}) or self.run(dag_id, run_id)
+        with self._of_airflow():
+            if started is None or started["dag_run_id"] != run_id or (started["conf"] or {}) != body["conf"]:
+                raise AirflowError(
+                    f"Airflow at {self.url} started no run of {dag_id}: it has another run {run_id}; try again"
+                )
         return run_id
 
     def active_runs(self, dag_id: str) -> list[str]:
@@ -259,6 +264,12 @@ class AirflowRest:
             return (
                 f"Airflow at {self.url} has no DAG {urllib.parse.unquote(dag[1])}; is the flow in its configuration "
                 f"file? The DAG of a new one is there when Airflow has parsed the file again"
+            )
+        if 300 <= failure.code < 400:
+            where = failure.headers.get("Location", "nowhere")
+            return (
+                f"Airflow at {self.url} redirects {method} {path} to {where}, and no redirection is followed; "
+                f"{self._mend_address}"
             )
         return f"Airflow at {self.url} refuses {method} {path}: HTTP {failure.code} {_detail(failure)}".rstrip()
 

@@ -59,13 +59,17 @@ def fetch(
 ) -> bytes:
     """The body of an answer, by way of the proxies of :func:`proxies_of`.
 
+    No redirection is followed: a login is for the host that it was given for, and a POST would become a GET.
+
     Raises:
-        urllib.error.HTTPError: an error status; what can be read of it is the body of the answer, if that is not too
-            large.
+        urllib.error.HTTPError: an error status, or a redirection; what can be read of it is the body of the answer, if
+            that is not too large.
         TimeoutError, AnswerTooLarge, OSError, http.client.HTTPException: as :func:`ask`.
     """
     with _Limit(seconds) as limit:
-        opener = urllib.request.build_opener(_Http(limit), _Https(limit, context), proxies_of(request.full_url))
+        opener = urllib.request.build_opener(
+            _Http(limit), _Https(limit, context), _NoRedirections(), proxies_of(request.full_url)
+        )
         try:
             with opener.open(request, timeout=seconds) as response:
                 return _body(response, most_bytes)
@@ -146,6 +150,11 @@ class _Limit:
         failed = error is None or isinstance(error, OSError | ValueError | http.client.HTTPException)
         if (failed and self._over) or isinstance(reason, TimeoutError):
             raise self._late() from error
+
+
+class _NoRedirections(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_answer: Any) -> None:
+        """None: the answer is an error like others."""
 
 
 class _Http(urllib.request.HTTPHandler):

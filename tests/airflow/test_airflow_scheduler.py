@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import pytest
 
@@ -101,6 +102,25 @@ def test_a_run_is_started_and_looked_at(scheduler: AirflowScheduler) -> None:
     assert scheduler.results("srm.us-east.b", started.run_id) == {}
     assert scheduler.run("srm.us-east.b", "another") is None
     assert audit("trigger_dag_run") == [("olga", "srm.us-east.b")]
+
+
+def test_moves_of_the_same_millisecond_are_runs_of_their_own(
+    scheduler: AirflowScheduler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from srm_common.airflow_bridge.web import airflow_scheduler
+
+    moment = datetime.now(UTC)
+
+    class Still(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(moment.timestamp(), tz)
+
+    monkeypatch.setattr(airflow_scheduler, "datetime", Still)
+    conf = {"flow": str(FLOW), "mode": "disaster"}
+    runs = [scheduler.trigger("srm.failover", {**conf, "groups": [group]}, "", Somebody()) for group in ("a", "b")]
+    assert [run.conf["groups"] for run in runs] == [["a"], ["b"]]
+    assert len({run.run_id for run in runs}) == 2
 
 
 def test_a_run_with_a_parameter_that_does_not_fit_is_refused(scheduler: AirflowScheduler) -> None:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
+from srm_common import airflow_rest
 from srm_common.airflow_rest import AirflowRest
 from srm_common.cli.filter_store import AirflowHome
 from srm_common.errors import AirflowError, ConfigError
@@ -200,3 +201,106 @@ def test_json_that_python_cannot_hold_is_none() -> None:
 
     with serving(Nested) as url, pytest.raises(AirflowError, match=r"is not an Airflow: GET .* returned no JSON"):
         AirflowRest(url).variable("x")
+
+
+class Redirecting(BaseHTTPRequestHandler):
+    """A proxy that sends everyone to ``elsewhere``."""
+
+    elsewhere: ClassVar[str]
+    status: ClassVar[int]
+
+    def do_GET(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(self.status)
+        self.send_header("Location", self.elsewhere + self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_POST = do_PATCH = do_GET
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirection_is_not_followed_and_named(status: int) -> None:
+    """A POST would become a GET, which starts nothing, and the token would go to another host."""
+    reached: list[str] = []
+
+    class Elsewhere(NoAirflow):
+        def do_GET(self) -> None:
+            reached.append(f"{self.command} {self.path}")
+            super().do_GET()
+
+        do_POST = do_PATCH = do_GET
+
+    asked: list[Callable[[AirflowRest], object]] = [
+        lambda airflow: airflow.variable("v"),
+        lambda airflow: airflow.set_variable("v", "{}", "d"),
+        lambda airflow: airflow.is_paused("d"),
+        lambda airflow: airflow.set_paused("d", True),
+        lambda airflow: airflow.start_run("d", "n"),
+        lambda airflow: airflow.end_run("d", "r", "n"),
+    ]
+    with serving(Elsewhere) as other:
+        Redirecting.elsewhere, Redirecting.status = other, status
+        with serving(Redirecting) as url:
+            for one in asked:
+                for airflow in (AirflowRest(url, token="secret"), AirflowRest(url, "ann", "hush")):
+                    with pytest.raises(AirflowError, match=rf" redirects \w+ /.* to {other}/.*; check SRM_AIRFLOW_URL"):
+                        one(airflow)
+    assert reached == []
+
+
+class OneRun(BaseHTTPRequestHandler):
+    """An Airflow that has every run already, with ``conf``; its first answer is lost if ``loses``."""
+
+    conf: ClassVar[dict[str, object]]
+    loses: ClassVar[bool]
+    asked: ClassVar[list[tuple[str, str]]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.asked.append(("POST", body["dag_run_id"]))
+        if self.loses and len(self.asked) == 1:
+            self._answer(503, {})
+        else:
+            self._answer(409, {"detail": "there is one"})
+
+    def do_GET(self) -> None:
+        run_id = unquote(self.path.rpartition("/")[2])
+        self.asked.append(("GET", run_id))
+        self._answer(200, {"dag_run_id": run_id, "conf": self.conf})
+
+    def _answer(self, status: int, body: object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@pytest.mark.parametrize("loses", [True, False])
+def test_a_run_that_is_there_already_counts_only_if_it_is_the_one_that_was_asked_for(
+    loses: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(airflow_rest, "_PAUSES_SECONDS", (0.0,))
+    OneRun.loses = loses
+    with serving(OneRun) as url:
+        OneRun.conf, OneRun.asked = {"flow": "a->b"}, []
+        run_id = AirflowRest(url).start_run("srm.failover", "n", conf={"flow": "a->b"})
+        assert OneRun.asked == [("POST", run_id)] * (1 + loses) + [("GET", run_id)]
+
+        OneRun.asked = []
+        with pytest.raises(AirflowError, match=r"started no run of srm\.failover: it has another run .*; try again"):
+            AirflowRest(url).start_run("srm.failover", "n", conf={"flow": "c->d"})
+
+
+def test_an_answer_that_is_no_run_starts_none() -> None:
+    class Other(ForgetfulAirflow):
+        def do_POST(self) -> None:
+            self._answer(200, {"dag_runs": []})
+
+    with serving(Other) as url, pytest.raises(AirflowError, match="is not an Airflow: its response has other fields"):
+        AirflowRest(url).start_run("d", "n")

@@ -33,7 +33,13 @@ from sqlalchemy.orm import Session, selectinload
 from srm_common.domain.filters.flow_filters import in_environment
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.names import FLOW_TAG, MISCONFIGURED_TAG, flow_of
-from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun, waits_for_slot, waits_for_worker
+from srm_common.domain.monitoring.schedule import (
+    ScheduledFlow,
+    ScheduledRun,
+    new_run_id,
+    waits_for_slot,
+    waits_for_worker,
+)
 from srm_common.errors import AirflowError
 from srm_common.rest.ports import Caller
 
@@ -82,7 +88,7 @@ class AirflowScheduler:
             if dag is None:
                 raise _no_dag(dag_id)
             now = datetime.now(UTC)
-            run_id = f"srm__{now.isoformat(timespec='milliseconds')}"
+            run_id = new_run_id("srm", now)
             try:
                 run = dag.create_dagrun(
                     run_id=run_id,

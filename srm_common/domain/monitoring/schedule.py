@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from srm_common.domain.flow import FlowName
@@ -38,6 +40,12 @@ class ScheduledRun:
     conf: Mapping[str, Any]
     tasks: Sequence[tuple[str, str | None]] = ()
     url: str | None = None
+
+
+def new_run_id(by: str, moment: datetime) -> str:
+    """The id of a run to be started by ``by``, which no other run has: the moves of all flows are runs of one DAG, and
+    may be asked for in the same millisecond."""
+    return f"{by}__{moment.isoformat(timespec='milliseconds')}_{secrets.token_hex(4)}"
 
 
 def waits_for_slot(task: str, pool: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -50,8 +50,8 @@ class RemoteScheduler:
         self._forget()
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any], note: str, caller: Caller) -> ScheduledRun:
-        run_id = f"srm__{datetime.now(UTC).isoformat(timespec='milliseconds')}"
-        self._airflow.start_run(dag_id, f"{note} ({caller.name})" if note else caller.name, conf=conf, run_id=run_id)
+        told = f"{note} ({caller.name})" if note else caller.name
+        run_id = self._airflow.start_run(dag_id, told, conf=conf, by="srm")
         self._forget()
         return ScheduledRun(dag_id, run_id, "queued", None, None, dict(conf), url=self.run_url(dag_id, run_id))
 

@@ -46,7 +46,7 @@ class Kind(StrEnum):
         return self.move.dag_id
 
 
-RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-11-21T20:02:06.826+00:00"])]
+RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-11-21T20:02:06.826+00:00_3f9c0a1e"])]
 
 
 @router.post("/flows/{source}/{target}/moves", responses=responses(404, 409, 415, 422, 502, 503))

@@ -50,6 +50,8 @@ class ClientCredentials(KeptTokens):
                 text = f"{client.token_endpoint_url} gave no token: status {error.code}"
             if error.code in _REFUSED:
                 raise AccessDenied(f"{text}; check the client's id, secret and scope") from error
+            if 300 <= error.code < 400:
+                text += f", a redirection to {error.headers.get('Location')}, which is not followed; give that address"
             raise UnreachableCluster(text) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise UnreachableCluster(f"{client.token_endpoint_url} gave no token: {_reason(error)}") from error

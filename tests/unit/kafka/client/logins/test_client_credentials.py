@@ -118,6 +118,14 @@ def test_many_logins_ask_for_one_token(token_endpoint: TokenEndpoint) -> None:
     assert len(token_endpoint.asked) == 1
 
 
+def test_a_redirection_is_not_followed(token_endpoint: TokenEndpoint) -> None:
+    """A form that is posted would become a GET, and the client's secret would go to another host."""
+    answer = f"HTTP/1.1 301 Moved\r\nLocation: {token_endpoint.url}/other\r\nContent-Length: 0\r\n\r\n".encode()
+    said = rf"status 301, a redirection to {token_endpoint.url}/other, which is not followed; give that address$"
+    with token_endpoint.in_trouble(answer), pytest.raises(UnreachableCluster, match=said):
+        ClientCredentials(OauthClient(token_endpoint.url, "me", "hush")).token(2.0)
+
+
 @pytest.mark.parametrize("status", [400, 401, 403])
 def test_a_refused_client_is_one_sentence_at_once(token_endpoint: TokenEndpoint, status: int) -> None:
     token_endpoint.failures = [status]
