@@ -138,7 +138,8 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
             faults.append(Fault(code=OF_STATUS[422], message=sentence))
             continue
         field = ".".join(place[1:] or place)
-        faults.append(Fault(code=OF_STATUS[422], message=f"{field}: {one['msg']}", field=field))
+        what = "there is no such field" if one["type"] == "extra_forbidden" else one["msg"]
+        faults.append(Fault(code=OF_STATUS[422], message=f"{field}: {what}", field=field))
     return refusal(422, faults)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Fault(BaseModel):
@@ -28,6 +28,13 @@ class Answer(BaseModel):
     errors: list[Fault] = []
     service: str | None = None
     now_ms: int
+
+
+class RequestBody(BaseModel):
+    """What a request sends. A field that it does not have is refused: a misspelt one, left out, would mean its default,
+    such as all groups."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class Page(Answer):

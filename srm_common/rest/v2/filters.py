@@ -68,6 +68,8 @@ def filters(flow: ReadableFlow, caller: CallerDep, context: AppContextDep) -> Fi
 def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, context: AppContextDep) -> Done:
     """Edit the lists; the edit takes effect in the flow's next run. With ``revision`` it is refused if the lists were
     edited since that revision."""
+    if not request.model_fields_set & {"lists", "reset"}:
+        raise ApiError(422, "invalid_parameter", "lists: say which to edit, in lists or reset", field="lists")
     settings, place = filters_of(context, flow, caller)
 
     def make() -> str:

@@ -91,13 +91,17 @@ def _sent(request: OffsetsRequest) -> list[GroupOffset] | None:
         return None
     if len(request.groups) > 1:
         raise ApiError(422, "invalid_parameter", "groups: with offsets, name exactly one group", field="groups")
-    made = []
+    made: dict[tuple[str, int], GroupOffset] = {}
     for place, one in enumerate(request.offsets):
         if one.translated is None:
             field = f"offsets.{place}.translated"
             raise ApiError(422, "invalid_parameter", f"{field}: the offset to set is missing", field=field)
-        made.append(GroupOffset(request.groups[0], one.remote_topic, one.partition, one.translated))
-    return made
+        where = one.remote_topic, one.partition
+        if where in made:
+            field, name = f"offsets.{place}", f"{one.remote_topic}-{one.partition}"
+            raise ApiError(422, "invalid_parameter", f"{field}: {name} is listed twice; nothing was set", field=field)
+        made[where] = GroupOffset(request.groups[0], one.remote_topic, one.partition, one.translated)
+    return list(made.values())
 
 
 def _of_checkpoints(flow: FlowSettings, groups: Sequence[str]) -> list[GroupOffset]:

@@ -52,7 +52,8 @@ RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-1
 @router.post("/flows/{source}/{target}/moves", responses=responses(404, 409, 415, 422, 502, 503))
 def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: AppContextDep) -> Done:
     """Start a move of consumer groups; a dry run unless ``dry_run`` is false. Its progress is under ``run_id``."""
-    kind, mode = _kind(request.kind), _mode(request)
+    kind = _kind(request)
+    mode = _mode(kind, request)
     context.configuration().flow(flow)
     verb = f'use srm-control {kind} --flow "{flow}"'
     conf: dict[str, Any] = {
@@ -97,29 +98,32 @@ def move_state(kind: Kind, run_id: RunId, caller: CallerDep, context: AppContext
     )
 
 
-def _kind(text: str) -> Kind:
+def _kind(request: MoveRequest) -> Kind:
+    if request.kind is None and request.dry_run:
+        return Kind.FAILOVER
+    known = ", ".join(Kind)
+    if request.kind is None:
+        raise _wrong("kind", f"say which move is to be carried out, one of {known}")
     try:
-        return Kind(text)
+        return Kind(request.kind)
     except ValueError:
-        known = ", ".join(Kind)
-        raise ApiError(
-            422, "invalid_parameter", f"kind: it must be one of {known}, not '{text}'", field="kind"
-        ) from None
+        raise _wrong("kind", f"it must be one of {known}, not '{request.kind}'") from None
 
 
-def _mode(request: MoveRequest) -> MoveMode:
-    modes = MODES[_kind(request.kind).move]
+def _mode(kind: Kind, request: MoveRequest) -> MoveMode:
+    modes = MODES[kind.move]
+    known = ", ".join(modes)
     if request.mode is None:
+        if len(modes) > 1 and not request.dry_run:
+            raise _wrong("mode", f"say in which mode the {kind} is to be carried out, one of {known}")
         return modes[0]
     if request.mode not in modes:
-        known = ", ".join(modes)
-        raise ApiError(
-            422,
-            "invalid_parameter",
-            f"mode: a {request.kind} has mode {known}, not '{request.mode}'",
-            field="mode",
-        )
+        raise _wrong("mode", f"a {kind} has mode {known}, not '{request.mode}'")
     return MoveMode(request.mode)
+
+
+def _wrong(field: str, what: str) -> ApiError:
+    return ApiError(422, "invalid_parameter", f"{field}: {what}", field=field)
 
 
 def _flow(conf: Mapping[str, Any]) -> FlowName | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from srm_common.rest.schemas import Answer, Decision, GroupOffset
+from srm_common.rest.schemas import Answer, Decision, GroupOffset, RequestBody
+
+GroupName = Annotated[str, Field(min_length=1)]
 
 
 class Filters(Answer):
@@ -22,11 +24,11 @@ class Filters(Answer):
     history: list[dict[str, Any]] = Field(default=[])
 
 
-class FilterEditRequest(BaseModel):
+class FilterEditRequest(RequestBody):
     """Whole lists by key; keys left out stay. ``reset``: keys of lists that should follow the file again. ``note``: the
     reason, for the history."""
 
-    lists: dict[str, list[str]] = {}
+    lists: dict[str, list[str]] = Field(default={})
     reset: list[str] = Field(default=[])
     note: str = ""
     revision: str | None = None
@@ -43,7 +45,7 @@ class FilterPreview(Answer):
     warnings: list[str] = Field(default=[])
 
 
-class Note(BaseModel):
+class Note(RequestBody):
     """Body of a request without parameters. ``note``: the reason, which is recorded."""
 
     note: str = Field(default="", max_length=1000)
@@ -57,12 +59,13 @@ class Done(Answer):
     url: str | None = None
 
 
-class MoveRequest(BaseModel):
-    """POST /flows/{s}/{t}/moves. ``kind``: failover, failback, switch-direction."""
+class MoveRequest(RequestBody):
+    """POST /flows/{s}/{t}/moves. ``kind``: failover, failback, switch-direction. A dry run may leave it out, and
+    ``mode``; what is carried out has both, unless the kind has one mode only."""
 
-    kind: str = "failover"
+    kind: str | None = Field(default=None, description="failover, failback or switch-direction; of a dry run: failover")
     mode: str | None = None
-    groups: list[str] = Field(default=[])
+    groups: list[GroupName] = Field(default=[])
     dry_run: bool = True
     approved: bool = Field(default=True, description="false: the run waits for a person under Required Actions")
     wait_seconds: float = Field(
@@ -93,11 +96,15 @@ class MoveState(Answer):
     url: str | None = None
 
 
-class OffsetsRequest(BaseModel):
+class OffsetToSet(RequestBody, GroupOffset):
+    """A row of GET /flows/{s}/{t}/group-offsets; ``translated`` is set at ``remote_topic``, the rest has no effect."""
+
+
+class OffsetsRequest(RequestBody):
     """POST /flows/{s}/{t}/offsets: set where groups resume at the target. ``offsets`` empty: as translated."""
 
-    groups: list[str] = Field(json_schema_extra={"minItems": 1})
-    offsets: list[GroupOffset] = Field(default=[])
+    groups: list[GroupName] = Field(json_schema_extra={"minItems": 1})
+    offsets: list[OffsetToSet] = Field(default=[])
     dry_run: bool = True
     rewind: bool = Field(default=False, description="also move groups back that are already further ahead")
 

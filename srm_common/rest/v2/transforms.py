@@ -21,7 +21,7 @@ from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.live import CALLS, TAG, flow_now, hurried
 from srm_common.rest.ports import Right
 from srm_common.rest.query_parameters import now_ms
-from srm_common.rest.schemas import Answer
+from srm_common.rest.schemas import Answer, RequestBody
 from srm_common.settings_files.transform_settings import TRANSFORM_FIELDS, transform_keys, with_transforms
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.transforms.newest_records import ReadLimits
@@ -40,7 +40,7 @@ class Transforms(Answer):
     command: str = Field(json_schema_extra={"examples": ["srm-control transform --flow 'east->west' --sample 100"]})
 
 
-class TransformPreviewRequest(BaseModel):
+class TransformPreviewRequest(RequestBody):
     """``settings``: keys that would replace all of the flow's own; null: no comparison.
     ``topics``: of the source; by default the first ten that are copied. ``sample``: the newest records of each
     topic; ``examples``: how many records the response contains, those that differ first."""

@@ -14,6 +14,7 @@ from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.domain.moving.moves import MoveKind, StepName
 from tests.unit.rest.conftest import SHAPE, Stage, app_of, configuration_text
 from tests.unit.rest.people import HEADER
+from tests.unit.rest.rights import NEEDED
 
 FLOW = flow_names(SHAPE.flows)[0]
 PATH = f"/api/v2/flows/{FLOW.source}/{FLOW.target}"
@@ -103,6 +104,37 @@ def test_pages_of_other_sites_change_nothing(stage: Stage) -> None:
     assert not stage.scheduler.known[FLOW].paused
 
 
+_VALID: dict[str, dict[str, Any]] = {
+    "/plan": {},
+    "/pause": {},
+    "/resume": {},
+    "/runs": {"note": "now"},
+    "/moves": {"kind": "failover", "mode": "disaster", "dry_run": False},
+    "/offsets": {"groups": ["billing"], "dry_run": False},
+    "/filters": {"lists": {"topics": ["orders"]}},
+    "/filters/preview": {"lists": {"topics": ["orders"]}},
+    "/transforms/preview": {},
+}
+
+
+def test_every_write_is_in_these_tests() -> None:
+    written = {path.rpartition("}")[2] for method, path in NEEDED if method in ("POST", "PUT")}
+    assert written == set(_VALID)
+
+
+@pytest.mark.parametrize("path", _VALID)
+def test_a_field_that_there_is_not_is_refused(stage: Stage, path: str) -> None:
+    """A misspelt one that is passed over would move all groups, or skip the check for other edits."""
+    method = "PUT" if path == "/filters" else "POST"
+    before = dict(stage.scheduler.variables)
+    answer = stage.client("op").request(method, PATH + path, json={**_VALID[path], "group": "billing"})
+    assert fault(answer, 422) == ("invalid_parameter", "group: there is no such field")
+    assert answer.json()["errors"][0]["field"] == "group"
+    assert stage.scheduler.started == {}
+    assert stage.scheduler.variables == before
+    assert not stage.scheduler.known[FLOW].paused
+
+
 # ---- moves
 
 
@@ -137,9 +169,22 @@ def test_every_kind_of_move_has_its_dag(stage: Stage, kind: str, mode: str | Non
         ({"kind": "sideways"}, "kind: it must be one of failover, failback, switch-direction, not 'sideways'"),
         ({"kind": "failback", "mode": "disaster"}, "mode: a failback has mode controlled, continuous, not 'disaster'"),
         ({"mode": "hopeful"}, "mode: a failover has mode disaster, controlled, continuous, not 'hopeful'"),
+        (
+            {"mode": "controlled", "dry_run": False},
+            "kind: say which move is to be carried out, one of failover, failback, switch-direction",
+        ),
+        (
+            {"kind": "failover", "dry_run": False},
+            "mode: say in which mode the failover is to be carried out, one of disaster, controlled, continuous",
+        ),
+        (
+            {"kind": "failback", "dry_run": False},
+            "mode: say in which mode the failback is to be carried out, one of controlled, continuous",
+        ),
+        ({"groups": [""]}, "groups.0: String should have at least 1 character"),
     ],
 )
-def test_a_move_that_there_is_not_is_refused(stage: Stage, body: dict[str, str], said: str) -> None:
+def test_a_move_that_there_is_not_is_refused(stage: Stage, body: dict[str, Any], said: str) -> None:
     assert fault(stage.client("op").post(f"{PATH}/moves", json=body), 422) == ("invalid_parameter", said)
     assert stage.scheduler.started == {}
 
@@ -205,6 +250,9 @@ def test_the_steps_are_those_of_the_dags() -> None:
 # ---- lists and offsets
 
 
+_ROW = {"topic": "t", "remote_topic": "e.t", "partition": 0, "translated": 3}
+
+
 @pytest.mark.parametrize(
     ("body", "field", "said"),
     [
@@ -215,6 +263,9 @@ def test_the_steps_are_those_of_the_dags() -> None:
             "offsets.0.translated",
             "the offset to set is missing",
         ),
+        ({"groups": ["a"], "offsets": [{**_ROW, "offset": 3}]}, "offsets.0.offset", "there is no such field"),
+        ({"groups": ["a"], "offsets": [_ROW, {**_ROW, "translated": 7}]}, "offsets.1", "e.t-0 is listed twice"),
+        ({"groups": [""], "offsets": [_ROW]}, "groups.0", "at least 1 character"),
     ],
 )
 def test_offsets_that_say_too_little(stage: Stage, body: dict[str, Any], field: str, said: str) -> None:
@@ -240,6 +291,12 @@ def test_lists_that_cannot_be_used_name_the_place(stage: Stage, body: dict[str, 
         assert code == "invalid_filter"
         assert said in message
     assert stage.scheduler.variables[name] == '{"topics": ["orders"]}'
+
+
+@pytest.mark.parametrize("body", [{}, {"note": "exclude", "revision": None}])
+def test_an_edit_of_nothing_is_refused(stage: Stage, body: dict[str, Any]) -> None:
+    code, message = fault(stage.client("op").put(f"{PATH}/filters", json=body), 422)
+    assert (code, message) == ("invalid_parameter", "lists: say which to edit, in lists or reset")
 
 
 def test_an_edit_of_what_somebody_edited_meanwhile_is_refused(stage: Stage) -> None:
