@@ -169,7 +169,7 @@ def _from_file(file: Any) -> tuple[list[str], FilterLists]:
         except ConfigError as error:
             raise ConfigError(error.reason, file=name) from None
     lines = (line.strip() for line in text.lstrip("\ufeff").splitlines())
-    return [line for line in lines if line and not line.startswith("#")], FilterLists()
+    return _pieces(line for line in lines if not line.startswith("#")), FilterLists()
 
 
 def of_lists(
@@ -364,4 +364,8 @@ def _plain(found: Any) -> dict[str, Sequence[str]]:
 
 
 def _split(context: click.Context, parameter: click.Parameter, values: Sequence[str]) -> list[str]:
+    return _pieces(values)
+
+
+def _pieces(values: Iterable[str]) -> list[str]:
     return [one for value in values for one in split_list(value) if one]

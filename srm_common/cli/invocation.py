@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from srm_common.cli.output import Format
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.patterns.name_filter import split_list
 from srm_common.errors import ConfigError, SrmError, UnknownFlow
 from srm_common.settings_files.configuration import Configuration, load_configuration
 
@@ -150,3 +151,18 @@ def flow_option(command: F) -> F:
         shell_complete=_complete_flow,
         help="The flow; may be omitted if the file has only one.",
     )(command)
+
+
+def given(option: str, values: Iterable[str]) -> tuple[str, ...]:
+    """The names in an option, each once: of every time that it was given, and of lists with commas.
+
+    Raises:
+        ConfigError: it was given without a name. Left out, it means all; an empty variable of a script does not.
+    """
+    names: dict[str, None] = {}
+    for value in values:
+        pieces = [piece for piece in split_list(value) if piece]
+        if not pieces:
+            raise ConfigError(f"{option}: '{value}' names nothing; give a name, or leave {option} out")
+        names.update(dict.fromkeys(pieces))
+    return tuple(names)

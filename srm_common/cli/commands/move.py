@@ -12,12 +12,19 @@ import click
 from rich.console import RenderableType
 
 from srm_common.airflow_rest import URL, AirflowRest
-from srm_common.cli.invocation import Invocation, Seconds, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.invocation import (
+    Invocation,
+    Seconds,
+    config_option,
+    flow_option,
+    given,
+    output_option,
+    pass_invocation,
+)
 from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import duration
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepName
-from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import AirflowError
@@ -68,11 +75,9 @@ def move_options(*modes: MoveMode) -> Callable[[F], F]:
 
 
 def request_of(kind: MoveKind, options: dict[str, Any]) -> MoveRequest:
-    """The request that the options describe."""
-    groups = [group for text in options["groups"] for group in split_list(text) if group]
-    return MoveRequest(
-        kind, MoveMode(options["mode"]), tuple(groups) or None, options["dry_run"], float(options["wait"])
-    )
+    """The request that the options describe. Raises :class:`ConfigError`."""
+    groups = given("--group", options["groups"]) or None
+    return MoveRequest(kind, MoveMode(options["mode"]), groups, options["dry_run"], float(options["wait"]))
 
 
 def settings_now(invocation: Invocation, flow: str | None, mode: MoveMode) -> FlowSettings:

@@ -13,13 +13,19 @@ import click
 from rich.console import RenderableType
 
 from srm_common.cli.flow_choice import ChosenFlow, ClientOverrides, chosen_flow, client_options, flow_choice_options
-from srm_common.cli.invocation import Invocation, config_option, output_option, pass_invocation, rows_output_option
+from srm_common.cli.invocation import (
+    Invocation,
+    config_option,
+    given,
+    output_option,
+    pass_invocation,
+    rows_output_option,
+)
 from srm_common.cli.output import Answer, table
 from srm_common.cli.text_files import read_text, write_text
 from srm_common.domain.amount import duration
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.groups.group_offsets import AppliedOffset, GroupOffset, parse_group_offsets, write_group_offsets
-from srm_common.domain.patterns.name_filter import split_list
 from srm_common.errors import AirflowError, ConfigError
 
 if TYPE_CHECKING:
@@ -41,9 +47,9 @@ def group_options(command: F) -> F:
     )(command)
 
 
-def wanted_groups(groups: Sequence[str], all_groups: bool) -> list[str]:
+def wanted_groups(groups: Sequence[str], all_groups: bool) -> tuple[str, ...]:
     """The names in ``--group``, each once. Raises :class:`ConfigError`."""
-    wanted = list(dict.fromkeys(group for text in groups for group in split_list(text) if group))
+    wanted = given("--group", groups)
     if wanted and all_groups:
         raise ConfigError("--group and --all-groups exclude each other")
     return wanted
@@ -238,13 +244,13 @@ def _exported(
     for group in missing:
         _say(f"group {group} has no checkpoint of flow {settings.name} on cluster '{settings.target.alias}'")
     _tell_age(exported)
-    if to is not None:
+    if to is not None and rows:
         offsets = [
             GroupOffset(checkpoint.group, checkpoint.topic, checkpoint.partition, checkpoint.downstream)
             for checkpoint in checkpoints
         ]
         write_text(to, write_group_offsets(offsets, one_group=one_group), "file")
-    elif invocation.output == "table":
+    elif to is None and invocation.output == "table":
         invocation.output = "csv"
     data = {
         "flow": str(settings.name),
@@ -262,7 +268,7 @@ def _exported(
         "missing": missing,
         "unreadable": list(exported.unreadable),
     }
-    text = f"Wrote {len(rows)} offsets to {to}"
+    text = f"Wrote {len(rows)} offsets to {to}" if rows else f"There are no offsets, so {to} was not written"
     return Answer(data, text, exit_code=1 if missing or not rows else 0, rows=rows if to is None else [])
 
 

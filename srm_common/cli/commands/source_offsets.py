@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import RenderableType
 
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.invocation import Invocation, config_option, flow_option, given, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.cli.text_files import read_text
 from srm_common.domain.flow.start_position import OF_EDITS, StartPosition
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def _expressions(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
-    patterns = split_list(value or "")
+    if value is None:
+        return ()
+    patterns = given("--topic", [value])
     fault = check_patterns(patterns)
     if fault is not None:
         raise ConfigError(f"--topic: {fault}")
@@ -30,8 +32,10 @@ def _expressions(context: click.Context, parameter: click.Parameter, value: str 
 
 
 def _numbers(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    pieces = split_list(value or "")
-    if not all(piece.isascii() and piece.isdecimal() for piece in pieces):
+    if value is None:
+        return ()
+    pieces = split_list(value)
+    if not pieces or not all(piece.isascii() and piece.isdecimal() for piece in pieces):
         raise ConfigError(f"--partition: '{value}' is neither a number nor several, separated by commas")
     return tuple(map(int, pieces))
 

@@ -102,9 +102,11 @@ def verify_command(
     is kept in the flow's state, also that of an interrupted verification as far as it got.
 
     \b
-    Exit codes: 0 no difference; 1 there are differences, or a copy could not be read; 2 the configuration is invalid;
-    3 a cluster cannot be reached or denies access.
+    Exit codes: 0 no difference; 1 there are differences, a copy could not be read, or nothing is in the sample; 2 the
+    configuration is invalid, or a --topic has no copy; 3 a cluster cannot be reached or denies access.
     """
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
+    from srm_common.usecases.verification.existing_copies import without_copies
     from srm_common.usecases.verification.kept_verification import verify_and_keep
 
     fault = check_patterns(tuple(topics))
@@ -122,20 +124,22 @@ def verify_command(
         if sys.stderr.isatty():
             print(f"\r{counted(done, 'partition')} compared", end="", file=sys.stderr, flush=True)
 
-    verification = verify_and_keep(
-        settings,
-        VerificationScope(sample, since),
-        against=Against(against),
-        chosen=lambda topic: not topics or wanted.matching(topic) is not None,
-        resume=resume,
-        report=progress,
-        show_keys=show,
-    )
+    with FlowClusters(settings) as clusters:
+        if strange := without_copies(clusters, topics):
+            raise ConfigError(f"--topic: {settings.name} has no copy of a topic that matches {', '.join(strange)}")
+        verification = verify_and_keep(
+            clusters,
+            VerificationScope(sample, since),
+            against=Against(against),
+            chosen=lambda topic: not topics or wanted.matching(topic) is not None,
+            resume=resume,
+            report=progress,
+            show_keys=show,
+        )
     if done and sys.stderr.isatty():
         print(file=sys.stderr)
-    if topics and not resume and not verification.partitions:
-        raise ConfigError(f"--topic: {settings.name} has no copy of a topic that matches {', '.join(topics)}")
-    answer = Answer(verification.to_json(), _text(verification), 0 if verification.clean else 1)
+    proved = verification.clean and not verification.sample_is_empty
+    answer = Answer(verification.to_json(), _text(verification), 0 if proved else 1)
     if report is not None:
         page = report.suffix == ".html"
         json_text = json.dumps(answer.data, indent=2, ensure_ascii=False) + "\n"

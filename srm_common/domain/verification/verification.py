@@ -210,6 +210,13 @@ class Verification:
         return not self.faults and not self.counts.keys() & {Verdict.DIFFERENT, Verdict.FAILED}
 
     @property
+    def sample_is_empty(self) -> bool:
+        """Whether there are copies with records, and none of them was compared because the sample is too small. Nothing
+        new since a time is no such case."""
+        some = any(partition.log_end > partition.log_start for partition in self.partitions)
+        return self.scope.sample < 1 and self.scope.since_ms is None and some and set(self.counts) == {Verdict.NOTHING}
+
+    @property
     def different(self) -> list[PartitionVerified]:
         """The partitions with differences, in order."""
         return [partition for partition in self.partitions if partition.verdict is Verdict.DIFFERENT]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow.start_position import StartKind, StartRules
+from srm_common.domain.patterns.name_filter import PatternList
 from srm_common.domain.topic_id import is_another_topic
-from srm_common.domain.topics.topic_records import TopicRecord, TopicRecords
+from srm_common.domain.topics.topic_records import TopicRecord, TopicRecords, TopicState
 from srm_common.domain.verification.differences import DifferenceKind
 from srm_common.domain.verification.unmapped_batches import CopyTraits
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -33,6 +34,22 @@ class ExistingCopies:
     copies: Mapping[str, ExistingCopy]
     gone: Mapping[str, tuple[str, DifferenceKind]]
     topic_ids: Mapping[str, str]
+
+
+def recorded_copies(clusters: FlowClusters, known: TopicRecords) -> dict[str, TopicRecord]:
+    """Of the topics that the flow has copied, by their names at the source, also where the copy is gone."""
+    of_flow = known.of_flow(clusters.flow.name)
+    return {topic: record for topic, record in of_flow.items() if record.state is not TopicState.CLAIMED}
+
+
+def without_copies(clusters: FlowClusters, topics: Iterable[str]) -> list[str]:
+    """The expressions that no topic with a copy matches, by its name at the source.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
+    """
+    copied = recorded_copies(clusters, clusters.target.registry.read())
+    return [text for text in topics if all(PatternList([text]).matching(topic) is None for topic in copied)]
 
 
 def existing_copies(clusters: FlowClusters, known: TopicRecords, records: Mapping[str, TopicRecord]) -> ExistingCopies:

@@ -13,7 +13,6 @@ from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_id import NO_TOPIC_ID
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.topic_records import TopicState
 from srm_common.domain.verification.copy_comparison import CopyComparison
 from srm_common.domain.verification.differences import Difference, DifferenceKind, Findings, NotProved
 from srm_common.domain.verification.tasks import WHOLE, MapStretch
@@ -32,7 +31,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.foreign_records import MOST_INTERRUPTIONS, is_written_again
 from srm_common.usecases.verification.committed_offsets import CommittedOffsets
 from srm_common.usecases.verification.compare_with_source import CopyToCompare, SourceOfCopies
-from srm_common.usecases.verification.existing_copies import ExistingCopy, existing_copies
+from srm_common.usecases.verification.existing_copies import ExistingCopy, existing_copies, recorded_copies
 from srm_common.wire.batches.batch import SourceBatch
 from srm_common.wire.batches.batch_terms import copy_batch
 from srm_common.wire.reencoding.batch_rows import BatchRows
@@ -139,11 +138,7 @@ class _Verifying:
         clusters, flow = self._clusters, self._clusters.flow
         started_ms = clusters.now_ms()
         known = clusters.target.registry.read()
-        records = {
-            topic: record
-            for topic, record in known.of_flow(flow.name).items()
-            if record.state is not TopicState.CLAIMED and self._chosen(topic)
-        }
+        records = {topic: one for topic, one in recorded_copies(clusters, known).items() if self._chosen(topic)}
         existing = existing_copies(clusters, known, records)
         for topic, (name, kind) in existing.gone.items():
             self._gone(topic, name, kind)

@@ -11,7 +11,7 @@ from srm_common.testing.ports import ReservedPort
 
 
 def test_what_the_options_ask_for() -> None:
-    options = {"mode": "continuous", "groups": ("a,b", "c", ""), "dry_run": True, "wait": 5}
+    options = {"mode": "continuous", "groups": ("a,b", "c, a,"), "dry_run": True, "wait": 5}
     assert request_of(MoveKind.FAILBACK, options) == MoveRequest(
         MoveKind.FAILBACK, MoveMode.CONTINUOUS, ("a", "b", "c"), dry_run=True, wait_seconds=5.0
     )

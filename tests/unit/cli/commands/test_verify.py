@@ -151,3 +151,20 @@ def test_a_flow_without_copies_says_so(
     file.write_text("\n".join(f"{key} = {value}" for key, value in properties_of(flow).items()))
     assert run(["verify", "--config", str(file), "--flow", str(flow.name)]) == 0
     assert "nothing was compared: the flow has copied nothing yet" in capsys.readouterr().out
+
+
+def test_every_topic_that_is_named_has_a_copy(
+    command: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*command, "--topic", name, "--topic", "misspelt", "--topic", "x.*"]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.endswith("has no copy of a topic that matches misspelt, x.*\n")
+    assert run([*command, "--topic", name, "--resume"]) == 0
+    assert run([*command, "--topic", "misspelt", "--resume"]) == 2
+
+
+def test_a_sample_with_nothing_in_it_proves_nothing(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*command, "--sample", "0.0001%"]) == 1
+    assert "nothing was compared: no copied segment is in the sample" in capsys.readouterr().out
+    # There was nothing to compare.
+    assert run([*command, "--sample", "0.0001%", "--since", "2999-01-01"]) == 0

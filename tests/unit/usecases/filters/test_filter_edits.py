@@ -130,7 +130,7 @@ def test_lists_go_through_a_file_and_back(srm: Srm, flow: FlowSettings, tmp_path
     lists.write_text(json.dumps({"topics": [name], "groups": ["g1", "g2"]}))
     srm("topics", "--file", str(lists))
     more = tmp_path / "more.txt"
-    more.write_text("# more\n\n  g3 \n[a-z]+4\n")
+    more.write_text("# more, of them\n\n  g3 , [a-z]+4,\n")
     srm("groups", "--file", str(more))
     rows = list(csv.reader(io.StringIO(srm("groups", "--list", "--output", "csv"))))
     assert rows[:5] == [["list", "expression"], *(["groups", one] for one in ("g1", "g2", "g3", "[a-z]+4"))]
