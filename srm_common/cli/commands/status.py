@@ -187,7 +187,7 @@ def top_command(invocation: Invocation, once: bool, live: bool, interval: float)
     LATENCY are averages over the last 15 minutes, P99 is the latency that 99 % of the records did not exceed (p50 and
     p95: in JSON); they come from the history that runs write, and flows without history are queried from their
     clusters. With SRM_AIRFLOW_URL paused flows are distinguished from stalled ones. The exit code of --once is 1 if a
-    flow is failing, stalled or has lost data.
+    flow is failing, stalled or has lost data, otherwise 3 if the state of one is unknown or the history cannot be read.
     """
     from srm_common.store.location import open_store
     from srm_common.usecases.monitoring.lag_watch import LagWatch
@@ -208,7 +208,7 @@ def top_command(invocation: Invocation, once: bool, live: bool, interval: float)
         return Answer(
             {"now_ms": now_ms, "flows": [line.to_json() for line in lines], "history_fault": fault},
             list(_text(lines, fault, now_ms)),
-            1 if any(line.urgent for line in lines) else 0,
+            _exit_code(lines, fault),
         )
 
     try:
@@ -216,6 +216,12 @@ def top_command(invocation: Invocation, once: bool, live: bool, interval: float)
     finally:
         lag.close()
         store.close()
+
+
+def _exit_code(lines: Sequence[FlowLine], fault: str | None) -> int:
+    if any(line.urgent for line in lines):
+        return 1
+    return 3 if fault is not None or any(line.unknown for line in lines) else 0
 
 
 def _schedule(airflow: AirflowRest | None) -> Schedule:

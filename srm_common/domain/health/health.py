@@ -205,6 +205,11 @@ class FlowLine:
         """Whether the flow needs an operator to copy everything again."""
         return self.health.state in (HealthState.LOST_DATA, HealthState.FAILING, HealthState.STALLED)
 
+    @property
+    def unknown(self) -> bool:
+        """Whether nobody who knows the flow's state could be asked."""
+        return self.health.state is HealthState.UNKNOWN
+
     def to_json(self) -> dict[str, Any]:
         """``lag`` is null if it is not known exactly; ``lag_bounds`` has what is known."""
         bounds = None if self.lag is None else self.lag.to_json()

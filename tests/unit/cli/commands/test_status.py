@@ -87,6 +87,33 @@ def test_the_worst_flow_comes_first(
     assert "12,345 records behind, more than the objective of 100" in text
 
 
+@pytest.mark.parametrize("live", [[], ["--live"]])
+def test_flows_that_nobody_knows_are_not_well(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, live: list[str]
+) -> None:
+    monkeypatch.setenv("SRM_DATABASE", f"sqlite:///{tmp_path}/empty.db")
+    file.write_text(FLOWS.replace("b->c.tasks.max = many\n", "") + "admin.timeout.ms = 500\n")
+    command = ["top", "--once", "-o", "json", "--config", str(file), *live]
+    assert run(command) == 3
+    loads = json.loads(capsys.readouterr().out)
+    assert [one["health"]["state"] for one in loads["flows"]] == ["unknown"] * 4
+    # One that is known to fail counts more.
+    file.write_text(FLOWS + "admin.timeout.ms = 500\n")
+    assert run(command) == 1
+
+
+def test_a_history_that_cannot_be_read_is_not_passed_over(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRM_DATABASE", f"sqlite:///{tmp_path}/gone/metrics.db")
+    file.write_text("clusters = a, b\na.bootstrap.servers = h:1\nb.bootstrap.servers = h:1\n")
+    assert run(["top", "--once", "-o", "json", "--config", str(file)]) == 0, "there is no flow"
+    history = tmp_path / "broken.db"
+    history.write_text("this is no database" * 100)
+    monkeypatch.setenv("SRM_DATABASE", f"sqlite:///{history}")
+    assert run(["top", "--once", "-o", "json", "--config", str(file)]) == 3
+
+
 def test_watching_needs_a_terminal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--watch", "--flow", "a->b", "--config", str(file)]) == 2
     assert "--watch needs a terminal" in capsys.readouterr().err
