@@ -324,8 +324,8 @@ class OpenAccess:
     """Every caller may do everything.
 
     Args:
-        this_machine: the service listens on loopback. Requests must address it by a name of this machine, since a page
-            on the Internet can make its own name resolve to it (DNS rebinding).
+        this_machine: the service listens on loopback, with no proxy in front. Requests must address it by a name of
+            this machine, since a page on the Internet can make its own name resolve to it (DNS rebinding).
     """
 
     def __init__(self, *, this_machine: bool) -> None:
@@ -333,5 +333,10 @@ class OpenAccess:
 
     def caller(self, request: Request) -> Person:
         if self._this_machine and not _THIS_MACHINE.fullmatch(request.headers.get("host", "")):
-            raise ApiError(403, "forbidden", "without users this service is only available on localhost")
+            raise ApiError(
+                403,
+                "forbidden",
+                "without users this service is only available on localhost; behind a proxy that has logins it needs "
+                "the option --insecure",
+            )
         return Person("anybody", frozenset(Right))

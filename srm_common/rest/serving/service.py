@@ -161,7 +161,10 @@ def access_of(listener: Listener, password_file: Path | None, environment: Mappi
     listener.check(logins=watched is not None or bool(own))
     if watched is not None:
         return BasicAccess(watched)
-    return BasicAccess(Logins(own)) if own else OpenAccess(this_machine=listener.this_machine)
+    if own:
+        return BasicAccess(Logins(own))
+    # A proxy passes on the name by which it was reached, also from beside the service.
+    return OpenAccess(this_machine=listener.this_machine and not listener.insecure)
 
 
 def service_context(path: Path, access: Access, environment: Mapping[str, str]) -> AppContext:

@@ -16,8 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import Request
 
 from srm_common.errors import ConfigError
+from srm_common.rest.faults import ApiError
 from srm_common.rest.serving.logins import BasicAccess, OpenAccess
 from srm_common.rest.serving.service import Listener, access_of
 from srm_common.testing.ports import ReservedPort
@@ -57,6 +59,14 @@ def test_others_are_let_in_with_logins_and_tls_only(host: str, certificate: Path
         access_of(Listener(host, 0, certificate, key, "hush"), None, {})
     assert isinstance(access_of(Listener(host, 0, certificate, key, "hush"), None, LOGIN), BasicAccess)
     assert isinstance(access_of(Listener(host, insecure=True), None, {}), OpenAccess)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0"])
+def test_a_proxy_beside_the_service_passes_on_its_own_name(host: str) -> None:
+    request = Request({"type": "http", "headers": [(b"host", b"srm.example.com")]})
+    assert access_of(Listener(host, insecure=True), None, {}).caller(request).name == "anybody"
+    with pytest.raises(ApiError, match=r"only available on localhost; .* --insecure"):
+        access_of(Listener(), None, {}).caller(request)
 
 
 @pytest.mark.parametrize("password", [None, "", "wrong"])
