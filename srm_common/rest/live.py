@@ -25,6 +25,30 @@ MOST = 8
 TAG = "live"
 
 
+class Writing:
+    """A call that writes, after it has read: whichever comes first, the end of its caller's patience or its write."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun = self._given_up = False
+
+    def begin(self) -> None:
+        """To be called right before the write. Raises :class:`ApiError`, which nobody reads, if the caller was told
+        that nothing was written."""
+        with self._lock:
+            if self._given_up:
+                raise ApiError(504, "clusters_slow", "the caller has been told that nothing was written")
+            self._begun = True
+
+    def give_up(self) -> str:
+        """The caller waits no longer; what becomes of the write."""
+        with self._lock:
+            self._given_up = not self._begun
+        if self._given_up:
+            return "nothing was written"
+        return "the write has begun and may still be carried out: read the state again before you repeat it"
+
+
 class LiveCalls:
     """Runs calls that query clusters. An abandoned call continues to its end, and counts as active until then."""
 
@@ -33,12 +57,13 @@ class LiveCalls:
         self._free = threading.BoundedSemaphore(most)
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="srm-live")
 
-    def ask(self, what: str, call: Callable[[], T], seconds: float | None = None) -> T:
+    def ask(self, what: str, call: Callable[[], T], seconds: float | None = None, writing: Writing | None = None) -> T:
         """The call's answer, or the error that it raises.
 
         Args:
             what: what is requested, for messages, such as ``the plan of a->b``.
             seconds: the longest wait, if it is shorter than usual.
+            writing: of a call that writes, which begins it right before its write.
 
         Raises:
             ApiError: 503 when too many are active, 504 when there is no answer in time.
@@ -59,9 +84,10 @@ class LiveCalls:
         except NotYet:
             if future.done():
                 return future.result()  # by now; or the error is the call's own
-            raise ApiError(
-                504, "clusters_slow", f"{what}: the clusters have not responded within {limit:g} s"
-            ) from None
+            sentence = f"{what}: the clusters have not responded within {limit:g} s"
+            if writing is not None:
+                sentence += f"; {writing.give_up()}"
+            raise ApiError(504, "clusters_slow", sentence) from None
 
 
 CALLS = LiveCalls()

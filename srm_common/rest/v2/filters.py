@@ -10,7 +10,7 @@ from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError, EditConflict, SrmError
 from srm_common.rest.app_context import AfterLogin, AppContextDep, CallerDep, EditableFlow, ReadableFlow
 from srm_common.rest.faults import ApiError, fault_of, responses
-from srm_common.rest.live import CALLS, TAG, filters_of
+from srm_common.rest.live import CALLS, TAG, Writing, filters_of
 from srm_common.rest.ports import Right
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import Decision, Fault
@@ -72,16 +72,19 @@ def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerD
         raise ApiError(422, "invalid_parameter", "lists: say which to edit, in lists or reset", field="lists")
     settings, place = filters_of(context, flow, caller)
 
+    writing = Writing()
+
     def make() -> str:
         effective = place.effective()
         result = _edited(settings, place, effective, request)
         if result.lists == effective.lists and not effective.faults:
             return f"the filters of {flow} in {place.place} are already like this"
+        writing.begin()
         notes = [*result.notes, *place.write(result.lists, effective, request.note or "edited by the REST API")]
         sentence = f"the filters of {flow} are edited in {place.place}; the edit takes effect in the next run"
         return "; ".join([sentence, *notes[:_SAID]])
 
-    return Done(done=CALLS.ask(f"the edit of {flow}", make), now_ms=now_ms())
+    return Done(done=CALLS.ask(f"the edit of {flow}", make, writing=writing), now_ms=now_ms())
 
 
 @router.post("/flows/{source}/{target}/filters/preview", responses=responses(404, 409, 415, 422, 502, 503, 504))

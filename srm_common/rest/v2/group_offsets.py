@@ -13,7 +13,7 @@ from srm_common.rest import schemas
 from srm_common.rest.app_context import AfterLogin, AppContextDep, CallerDep, EditableFlow
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import LocalFlow
-from srm_common.rest.live import CALLS, TAG, flow_now, hurried
+from srm_common.rest.live import CALLS, TAG, Writing, flow_now, hurried
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
 from srm_common.usecases.groups.apply_offsets import apply_offsets
@@ -56,7 +56,7 @@ def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContext
     """Commit offsets for groups without active members at the target: those of the newest checkpoints, or those in the
     request. If a single one cannot be set, none is; each is read back afterwards."""
     settings = hurried(context.configuration().flow(flow))
-    sent = _sent(request)
+    sent, writing = _sent(request), Writing()
     applied = CALLS.ask(
         f"the offsets of {', '.join(request.groups[:3])}",
         lambda: apply_offsets(
@@ -64,7 +64,9 @@ def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContext
             _of_checkpoints(settings, request.groups) if sent is None else sent,
             dry_run=request.dry_run,
             rewind=request.rewind,
+            begin=writing.begin,
         ),
+        writing=None if request.dry_run else writing,
     )
     problems = [offset for offset in applied if offset.problem is not None]
     if problems and not request.dry_run and all(offset.after is None for offset in applied):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.groups.group_offsets import (
@@ -24,21 +24,34 @@ from srm_common.usecases.flows.open_cluster import OpenCluster
 
 
 def apply_offsets(
-    cluster: ClusterSettings, wanted: Sequence[GroupOffset], *, dry_run: bool = False, rewind: bool = False
+    cluster: ClusterSettings,
+    wanted: Sequence[GroupOffset],
+    *,
+    dry_run: bool = False,
+    rewind: bool = False,
+    begin: Callable[[], None] = lambda: None,
 ) -> list[AppliedOffset]:
     """Commit ``wanted`` for groups without active members, one request per group.
 
     Nothing is written while one of them has a problem. What the cluster refuses then is a problem of that group, and
-    the others are done; every offset is read again afterwards.
+    the others are done; every offset is read again afterwards. ``begin`` is called right before the first one is
+    committed; what it raises ends it there.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers before anything was written.
     """
     with OpenCluster(cluster) as opened:
-        return _apply(opened, wanted, dry_run=dry_run, rewind=rewind)
+        return _apply(opened, wanted, begin, dry_run=dry_run, rewind=rewind)
 
 
-def _apply(cluster: OpenCluster, wanted: Sequence[GroupOffset], *, dry_run: bool, rewind: bool) -> list[AppliedOffset]:
+def _apply(
+    cluster: OpenCluster,
+    wanted: Sequence[GroupOffset],
+    begin: Callable[[], None],
+    *,
+    dry_run: bool,
+    rewind: bool,
+) -> list[AppliedOffset]:
     names = sorted({group_offset.group for group_offset in wanted})
     judged = judge_application(wanted, _groups(cluster, names), _logs(cluster, wanted), rewind=rewind)
     changing: dict[str, list[Checkpoint]] = {}
@@ -50,6 +63,7 @@ def _apply(cluster: OpenCluster, wanted: Sequence[GroupOffset], *, dry_run: bool
             changing.setdefault(place.group, []).append(offset)
     if dry_run or not changing or any(applied_offset.problem is not None for applied_offset in judged):
         return judged
+    begin()
     outcomes = cluster.group_offsets.commit_all(changing)
     faults = {group: fault for group, outcome in outcomes.items() if (fault := _fault(outcome)) is not None}
     after = _groups_after(cluster, names)

@@ -7,7 +7,7 @@ import pytest
 
 from srm_common.errors import UnreachableCluster
 from srm_common.rest.faults import ApiError
-from srm_common.rest.live import LiveCalls
+from srm_common.rest.live import LiveCalls, Writing
 
 
 def test_an_answer_and_an_error_come_through() -> None:
@@ -53,3 +53,35 @@ def test_who_waits_too_long_is_told_and_the_call_counts_until_its_end() -> None:
         with suppress(ApiError):
             answer = calls.ask("another", lambda: 1, seconds=60)
     assert answer == 1
+
+
+def test_what_is_not_written_when_the_caller_has_gone_is_never_written() -> None:
+    """The caller may have done it in another way since."""
+    calls, writing = LiveCalls(0.01, most=1), Writing()
+    given_up, ended = threading.Event(), threading.Event()
+    written, raised = [], []
+
+    def writes() -> None:
+        given_up.wait(60)
+        try:
+            writing.begin()
+            written.append(1)
+        except ApiError as error:
+            raised.append(error)
+        ended.set()
+
+    with pytest.raises(ApiError, match=r"not responded within 0\.01 s; nothing was written$") as late:
+        calls.ask("the edit", writes, writing=writing)
+    assert (late.value.status, late.value.fault.code) == (504, "clusters_slow")
+    given_up.set()
+    assert ended.wait(60)
+    assert (written, len(raised)) == ([], 1)
+
+
+def test_a_write_that_has_begun_may_still_be_carried_out_and_its_caller_is_told() -> None:
+    calls, writing = LiveCalls(0.01), Writing()
+    writing.begin()
+    end = threading.Event()
+    with pytest.raises(ApiError, match="may still be carried out: read the state again before you repeat it"):
+        calls.ask("the edit", lambda: end.wait(60), writing=writing)
+    end.set()

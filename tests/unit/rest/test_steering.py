@@ -17,6 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.rest.app import AppContext
+from srm_common.rest.live import Writing
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import FakeCluster
@@ -132,6 +133,30 @@ def test_lists_of_an_airflow_are_not_edited_behind_its_back(desk: Desk, name: st
     assert "not JSON" in shown["errors"][0]["message"]
     desk.ask("PUT", "/filters", {"lists": {"topics": [f"{name}-z"]}, "revision": shown["revision"]})
     assert desk.ask("GET", "/filters")["errors"] == []
+
+
+def test_nothing_is_written_whose_caller_has_gone(
+    desk: Desk, target_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target_kafka.create_topic(name)
+    write(target_kafka, name, [b"x"] * 5)
+    row = {"topic": name, "remote_topic": name, "partition": 0, "translated": 3}
+    offsets = {"groups": [f"{name}-g"], "offsets": [row], "dry_run": False}
+    begin = Writing.begin
+
+    def late(writing: Writing) -> None:
+        assert writing.give_up() == "nothing was written"
+        begin(writing)
+
+    monkeypatch.setattr(Writing, "begin", late)
+    for method, path, body in (
+        ("PUT", "/filters", {"lists": {"topics": [f"{name}-x"]}}),
+        ("POST", "/offsets", offsets),
+    ):
+        assert desk.ask(method, path, body, code=504)["errors"][0]["code"] == "clusters_slow"
+    assert desk.scheduler.variables == {}
+    monkeypatch.undo()
+    assert desk.ask("POST", "/offsets", offsets)["applied"][0]["before"] is None, "it was not committed before"
 
 
 def test_ten_thousand_names_in_a_list(desk: Desk, source_kafka: FakeCluster, name: str) -> None:
