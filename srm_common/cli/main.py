@@ -15,7 +15,7 @@ import click
 
 from srm_common import __version__
 from srm_common.cli.invocation import Invocation, config_option, pass_invocation
-from srm_common.cli.output import Answer, show
+from srm_common.cli.output import Answer, Format, show
 from srm_common.errors import SrmError
 
 #: Command -> one line of help, in the order of the listing.
@@ -106,13 +106,6 @@ def cli(invocation: Invocation, verbose: bool) -> None:
     invocation.verbose = verbose
 
 
-@cli.result_callback()
-@pass_invocation
-def _shown(invocation: Invocation, answer: Answer, verbose: bool) -> int:
-    show(answer, invocation.output)
-    return answer.exit_code
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command line and end the process with its exit code."""
     sys.exit(run(arguments))
@@ -122,14 +115,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line; returns the exit code. Errors are one sentence on standard error."""
     invocation = Invocation()
     try:
-        code = cli.main(
+        found = cli.main(
             None if arguments is None else list(arguments),
             prog_name="srm-control",
             standalone_mode=False,
             obj=invocation,
         )
-        sys.stdout.flush()
-        return code if isinstance(code, int) else 0
+        # Not within click, which ends the process with 1 where the reader has gone.
+        if isinstance(found, Answer):
+            _print(found, invocation.output)
+            return found.exit_code
+        return found if isinstance(found, int) else 0
     except SrmError as error:
         if invocation.verbose:
             traceback.print_exc()
@@ -141,10 +137,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         print("srm-control: interrupted", file=sys.stderr)
         return 130
+
+
+def _print(answer: Answer, output: Format) -> None:
+    try:
+        show(answer, output)
+        sys.stdout.flush()
     except BrokenPipeError:
-        # The reader (head, less) has gone. Python would complain once more at exit.
+        # The reader (head, less) has gone, and has read what it wanted. Python would complain once more at exit.
         sys.stdout = None
-        return 0
 
 
 if __name__ == "__main__":

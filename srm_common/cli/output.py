@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Sequence
@@ -44,23 +45,51 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: st
     return made
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave the error as it is, where rich would end the process."""
+        raise
+
+
 def console(*, stderr: bool = False) -> Console:
     """Where people read; colours only on a terminal, and none where NO_COLOR is set."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else _WIDE, highlight=False, soft_wrap=False)
+    return _Console(file=stream, width=None if stream.isatty() else _WIDE, highlight=False, soft_wrap=False)
+
+
+def _has_letters_of(text: str) -> bool:
+    """Whether standard output can take the text as it is."""
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escape_letters(encoding: str | None = None) -> None:
+    """Escape letters that the encoding lacks (None: the one that standard output has)."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 def show(answer: Answer, output: Format) -> None:
-    """Print an answer on standard output."""
+    """Print an answer on standard output. Where its encoding lacks letters, they are escaped, in JSON as JSON does; CSV
+    is UTF-8 then, as in files."""
     if output == "json":
-        print(json.dumps(answer.data, indent=2, ensure_ascii=False))
+        document = json.dumps(answer.data, indent=2, ensure_ascii=False)
+        print(document if _has_letters_of(document) else json.dumps(answer.data, indent=2))
         return
     if output == "csv":
         assert answer.rows is not None, "the command offers csv, but has no rows"
-        csv.writer(sys.stdout, lineterminator="\n").writerows(
+        lines = io.StringIO()
+        csv.writer(lines, lineterminator="\n").writerows(
             ["" if cell is None else cell for cell in row] for row in answer.rows
         )
+        if not _has_letters_of(lines.getvalue()):
+            _escape_letters("utf-8")
+        print(lines.getvalue(), end="")
         return
+    _escape_letters()
     text = answer.text
     if isinstance(text, str):
         print(text)  # as it is: no line is broken, whatever the width
