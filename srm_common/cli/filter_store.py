@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -31,6 +32,10 @@ _DATABASES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALC
 _TIMEOUT_SECONDS = 120.0
 # Airflow logs to standard output, among the answers.
 _QUIET = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "CRITICAL", "PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
+
+
+#: What the command prints when a variable was not written: why, and how many.
+_NOT_IMPORTED = re.compile("^Variable import failed|failed to be updated")
 
 
 class AirflowHome:
@@ -67,7 +72,11 @@ class AirflowHome:
             # A file, since a list may be longer than a command line.
             json.dump({name: {"value": text, "description": description}}, file)
             file.flush()
-            self._run("variables", "import", file.name)
+            done = self._run("variables", "import", file.name)
+        # The exit code is 0 also if the database did not take the variable.
+        failed = [line.strip() for line in done.stdout.splitlines() if _NOT_IMPORTED.search(line)]
+        if failed:
+            raise AirflowError(f"the Airflow in {self.folder} did not write variable {name}: {failed[0]}")
 
     def is_paused(self, dag_id: str) -> bool:
         done = self._run("dags", "details", dag_id, "--output", "json", fails=True)

@@ -112,6 +112,22 @@ def test_a_home_that_answers_something_else_is_one_sentence(tmp_path: Path, answ
         home.start_run("d", "")
 
 
+def test_a_home_whose_database_takes_no_variable_says_why(tmp_path: Path) -> None:
+    """As a database that is read-only; the command ends with 0."""
+    airflow = tmp_path / "airflow"
+    airflow.write_text(
+        "#!/bin/sh\n"
+        "echo \"Variable import failed: OperationalError('attempt to write a readonly database')\"\n"
+        "echo '0 of 1 variables successfully updated.'\n"
+        "echo '1 variable(s) failed to be updated.'\n"
+    )
+    airflow.chmod(0o755)
+    with pytest.raises(AirflowError, match=r"did not write variable v: .*attempt to write a readonly database"):
+        AirflowHome(tmp_path, str(airflow)).set_variable("v", "{}", "d")
+    airflow.write_text("#!/bin/sh\necho '1 of 1 variables successfully updated.'\n")
+    AirflowHome(tmp_path, str(airflow)).set_variable("v", "{}", "d")
+
+
 class ForgetfulAirflow(BaseHTTPRequestHandler):
     """An Airflow whose tokens are good for one request."""
 
