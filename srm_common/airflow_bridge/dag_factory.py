@@ -7,7 +7,7 @@ DAG version every time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,10 +41,10 @@ def build_dags(config: str | Path | None, additions: Additions) -> dict[str, DAG
     only = get_parsing_context().dag_id
     # Airflow connections are for tasks; asking for them here would open Airflow's database at every parse.
     configuration = load_configuration(path, connections=None)
-    specs = [spec for spec in _specs(configuration) if only in (None, spec.dag_id)]
+    ids = dag_ids(configuration)
+    specs = _specs(configuration, {flow: dag_id for flow, dag_id in ids.items() if only in (None, dag_id)})
     dags = {spec.dag_id: _build_dag(spec, path, additions) for spec in specs}
     if only in (None, WATCH_DAG_ID) and (watched := _watched(configuration)):
-        ids = dag_ids(configuration)
         assets = [flow_asset(flow, ids[flow]) for flow in watched]
         dags[WATCH_DAG_ID] = build_watch_dag(watched, assets, path, additions)
     return dags
@@ -57,23 +57,25 @@ def flow_asset(flow: FlowName, dag_id: str) -> Asset:
 
 def _watched(configuration: Configuration) -> list[FlowName]:
     """Flows with alarm notifiers."""
-    return sorted(flow for flow in (*configuration.flows, *configuration.faults) if configuration.notifiers(flow))
+    return sorted(flow for flow in configuration.names if configuration.notifiers(flow))
 
 
-def _specs(configuration: Configuration) -> Iterator[DagSpec]:
-    warnings = notices(configuration)
+def _specs(configuration: Configuration, ids: Mapping[FlowName, str]) -> Iterator[DagSpec]:
+    """The DAGs of the flows of ``ids``, by their DAG ids."""
+    warnings = notices(configuration, next(iter(ids)) if len(ids) == 1 else None) if ids else {}
     web_path = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
-    known = {*configuration.flows, *configuration.faults}
-    for name, settings in sorted(configuration.flows.items()):
+    known = set(configuration.names)
+    for name in sorted(ids):
+        fault = configuration.faults.get(name)
+        if fault is not None:
+            yield misconfigured_dag(name, fault, ids[name], enabled=configuration.says_enabled(name))
+            continue
         yield flow_dag(
-            settings,
+            configuration.flows[name],
             web_path,
             goes_back=FlowName(name.target, name.source) in known,
             warnings=[str(warning) for warning in warnings[name]],
         )
-    ids = dag_ids(configuration)
-    for flow, fault in sorted(configuration.faults.items()):
-        yield misconfigured_dag(flow, fault, ids[flow], enabled=configuration.says_enabled(flow))
 
 
 def _build_dag(spec: DagSpec, config: Path, additions: Additions) -> DAG:

@@ -102,11 +102,7 @@ def flow_dag(
 def dag_ids(configuration: Configuration) -> dict[FlowName, str]:
     """The DAG id of every flow. One whose own id belongs to another flow is refused; the DAG that says so has to have
     some other id."""
-    ids = {
-        flow: flow.dag_id
-        for flow in (*configuration.flows, *configuration.faults)
-        if flow not in configuration.without_dag
-    }
+    ids = {flow: flow.dag_id for flow in configuration.names if flow not in configuration.without_dag}
     taken = set(ids.values())
     for flow in sorted(configuration.without_dag):
         dag_id = flow.dag_id

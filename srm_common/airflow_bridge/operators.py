@@ -104,8 +104,8 @@ class RefreshTopicsOperator(FlowOperator):
 
     def _warn_of_keys(self) -> None:
         """Once a run: keys of the file without effect."""
-        configuration = load_configuration(Path(self.config), connections=None)
-        for warning in notices(configuration).get(FlowName.parse(self.flow), ()):
+        configuration, flow = load_configuration(Path(self.config), connections=None), FlowName.parse(self.flow)
+        for warning in notices(configuration, flow).get(flow, ()):
             self.log.warning("%s", warning)
 
 

@@ -165,7 +165,7 @@ def with_opposite(flow: FlowSettings, configuration: Configuration) -> FlowSetti
     back = configuration.flows.get(FlowName(flow.name.target, flow.name.source))
     if back is None or back.enabled or back.disabled or not is_unpaused(back.name.dag_id):
         return flow
-    copying = GraphFlow(back.name, back.policy, back.source, back.target, back.schemas_context)
+    copying = GraphFlow.of(back.name, back.policy, back.source, back.target, back.schemas_context)
     return replace(flow, graph=(*flow.graph, copying))
 
 
@@ -200,7 +200,7 @@ def _edited(clusters: FlowSettings | FlowClusters, configuration: Configuration)
     from srm_common.usecases.filters.effective_filters import effective_filters
 
     flow = clusters.name if isinstance(clusters, FlowSettings) else clusters.flow.name
-    effective = effective_filters(clusters, edited_lists(flow, [*configuration.flows, *configuration.faults]))
+    effective = effective_filters(clusters, edited_lists(flow, configuration.names))
     for fault in effective.faults:
         _LOG.error("%s: %s", flow, fault)
     _LOG.info("%s: %s", flow, effective.explain())

@@ -45,7 +45,7 @@ def all_notifiers(configuration: Configuration) -> list[AlarmNotifier]:
     """Each notifier of any flow once. Of several with one name that differ, the later ones have their flow's, too."""
     notifiers: list[AlarmNotifier] = []
     named: dict[str, AlarmNotifier] = {}
-    for flow in sorted((*configuration.flows, *configuration.faults)):
+    for flow in sorted(configuration.names):
         for notifier in configuration.notifiers(flow):
             if notifier not in notifiers:
                 notifiers.append(notifier)

@@ -10,11 +10,12 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.layers import Aliases
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.settings_files.clusters import CONNECTION
-from srm_common.settings_files.configuration import TARGETS, Configuration
+from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.connections.connection_layers import ADDRESS
 from srm_common.settings_files.findings import Finding, FindingCode, Severity, addresses, common_addresses
 from srm_common.settings_files.key_findings import key_findings
 from srm_common.settings_files.transform_findings import pointless_steps
+from srm_common.settings_files.written_flows import TARGETS
 
 _ORDER = list(Severity)
 
@@ -25,12 +26,12 @@ def findings(configuration: Configuration) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER.index(finding.severity)))
 
 
-def notices(configuration: Configuration) -> dict[FlowName, tuple[Finding, ...]]:
-    """The warnings about keys that concern each flow: its own, those of its clusters and those of all flows."""
+def notices(configuration: Configuration, only: FlowName | None = None) -> dict[FlowName, tuple[Finding, ...]]:
+    """The warnings about keys that concern each flow, or one: its own, those of its clusters and those of all flows."""
     aliases = Aliases(configuration.layers.aliases)
     # By flow, or by the aliases that the key begins with: none, or several where one begins like the other.
     of: dict[FlowName | frozenset[str], list[tuple[int, Finding]]] = {}
-    warnings = (finding for finding in _keys(configuration) if finding.severity is Severity.WARNING)
+    warnings = (finding for finding in _keys(configuration, only) if finding.severity is Severity.WARNING)
     for number, finding in enumerate(warnings):
         about = frozenset(aliases.all_before(finding.key)) if finding.flow is None else finding.flow
         of.setdefault(about, []).append((number, finding))
@@ -41,7 +42,8 @@ def notices(configuration: Configuration) -> dict[FlowName, tuple[Finding, ...]]
         numbered = itertools.chain.from_iterable(of.get(about, ()) for about in abouts)
         return tuple(finding for _, finding in sorted(numbered, key=lambda one: one[0]))
 
-    return {flow: concerning(flow) for flow in configuration.flows}
+    flows = configuration.flows if only is None else [only] if only in configuration.flows else []
+    return {flow: concerning(flow) for flow in flows}
 
 
 def _faults(configuration: Configuration) -> Iterator[Finding]:
@@ -57,14 +59,18 @@ def _faults(configuration: Configuration) -> Iterator[Finding]:
             )
 
 
-def _keys(configuration: Configuration) -> list[Finding]:
-    flows = [*configuration.flows, *configuration.faults, *configuration.elsewhere]
+def _keys(configuration: Configuration, only: FlowName | None = None) -> list[Finding]:
+    """Of all flows; with ``only``, those that concern other flows may be missing."""
+    flows = [*configuration.names, *configuration.elsewhere]
     found = key_findings(configuration.layers, configuration.entries, flows)
     found += [
         Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, reason)
-        for entry, reason in configuration.unused.items()
+        for entry, reason in (configuration.unused if only is None else configuration.unused_of(only)).items()
     ]
-    for name, settings in configuration.flows.items():
+    for name in configuration.names if only is None else [only]:
+        settings = configuration.flows.get(name)
+        if settings is None:
+            continue
         if not settings.emit_offset_syncs:
             found += _useless_offset_syncs(configuration, name)
         if settings.exactly_once:
@@ -225,7 +231,7 @@ def _pairs_with_common_addresses(configuration: Configuration) -> list[tuple[Clu
 
 def _clusters(configuration: Configuration) -> Iterator[Finding]:
     layers = configuration.layers
-    flows = [*configuration.flows, *configuration.faults, *configuration.elsewhere]
+    flows = [*configuration.names, *configuration.elsewhere]
     used = {alias for flow in flows for alias in (flow.source, flow.target)}
     for one, other in _pairs_with_common_addresses(configuration):
         ways = (FlowName(one.alias, other.alias), FlowName(other.alias, one.alias))

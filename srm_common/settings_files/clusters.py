@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -27,12 +28,12 @@ CONNECTION = "connection"
 class WrittenClusters:
     """How to reach each cluster, for a flow or without one.
 
-    ``connections`` are the Airflow connections in use, by alias. ``file`` is named by faults for which no line is to
-    blame.
+    ``file`` is named by faults for which no line is to blame. Any thread may ask: one at a time is served.
     """
 
     def __init__(self, layers: Layers, providers: Providers, lookup: Lookup | None, *, file: str | None) -> None:
-        self.connections: dict[str, AirflowConnection] = {}
+        self._connections: dict[str, AirflowConnection | ConfigError] = {}
+        self._lock = threading.RLock()
         self._layers = layers
         self._providers = providers
         self._lookup = lookup
@@ -44,11 +45,12 @@ class WrittenClusters:
     @property
     def unused(self) -> Mapping[Entry, str]:
         """Settings that no client uses, of the clusters asked for so far, each with the reason."""
-        return {
-            entry: next(reason for reason in reasons if reason)
-            for entry, reasons in self._unused.items()
-            if entry not in self._counting and entry.line and any(reasons)
-        }
+        with self._lock:
+            return {
+                entry: next(reason for reason in reasons if reason)
+                for entry, reasons in self._unused.items()
+                if entry not in self._counting and entry.line and any(reasons)
+            }
 
     def settings(self, alias: str, name: FlowName | None = None, side: Side = "source") -> ClusterSettings:
         """With a flow's overrides for that side. The settings are those of the client that carries the data, or without
@@ -57,10 +59,14 @@ class WrittenClusters:
         Raises:
             ConfigError: the cluster cannot be reached as written.
         """
+        with self._lock:
+            return self._settings(alias, name, side)
+
+    def _settings(self, alias: str, name: FlowName | None, side: Side) -> ClusterSettings:
         named = self._layers.clusters[alias].get(CONNECTION)
         if named is not None and self._lookup is None:
             return ClusterSettings(alias, f"Airflow connection {named.value.strip()}", {}, {})
-        connection = None if named is None else self._connection(alias, named)
+        connection = self.connection(alias)
         from_connection = {} if connection is None else connection.entries()
         kept = None if connection is None or self._lookup is None else KeptConnection.of(connection, self._lookup)
         first = Client.ADMIN if name is None else DATA_CLIENT[side]
@@ -104,18 +110,34 @@ class WrittenClusters:
         # Values from Airflow contain no references: a '${' in one is part of a password.
         return self._providers.resolve(entry) if entry.line else entry.value
 
-    def _connection(self, alias: str, named: Entry) -> AirflowConnection:
-        """The Airflow connection that an alias names; each is looked up once."""
-        if alias not in self.connections:
-            conn_id = self._providers.resolve(named).strip()
-            assert self._lookup is not None
-            connection = self._lookup(conn_id)
-            if connection is None:
-                raise at_entry(
-                    named,
-                    f"names the Airflow connection '{conn_id}', which this process does not find, or which Airflow's "
-                    f"secrets backend did not return; create it, or set the environment variable "
-                    f"{variable_name(conn_id)}",
-                )
-            self.connections[alias] = connection
-        return self.connections[alias]
+    def connection(self, alias: str) -> AirflowConnection | None:
+        """The Airflow connection that an alias names; each is looked up once, also in vain. None: it names none, or
+        they are not looked up.
+
+        Raises:
+            ConfigError: it is not found, or cannot be read.
+        """
+        named = self._layers.clusters.get(alias, {}).get(CONNECTION)
+        if named is None or self._lookup is None:
+            return None
+        with self._lock:
+            if alias not in self._connections:
+                try:
+                    self._connections[alias] = self._looked_up(named, self._lookup)
+                except ConfigError as error:
+                    self._connections[alias] = error
+            found = self._connections[alias]
+        if isinstance(found, ConfigError):
+            raise found
+        return found
+
+    def _looked_up(self, named: Entry, lookup: Lookup) -> AirflowConnection:
+        conn_id = self._providers.resolve(named).strip()
+        connection = lookup(conn_id)
+        if connection is None:
+            raise at_entry(
+                named,
+                f"names the Airflow connection '{conn_id}', which this process does not find, or which Airflow's "
+                f"secrets backend did not return; create it, or set the environment variable {variable_name(conn_id)}",
+            )
+        return connection

@@ -167,7 +167,10 @@ class Explainer:
 
     def _candidates(self, side: Side, client: Client) -> Candidates:
         alias = self.flow.source if side == "source" else self.flow.target
-        connection = self.configuration.connections.get(alias)
+        try:
+            connection = self.configuration.connection(alias)
+        except ConfigError:
+            connection = None  # the flow's fault says it
         layers = self.configuration.layers
         named = connection.entries() if connection else {}
         return connection_candidates(layers, alias, named, client, flow=layers.flows.get(self.flow, {}), side=side)

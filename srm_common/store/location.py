@@ -29,8 +29,8 @@ def open_store(configuration: Configuration | None, environment: Mapping[str, st
     url = store_location(configuration, environment)
     if configuration is None:
         return MetricsStore(url)
-    names = (*(flow.name for flow in configuration.enabled_flows), *configuration.faults)
-    return MetricsStore(url, retention=store_retention(configuration), configured=[str(name) for name in names])
+    kept = [str(name) for name in configuration.kept]
+    return MetricsStore(url, retention=store_retention(configuration), configured=kept)
 
 
 def names_store(configuration: Configuration, environment: Mapping[str, str] = os.environ) -> bool:

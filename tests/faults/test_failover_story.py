@@ -125,7 +125,7 @@ def _policy(identity: bool, source: str) -> DefaultReplicationPolicy:
 
 
 def _alone(flow: FlowSettings) -> FlowSettings:
-    return replace(flow, graph=(GraphFlow(flow.name, flow.policy, flow.source, flow.target),))
+    return replace(flow, graph=(GraphFlow.of(flow.name, flow.policy, flow.source, flow.target),))
 
 
 @pytest.mark.parametrize("identity", [False, True], ids=["default", "identity"])

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from srm_common.domain.flow.settings import FlowName, FlowSettings
+from srm_common.domain.flow.flow_name import FlowName
+from srm_common.domain.flow.settings import FlowSettings
 from srm_common.domain.policy import HEARTBEATS
 
 META_TOPIC = "srm-meta.internal"

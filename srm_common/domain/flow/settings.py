@@ -11,6 +11,8 @@ from enum import Enum, StrEnum
 from typing import Any, Literal
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.flow_name import FlowName
+from srm_common.domain.flow.graph_flow import GraphFlow
 from srm_common.domain.flow.start_position import TopicStart
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy, policy_name
 from srm_common.domain.transforms.chain import Chain
@@ -65,45 +67,6 @@ def _value(text: str) -> Any:
     except (ValueError, RecursionError):
         return text
     return text if isinstance(loads, str) else loads
-
-
-ARROW = "->"
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class FlowName:
-    """``source->target``."""
-
-    source: str
-    target: str
-
-    def __str__(self) -> str:
-        return f"{self.source}{ARROW}{self.target}"
-
-    @classmethod
-    def parse(cls, text: str | FlowName) -> FlowName:
-        """Read ``a->b``; spaces around the arrow are allowed. Raises :class:`ConfigError`."""
-        if isinstance(text, FlowName):
-            return text
-        source, arrow, target = (part.strip() for part in text.partition(ARROW))
-        if not arrow or not source or not target or ARROW in target:
-            raise ConfigError(f"'{text}' is not a flow; write it as 'source{ARROW}target'")
-        return cls(source, target)
-
-    @property
-    def dag_id(self) -> str:
-        return f"srm.{self.source}.{self.target}"
-
-
-@dataclass(frozen=True)
-class GraphFlow:
-    """One enabled flow of the file, with what has to be known of it by others."""
-
-    name: FlowName
-    policy: ReplicationPolicy
-    source: ClusterSettings
-    target: ClusterSettings
-    schemas_context: str = ""
 
 
 #: Kafka's codecs, by their ids in the attributes of a batch (``CompressionType``).
@@ -314,6 +277,17 @@ class FlowSettings:
         for switch in _WITH_INTERVAL:
             if getattr(self, f"{switch}_interval_seconds") < 0:
                 object.__setattr__(self, switch, False)
+
+    def cluster(self, alias: str) -> ClusterSettings | None:
+        """How to reach a cluster of this flow, or of another enabled flow of the file; None: none has it. Raises
+        :class:`ConfigError`."""
+        for end in (self.target, self.source):
+            if end.alias == alias:
+                return end
+        for flow in reversed(self.graph):
+            if alias in (flow.name.source, flow.name.target):
+                return flow.target if flow.name.target == alias else flow.source
+        return None
 
     @property
     def patience_seconds(self) -> float:

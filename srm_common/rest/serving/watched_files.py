@@ -94,14 +94,27 @@ class WatchedConfiguration:
         """Raises :class:`ConfigError`."""
         path = self._path()
         stamp = _stamps(path)
-        with self._lock:
-            if self._found is not None:
-                before, read_at, configuration = self._found
-                if before == stamp and time.monotonic() - read_at < _OLDEST_SECONDS:
-                    return configuration
-            configuration = self._load(path)
+        found = self._current(stamp)
+        # Where only what the files refer to may have changed, one request looks, and the others need not wait.
+        if not self._lock.acquire(blocking=found is None):
+            assert found is not None
+            return found[0]
+        try:
+            found = self._current(stamp)
+            if found is not None and found[1]:
+                return found[0]
+            configuration = self._load(path).complete()
             self._found = (stamp, time.monotonic(), configuration)
             return configuration
+        finally:
+            self._lock.release()
+
+    def _current(self, stamp: _Stamps) -> tuple[Configuration, bool] | None:
+        """The configuration of the files as they are, and whether it was read lately."""
+        if self._found is None:
+            return None
+        before, read_at, configuration = self._found
+        return (configuration, time.monotonic() - read_at < _OLDEST_SECONDS) if before == stamp else None
 
 
 def _stamps(path: Path) -> _Stamps:

@@ -18,7 +18,6 @@ from srm_common.domain.settings.layers import Aliases, Entry, Layers, current_sp
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.clusters import CONNECTION
-from srm_common.settings_files.configuration import TARGETS
 from srm_common.settings_files.explanations import has_login, is_secret
 from srm_common.settings_files.findings import Finding, FindingCode
 from srm_common.settings_files.key_findings import key_findings
@@ -30,6 +29,7 @@ from srm_common.settings_files.sources.properties import (
     property_line,
     read_properties,
 )
+from srm_common.settings_files.written_flows import TARGETS
 
 _SRM = "streams.replication.manager."
 _SRM_LIST = f"{_SRM}config"

@@ -110,10 +110,11 @@ def decide(flow: FlowSettings, topics: Collection[str], knowledge: Knowledge) ->
 
 def with_clusters(flow: FlowSettings, knowledge: Knowledge, aliases: Iterable[str]) -> Knowledge:
     """The same, with the records of further clusters of the file; one that cannot be read is noted with its reason."""
-    clusters = {settings.alias: settings for flows in flow.graph for settings in (flows.source, flows.target)}
     wanted = sorted(set(aliases) - knowledge.records.keys() - knowledge.unreadable.keys())
+    # Not in the threads: they need Airflow's connections.
+    reached = [_reached(flow, alias) for alias in wanted]
     with ThreadPoolExecutor(max_workers=8, thread_name_prefix="srm-records") as pool:
-        records = dict(zip(wanted, pool.map(_others, [clusters.get(alias) for alias in wanted]), strict=True))
+        records = dict(zip(wanted, pool.map(_others, reached), strict=True))
     return replace(
         knowledge,
         records={
@@ -144,9 +145,17 @@ def _readable(registry: TopicRegistry) -> TopicRecords | str:
         return str(error)
 
 
-def _others(cluster: ClusterSettings | None) -> TopicRecords | str:
-    if cluster is None:
-        return "the file has no flow of it"
+def _reached(flow: FlowSettings, alias: str) -> ClusterSettings | str:
+    """How to reach a cluster of the file, or why that is not known."""
+    try:
+        return flow.cluster(alias) or "the file has no flow of it"
+    except ConfigError as error:
+        return str(error)
+
+
+def _others(cluster: ClusterSettings | str) -> TopicRecords | str:
+    if isinstance(cluster, str):
+        return cluster
     try:
         with OpenCluster(cluster, request_seconds=_OTHERS_SECONDS) as opened:
             return opened.registry.read()

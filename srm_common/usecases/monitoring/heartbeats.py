@@ -14,7 +14,7 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.heartbeats import Heartbeat, ancestry
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.errors import SrmError, UnreachableCluster
+from srm_common.errors import ConfigError, SrmError, UnreachableCluster
 from srm_common.kafka.state.heartbeat_log import arrival_ms, find_heartbeat, newest_heartbeat
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
@@ -123,18 +123,20 @@ def _arrivals(clusters: FlowClusters, stops: Iterable[_Stop], source_fault: str 
         by_alias[stop.alias].append(stop)
     if not by_alias:
         return {}
-    known = _clusters(clusters.flow)
+    # Not in the threads: they need Airflow's connections.
+    known = {alias: _reached(clusters.flow, alias) for alias in by_alias}
     deadline = time.monotonic() + _UPSTREAM_SECONDS
 
     def ask(alias: str) -> dict[_Stop, int | str]:
         there = by_alias[alias]
-        if alias not in known:
-            return dict.fromkeys(there, f"is unknown: '{alias}' is not in the configuration")
+        reached = known[alias]
+        if isinstance(reached, str):
+            return dict.fromkeys(there, f"is unknown: {reached}")
         if alias == clusters.source.alias:
             if source_fault is not None:
                 return dict.fromkeys(there, f"is unknown: {source_fault}")
             return _asked(clusters.flow, clusters.source, there, deadline)
-        with OpenCluster(known[alias], request_seconds=_UPSTREAM_SECONDS) as opened:
+        with OpenCluster(reached, request_seconds=_UPSTREAM_SECONDS) as opened:
             return _asked(clusters.flow, opened, there, deadline)
 
     with ThreadPoolExecutor(max_workers=min(_AT_ONCE, len(by_alias)), thread_name_prefix="srm-heartbeats") as pool:
@@ -187,9 +189,9 @@ def _with_hops(copied: CopiedHeartbeat, beat: Heartbeat, arrivals: Mapping[str, 
     return replace(copied, by_hop=tuple(hops))
 
 
-def _clusters(flow: FlowSettings) -> dict[str, ClusterSettings]:
-    """Every cluster that the configuration's flows lead from or to."""
-    known: dict[str, ClusterSettings] = {}
-    for graph_flow in flow.graph:
-        known |= {graph_flow.name.source: graph_flow.source, graph_flow.name.target: graph_flow.target}
-    return known | {flow.name.source: flow.source, flow.name.target: flow.target}
+def _reached(flow: FlowSettings, alias: str) -> ClusterSettings | str:
+    """How to reach a cluster of the configuration, or why that is not known."""
+    try:
+        return flow.cluster(alias) or f"'{alias}' is not in the configuration"
+    except ConfigError as error:
+        return str(error)

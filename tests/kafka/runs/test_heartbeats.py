@@ -73,7 +73,7 @@ def chain(clusters: Sequence[LocalKafka], stem: str, policy: str) -> list[FlowSe
                 schedule_interval_seconds=3600.0,
             )
         )
-    graph = tuple(GraphFlow(flow.name, flow.policy, flow.source, flow.target) for flow in flows)
+    graph = tuple(GraphFlow.of(flow.name, flow.policy, flow.source, flow.target) for flow in flows)
     return [replace(flow, graph=graph) for flow in flows]
 
 

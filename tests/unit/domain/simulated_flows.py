@@ -69,7 +69,7 @@ class SimulatedFlows:
         place = {alias: number for number, alias in enumerate(self.aliases)}
         ordered = sorted(self.flows.values(), key=lambda one: (place[one.name.source], place[one.name.target]))
         graph = tuple(
-            GraphFlow(flow_settings.name, flow_settings.policy, flow_settings.source, flow_settings.target)
+            GraphFlow.of(flow_settings.name, flow_settings.policy, flow_settings.source, flow_settings.target)
             for flow_settings in ordered
         )
         self.flows = {text: replace(flow, graph=graph) for text, flow in self.flows.items()}

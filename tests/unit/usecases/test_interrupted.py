@@ -136,7 +136,7 @@ def _bound_to_another(sides: Sides) -> None:
 
 def _rebound(sides: Sides) -> list[str]:
     flow = sides.flow
-    rebind([GraphFlow(flow.name, flow.policy, flow.source, flow.target)], "a")
+    rebind([GraphFlow.of(flow.name, flow.policy, flow.source, flow.target)], "a")
     return []
 
 

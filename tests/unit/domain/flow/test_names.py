@@ -52,7 +52,7 @@ def test_heartbeats_come_along_known_clusters(policy: DefaultReplicationPolicy, 
 
 
 def test_heartbeats_come_along_clusters_of_enabled_flows() -> None:
-    known = GraphFlow(FlowName("C", "A"), flow.policy, A, A)
+    known = GraphFlow.of(FlowName("C", "A"), flow.policy, A, A)
     assert not names.has_heartbeats(flow, "C.heartbeats")
     assert names.has_heartbeats(replace(flow, graph=(known,)), "C.heartbeats")
 

@@ -101,8 +101,8 @@ FLOW = FlowSettings(FlowName("a", "b"), CLUSTER_A, CLUSTER_B)
 IN_FILE = replace(
     FLOW,
     graph=(
-        GraphFlow(FlowName("a", "b"), FLOW.policy, CLUSTER_A, CLUSTER_B),
-        GraphFlow(FlowName("c", "b"), FLOW.policy, CLUSTER_C, CLUSTER_B),
+        GraphFlow.of(FlowName("a", "b"), FLOW.policy, CLUSTER_A, CLUSTER_B),
+        GraphFlow.of(FlowName("c", "b"), FLOW.policy, CLUSTER_C, CLUSTER_B),
     ),
 )
 

@@ -135,7 +135,7 @@ def test_what_may_be_wrong_with_it_is_one_sentence_without_secrets(
 
 def test_repr_hides_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configuration = load(tmp_path, SECRET, monkeypatch)
-    assert "hush" not in repr(configuration) + repr(configuration.connections)
+    assert "hush" not in repr(configuration) + repr(configuration.connection("A"))
 
 
 @pytest.mark.parametrize("by_file", [True, False], ids=["by a file", "by its environment"])

@@ -68,7 +68,7 @@ def diamond(sides: Sides, x: str, y: str) -> None:
     """``s`` and ``t`` lead to ``a`` by ``x`` and by ``y``, which are at these addresses."""
     at = {"x": ClusterSettings.plaintext("x", x), "y": ClusterSettings.plaintext("y", y)}
     flow = sides.set(emit_heartbeats=True, heartbeats_replication=True, aliases=("s", "t"))
-    graph = tuple(GraphFlow(FlowName(alias, "a"), flow.policy, at[alias], flow.source) for alias in at)
+    graph = tuple(GraphFlow.of(FlowName(alias, "a"), flow.policy, at[alias], flow.source) for alias in at)
     sides.set(graph=graph)
     for origin, alias in itertools.product("st", "xy"):
         write_beat(sides.source, f"{alias}.{origin}.heartbeats", origin, alias)

@@ -50,7 +50,7 @@ def copy(flow: FlowSettings) -> RunRecord:
 
 def file_with(enabled: FlowSettings, other: FlowSettings) -> tuple[FlowSettings, FlowSettings]:
     """Both flows, as a file has them in which only the first is enabled."""
-    graph = (GraphFlow(enabled.name, enabled.policy, enabled.source, enabled.target),)
+    graph = (GraphFlow.of(enabled.name, enabled.policy, enabled.source, enabled.target),)
     return replace(enabled, enabled=True, graph=graph), replace(other, enabled=False, graph=graph)
 
 

@@ -22,7 +22,7 @@ from tests.unit.usecases.fakes import Sides
 def both_ways(sides: Sides) -> tuple[FlowSettings, FlowSettings]:
     there = sides.set(policy=IdentityReplicationPolicy())
     back = replace(there, name=FlowName("b", "a"), source=there.target, target=there.source)
-    graph = tuple(GraphFlow(flow.name, flow.policy, flow.source, flow.target) for flow in (there, back))
+    graph = tuple(GraphFlow.of(flow.name, flow.policy, flow.source, flow.target) for flow in (there, back))
     return replace(there, graph=graph), replace(back, graph=graph)
 
 

@@ -286,7 +286,7 @@ def test_both_directions_bring_every_schema_once_and_every_record_its_id(mapping
         turned.set(name=FlowName("b", "a"), source=sides.flow.target, target=sides.flow.source)
         back = Mapping(turned, target, source)
         back.sides.set(schemas_subjects_exclude=("other-.*",))
-        graph = tuple(GraphFlow(f.name, f.policy, f.source, f.target, "") for f in (sides.flow, back.sides.flow))
+        graph = tuple(GraphFlow.of(f.name, f.policy, f.source, f.target, "") for f in (sides.flow, back.sides.flow))
         sides.set(graph=graph)
         back.sides.set(graph=graph)
         for _ in range(2):

@@ -103,7 +103,7 @@ def test_both_directions_with_contexts_bring_everything_everywhere_once(pair: Pa
     back = pair.turned()
     with closing(back.sides):
         graph = tuple(
-            GraphFlow(flow.name, flow.policy, flow.source, flow.target, context)
+            GraphFlow.of(flow.name, flow.policy, flow.source, flow.target, context)
             for flow, context in ((pair.sides.flow, "east"), (back.sides.flow, "west"))
         )
         pair.sides.set(schemas_context="east", graph=graph)
