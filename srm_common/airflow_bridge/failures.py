@@ -40,6 +40,8 @@ FINAL_EXIT_CODES = frozenset({ConfigError.exit_code, OwnershipError.exit_code})
 RECORDED_EXIT_CODES = frozenset({RunFailed.exit_code, ClusterError.exit_code, StateError.exit_code})
 
 UNABLE_KEY = "unable"
+# When the run's first task began, in epoch milliseconds. Airflow has no such time of a run that survives clearing.
+BEGAN_KEY = "began_ms"
 _SCHEDULED = "scheduled"
 
 
@@ -71,6 +73,12 @@ def why_unable(context: Mapping[str, Any]) -> str | None:
     """The sentence by which ``refresh_topics`` of this run could not do its work at all, None when it could."""
     found = context["ti"].xcom_pull(task_ids="refresh_topics", key=UNABLE_KEY)
     return None if found is None else str(found)
+
+
+def began_ms(context: Mapping[str, Any]) -> int | None:
+    """When ``refresh_topics`` of this run began, in epoch milliseconds; None for a run of an earlier version."""
+    found = context["ti"].xcom_pull(task_ids="refresh_topics", key=BEGAN_KEY)
+    return None if found is None else int(found)
 
 
 def stop_if_unable(context: Mapping[str, Any]) -> None:

@@ -16,7 +16,9 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from srm_common.airflow_bridge.failures import (
+    BEGAN_KEY,
     UNABLE_KEY,
+    began_ms,
     skip_if_disabled,
     stop_if_unable,
     translate_errors,
@@ -76,6 +78,7 @@ class RefreshTopicsOperator(FlowOperator):
         from srm_common.usecases.filters.effective_filters import record_found
         from srm_common.usecases.topics.refresh_topics import refresh_topics
 
+        context["ti"].xcom_push(key=BEGAN_KEY, value=round(time.time() * 1000))
         with translate_errors():
             try:
                 params = RunParams.of(context["params"])
@@ -147,7 +150,12 @@ class ReportLagOperator(FlowOperator):
     def execute(self, context: Context) -> None:
         from srm_common.airflow_bridge.lag_report import send
         from srm_common.usecases.monitoring.raw_metrics import publish_report
-        from srm_common.usecases.monitoring.report_run import keep_in_history, make_report, unreachable_report
+        from srm_common.usecases.monitoring.report_run import (
+            followed_by,
+            keep_in_history,
+            make_report,
+            unreachable_report,
+        )
 
         run_id = context["run_id"]
         configuration = load_configuration(Path(self.config), connections=None)
@@ -157,6 +165,12 @@ class ReportLagOperator(FlowOperator):
                 with self.open_flow() as (now, clusters):
                     unable = why_unable(context)
                     report = make_report(clusters, run_id, unable=unable, warnings=now.faults, filters=now)
+                    if report.fault is not None and (later := followed_by(clusters, run_id, began_ms(context))):
+                        self.log.warning(
+                            "%s: run %s was followed by %s, which reports itself", self.flow, run_id, later
+                        )
+                        self.outlets = []
+                        return
                     keep_in_history(report, configuration)
                     publish_report(clusters, report)
             except (ClusterError, StateError) as error:

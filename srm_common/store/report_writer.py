@@ -267,13 +267,16 @@ def _locked_flow(connection: Connection, name: str) -> Row:
 
 
 def _keep_run(connection: Connection, flow_id: int, report: RunReport) -> Row | None:
-    """The run's row as it was reported before (``reported_ms``, ``started_ms``), None when it was not."""
+    """The run's row as it was reported before (``reported_ms``, ``started_ms``), None when it was not. One without
+    figures does not replace one that has them."""
     row = run_row(flow_id, report)
     mine = (RUN.c.flow_id == flow_id) & (RUN.c.run_id == report.run_id)
     columns = (RUN.c.id, RUN.c.reported_ms, RUN.c.started_ms)
     before = connection.execute(select(*columns).where(mine)).mappings().one_or_none()
     if before is None:
         connection.execute(insert(RUN).values(**row))
+        return None
+    if report.run is None and before["started_ms"] is not None:
         return None
     connection.execute(update(RUN).where(RUN.c.id == before["id"]).values(**row))
     return dict(before)

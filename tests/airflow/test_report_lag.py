@@ -3,6 +3,7 @@ other DAGs that there are new records."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -20,12 +21,17 @@ from srm_common.airflow_bridge.operators import ReportLagOperator
 from srm_common.domain.flow import names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.location import open_store
 from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.monitoring import report_run
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.airflow.test_alarms import State
+from tests.slot_worker import here
 
 pytestmark = pytest.mark.airflow
 
@@ -152,6 +158,66 @@ def test_a_task_that_is_tried_again_sends_its_counts_once(tmp_path: Path, monkey
     assert (sent, keys[-1]) == ([], "announced_records")
     task.execute(context)
     assert [metric.value for metric in sent if metric.name == "srm.records"] == [10]
+
+
+def test_a_run_that_was_followed_by_another_is_not_reported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its task is cleared in Airflow, days later."""
+    monkeypatch.setenv("AIRFLOW_VAR_SRM_FILTERS__A__B", "{}")
+    factors = ("offset.storage", "status.storage", "config.storage", "checkpoints.topic", "heartbeats.topic")
+    file, state = tmp_path / "srm.properties", State()
+    with FakeCluster() as source, FakeCluster() as target:
+        lines = [
+            "clusters = a, b",
+            f"a.bootstrap.servers = {source.bootstrap_servers}",
+            f"b.bootstrap.servers = {target.bootstrap_servers}",
+            "a->b.enabled = true",
+            "a->b.topics = orders",
+            "a->b.emit.heartbeats.enabled = false",
+            "replication.factor = 1",
+            *(f"{key}.replication.factor = 1" for key in (*factors, "offset-syncs.topic")),
+            f"metrics.database.url = sqlite:///{tmp_path}/metrics.db",
+        ]
+        file.write_text("\n".join(lines))
+        source.create_topic("orders", 1)
+        configuration = load_configuration(file)
+        task = ReportLagOperator(
+            task_id="report_lag", flow="a->b", config=str(file), asset=Asset(name="srm.a.b", uri="srm://a/b")
+        )
+        began: dict[str, int] = {}
+
+        def report(run_id: str) -> Any:
+            """The state of the flow after the task, with the health that the page shows."""
+            xcom = {"began_ms": began[run_id]}
+            context: Any = {
+                "run_id": run_id,
+                "ti": SimpleNamespace(xcom_pull=lambda key, **_: xcom.get(key)),
+                "asset_state_store": {task.asset: state},
+            }
+            task.execute(context)
+            return state["status"]["state"]
+
+        producer = Producer({"bootstrap.servers": source.bootstrap_servers})
+        with FlowClusters(configuration.flow("a->b")) as clusters:
+            for run_id, count in (("r1", 10), ("r2", 5)):
+                for _ in range(count):
+                    producer.produce("orders", b"v")
+                assert producer.flush(60) == 0
+                began[run_id] = clusters.now_ms() - 1
+                refresh_topics(clusters)
+                replicate(clusters, RunOptions(run_id), here)
+                assert report(run_id) != "failing"
+        assert report("r1") != "failing"
+        assert not task.outlets
+        with closing(open_store(configuration)) as store:
+            assert [(row.run_id, row.ok, row.records) for row in store.runs("a->b").rows] == [
+                ("r2", True, 5),
+                ("r1", True, 10),
+            ]
+        # One that began after the newest record was written, and left none, has failed.
+        began["r3"] = time.time_ns() // 1_000_000 + 60_000
+        assert report("r3") == "failing"
 
 
 def _refusing(refused: str, keys: list[str]) -> Callable[[str, object], None]:

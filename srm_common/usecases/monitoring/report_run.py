@@ -174,6 +174,20 @@ def copied_records(flow: FlowSettings, record: RunRecord) -> tuple[int, int]:
     return sum(one.records for one in partitions), sum(one.records_total or 0 for one in partitions)
 
 
+def followed_by(clusters: FlowClusters, run_id: str, began_ms: int | None) -> str | None:
+    """The run that left its record in place of this one's, if it began later: then there is nothing to report of this
+    one, as when its task is cleared in Airflow after other runs.
+
+    Args:
+        began_ms: when this run began, in epoch milliseconds; None: not known.
+    """
+    known = clusters.state.read_all(StateKey.RUN)
+    record = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
+    if record is None or began_ms is None or record.run_id == run_id or record.started_ms <= began_ms:
+        return None
+    return record.run_id
+
+
 def unreachable_report(flow: str, run_id: str, reason: str, clock: Callable[[], float] = time.time) -> RunReport:
     """The report of a run of which nothing else is known, because the target does not respond or its state cannot be
     read. ``clock`` gives epoch seconds."""

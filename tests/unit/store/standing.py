@@ -151,6 +151,15 @@ class StandingBehaviour:
         assert store.runs(FLOW).total == 1
         assert store.runs(FLOW).rows[0].ok
 
+    def test_a_report_without_figures_takes_none_back(self, store: MetricsStore) -> None:
+        """As of a report that is made once more when the target does not respond."""
+        store.write(report(T, partition(records=10), run_id="r"))
+        store.write(RunReport(FLOW, "r", T + MINUTE, None, fault="the target does not respond"))
+        (row,) = store.runs(FLOW).rows
+        assert (row.ok, row.records, row.error) == (True, 10, None)
+        (flow,) = store.flows()
+        assert flow.history.error == "the target does not respond"
+
     def test_since_when_a_flow_fails(self, store: MetricsStore) -> None:
         store.write(report(T, partition()))
         assert store.flows()[0].history.failing_since_ms is None
