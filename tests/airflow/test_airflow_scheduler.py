@@ -222,6 +222,48 @@ def test_a_task_that_waits_for_a_pool_that_is_not_there_is_told(scheduler: Airfl
     assert [flow.misconfigured for flow in scheduler.flows() if flow.flow == FLOW] == [None]
 
 
+@pytest.mark.parametrize(
+    ("column", "sentence"), [("is_stale", "this Airflow has no DAG"), ("has_import_errors", "has import errors")]
+)
+def test_no_run_is_started_that_would_stay_queued(scheduler: AirflowScheduler, column: str, sentence: str) -> None:
+    from airflow.models.dag import DagModel
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import func, select, update
+
+    def change(**values: bool) -> int:
+        """How many runs of the DAG there are."""
+        with create_session() as session:
+            if values:
+                session.execute(update(DagModel).where(DagModel.dag_id == "srm.failback").values(**values))
+            runs = select(func.count()).select_from(DagRun).where(DagRun.dag_id == "srm.failback")
+            return int(session.scalar(runs) or 0)
+
+    before = change(**{column: True})
+    try:
+        for ask in (lambda: scheduler.is_paused("srm.failback"), lambda: _failback(scheduler)):
+            with pytest.raises(AirflowError, match=sentence):
+                ask()
+    finally:
+        assert change(**{column: False}) == before
+    _failback(scheduler)
+    assert change() == before + 1
+
+
+def _failback(scheduler: AirflowScheduler) -> None:
+    conf = {"flow": str(FLOW), "mode": "controlled", "dry_run": True, "approved": True, "wait_seconds": 1}
+    scheduler.trigger("srm.failback", conf, "", Somebody())
+
+
+def test_a_paused_dag_is_told(scheduler: AirflowScheduler) -> None:
+    scheduler.set_paused(FLOW, True, Somebody())
+    assert scheduler.is_paused("srm.us-east.b")
+    scheduler.set_paused(FLOW, False, Somebody())
+    assert not scheduler.is_paused("srm.us-east.b")
+    with pytest.raises(AirflowError, match=r"no DAG srm\.other"):
+        scheduler.is_paused("srm.other")
+
+
 def test_a_run_of_which_no_task_is_at_work_waits_and_tells_for_what(scheduler: AirflowScheduler) -> None:
     from datetime import UTC, datetime
 

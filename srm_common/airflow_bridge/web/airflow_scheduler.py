@@ -82,8 +82,13 @@ class AirflowScheduler:
             dag.is_paused = paused
             _note(session, "pause" if paused else "unpause", flow.dag_id, caller, {"is_paused": paused})
 
+    def is_paused(self, dag_id: str) -> bool:
+        with _session() as session:
+            return bool(_startable(session, dag_id).is_paused)
+
     def trigger(self, dag_id: str, conf: Mapping[str, Any], note: str, caller: Caller) -> ScheduledRun:
         with _session() as session:
+            _startable(session, dag_id)
             dag = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
             if dag is None:
                 raise _no_dag(dag_id)
@@ -159,6 +164,16 @@ def _session() -> Iterator[Session]:
             yield session
     except SQLAlchemyError as error:
         raise AirflowError(f"Airflow's database does not respond: {_first_line(error)}") from error
+
+
+def _startable(session: Session, dag_id: str) -> DagModel:
+    """Raises :class:`AirflowError` for a DAG whose runs Airflow's scheduler would leave queued for ever."""
+    dag = session.get(DagModel, dag_id)
+    if dag is None or dag.is_stale:
+        raise _no_dag(dag_id)
+    if dag.has_import_errors:
+        raise AirflowError(f"the DAG file of {dag_id} has import errors, which Airflow's list of DAGs shows; mend them")
+    return dag
 
 
 def _waiting_in_vain(session: Session, dag_ids: Sequence[str]) -> dict[str, str]:

@@ -49,6 +49,9 @@ class RemoteScheduler:
         self._airflow.set_paused(flow.dag_id, paused)
         self._forget()
 
+    def is_paused(self, dag_id: str) -> bool:
+        return self._airflow.is_paused(dag_id)
+
     def trigger(self, dag_id: str, conf: Mapping[str, Any], note: str, caller: Caller) -> ScheduledRun:
         told = f"{note} ({caller.name})" if note else caller.name
         run_id = self._airflow.start_run(dag_id, told, conf=conf, by="srm")

@@ -65,7 +65,13 @@ def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: A
         "approved": request.approved,
         "wait_seconds": request.wait_seconds,
     }
-    started = scheduler_of(context, verb).trigger(kind.dag_id, conf, f"started by {caller.name}", caller)
+    scheduler = scheduler_of(context, verb)
+    if scheduler.is_paused(kind.dag_id):
+        # Its run would begin by itself some day, when nobody expects it.
+        raise ApiError(
+            409, "dag_paused", f"{kind.dag_id} is paused in Airflow, so no move was started: unpause it, or {verb}"
+        )
+    started = scheduler.trigger(kind.dag_id, conf, f"started by {caller.name}", caller)
     what = f"a dry run of the {kind}" if request.dry_run else f"the {kind}"
     return Done(
         done=f"started {what} of {flow} in mode {mode}", run_id=started.run_id, url=started.url, now_ms=now_ms()

@@ -22,6 +22,7 @@ class MemoryScheduler:
         #: What tasks of a run left: by key, then by task.
         self.left: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
         self.fault: str | None = None
+        self.paused_dags: set[str] = set()
 
     def flows(self) -> list[ScheduledFlow]:
         self._answer()
@@ -30,6 +31,10 @@ class MemoryScheduler:
     def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
         self._answer()
         self.known[flow] = replace(self.known[flow], paused=paused)
+
+    def is_paused(self, dag_id: str) -> bool:
+        self._answer()
+        return dag_id in self.paused_dags
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any], note: str, caller: Caller) -> ScheduledRun:
         self._answer()

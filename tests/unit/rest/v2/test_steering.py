@@ -189,6 +189,15 @@ def test_a_move_that_there_is_not_is_refused(stage: Stage, body: dict[str, Any],
     assert stage.scheduler.started == {}
 
 
+def test_a_move_whose_dag_is_paused_is_not_started(stage: Stage) -> None:
+    """It would begin when somebody unpauses the DAG, whenever that is."""
+    stage.scheduler.paused_dags.add("srm.failover")
+    code, said = fault(stage.client("op").post(f"{PATH}/moves", json={"kind": "failover"}), 409)
+    assert code == "dag_paused"
+    assert said.startswith("srm.failover is paused in Airflow, so no move was started: unpause it, or use srm-control")
+    assert not stage.scheduler.started
+
+
 def test_how_far_a_move_is(stage: Stage) -> None:
     tasks = (
         ("check", "success"),
