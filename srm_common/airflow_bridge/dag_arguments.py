@@ -27,6 +27,15 @@ _ALWAYS: dict[str, Any] = {
     "allowed_run_types": [run_type for run_type in DagRunType if run_type is not DagRunType.BACKFILL],
 }
 
+#: Airflow's own limit, where its configuration has no other.
+_LEAST_RUNS = 16
+
+
+def runs_at_once(flows: int) -> int:
+    """How many runs a DAG for all flows may have at once: enough for two of each flow, since a run that waits for a
+    person counts, for as long as it waits. Airflow's own limit would be the same for two flows and for hundreds."""
+    return max(_LEAST_RUNS, 2 * flows)
+
 
 @dataclass(frozen=True)
 class Additions:

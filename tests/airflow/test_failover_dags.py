@@ -67,6 +67,7 @@ def test_each_step_is_a_task(dags: Callable[[dict[str, str]], dict[str, Any]]) -
         assert dag.get_task("report").trigger_rule == "all_done"
         assert dag.get_task("outcome").upstream_task_ids == {task.task_id for task in dag.tasks} - {"outcome"}
         assert all(task.doc_md for task in dag.tasks)
+        assert dag.max_active_runs == 16
 
 
 def test_a_choice_between_flows_is_asked_for(dags: Callable[[dict[str, str]], dict[str, Any]]) -> None:

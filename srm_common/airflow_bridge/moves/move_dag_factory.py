@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.dag_arguments import Additions
+from srm_common.airflow_bridge.dag_arguments import Additions, runs_at_once
 from srm_common.airflow_bridge.moves.move_operators import (
     ConfirmOperator,
     LastPassOperator,
@@ -48,6 +48,7 @@ def _build_dag(spec: MoveDagSpec, flows: list[str], config: Path, additions: Add
         dag_id=spec.dag_id,
         description=spec.title,
         schedule=None,
+        max_active_runs=runs_at_once(len(flows)),
         is_paused_upon_creation=False,
         doc_md=spec.doc,
         params=_params(spec, flows),

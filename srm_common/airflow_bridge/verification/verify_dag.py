@@ -10,7 +10,7 @@ from typing import Any
 from airflow.sdk import DAG, Param, get_parsing_context
 
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.airflow_bridge.dag_arguments import Additions
+from srm_common.airflow_bridge.dag_arguments import Additions, runs_at_once
 from srm_common.airflow_bridge.flow_tasks import pool_of
 from srm_common.airflow_bridge.verification.verify_operator import VerifyOperator
 from srm_common.domain.verification.verification import Against
@@ -63,6 +63,7 @@ def build_verify_dags(config: str | Path | None, additions: Additions) -> dict[s
         dag_id=DAG_ID,
         description="Proves the copies of a flow, or names the first difference",
         schedule=None,
+        max_active_runs=runs_at_once(len(flows)),
         is_paused_upon_creation=False,
         doc_md=_DOC,
         params=_params(sorted(map(str, flows))),
