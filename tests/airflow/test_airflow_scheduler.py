@@ -6,11 +6,12 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
 from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.errors import AirflowError
 from srm_common.rest.ports import Right
 
@@ -250,9 +251,45 @@ def test_no_run_is_started_that_would_stay_queued(scheduler: AirflowScheduler, c
     assert change() == before + 1
 
 
-def _failback(scheduler: AirflowScheduler) -> None:
+def _failback(scheduler: AirflowScheduler) -> ScheduledRun:
     conf = {"flow": str(FLOW), "mode": "controlled", "dry_run": True, "approved": True, "wait_seconds": 1}
-    scheduler.trigger("srm.failback", conf, "", Somebody())
+    return scheduler.trigger("srm.failback", conf, "", Somebody())
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_results_that_airflow_keeps_in_an_object_store(
+    scheduler: AirflowScheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: bool
+) -> None:
+    from airflow.models.xcom import XComModel
+    from airflow.providers.common.io.xcom.backend import XComObjectStorageBackend
+    from airflow.utils.session import create_session
+
+    from srm_common.airflow_bridge.web import airflow_scheduler
+
+    monkeypatch.setenv("AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_PATH", f"file://{tmp_path}")
+    monkeypatch.setenv("AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_THRESHOLD", "0")
+    monkeypatch.setattr(airflow_scheduler, "XCom", XComObjectStorageBackend)
+    positions = [{"group": "g", "topic": "t", "partition": 0, "applied": 5}]
+    run = _failback(scheduler)
+    where: dict[str, Any] = {"dag_id": "srm.failback", "task_id": "translate", "run_id": run.run_id}
+    stored = XComObjectStorageBackend.serialize_value(positions, key="positions", **where)
+    assert "file://" in str(stored)
+    with create_session() as session:
+        XComModel.set(key="positions", value=stored, session=session, **where)
+    if gone:
+
+        def refuse(kept: object) -> object:
+            raise PermissionError("no access to the bucket")
+
+        monkeypatch.setattr(XComObjectStorageBackend, "deserialize_value", refuse)
+        with pytest.raises(
+            AirflowError,
+            match=r"XComObjectStorageBackend does not return what task translate of run srm__.* left: no access to the "
+            "bucket; the task's log has it",
+        ):
+            scheduler.results("srm.failback", run.run_id, "positions")
+        return
+    assert scheduler.results("srm.failback", run.run_id, "positions") == {"translate": positions}
 
 
 def test_a_paused_dag_is_told(scheduler: AirflowScheduler) -> None:

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -22,7 +23,9 @@ from airflow.models.pool import Pool
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.variable import Variable
 from airflow.models.xcom import XComModel
+from airflow.sdk.bases.xcom import BaseXCom
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
+from airflow.sdk.execution_time.xcom import XCom
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
@@ -130,7 +133,7 @@ class AirflowScheduler:
     def results(self, dag_id: str, run_id: str, key: str = _RETURN_VALUE) -> dict[str, Any]:
         with _session() as session:
             rows: Any = session.execute(XComModel.get_many(run_id=run_id, key=key, dag_ids=dag_id)).scalars()
-            return {row.task_id: XComModel.deserialize_value(row) for row in rows}
+            return {row.task_id: _value(row) for row in rows}
 
     def variable(self, name: str) -> str | None:
         """As tasks find it: the environment and secrets backends come before the database."""
@@ -164,6 +167,21 @@ def _session() -> Iterator[Session]:
             yield session
     except SQLAlchemyError as error:
         raise AirflowError(f"Airflow's database does not respond: {_first_line(error)}") from error
+
+
+def _value(row: XComModel) -> Any:
+    """What a task left, also where Airflow's XCom backend keeps it elsewhere and the database has a reference to it."""
+    value = XComModel.deserialize_value(row)
+    if XCom is BaseXCom:
+        return value
+    kept = SimpleNamespace(key=row.key, value=value, task_id=row.task_id, dag_id=row.dag_id, run_id=row.run_id)
+    try:
+        return XCom.deserialize_value(kept)
+    except Exception as error:  # of whatever the backend is
+        raise AirflowError(
+            f"Airflow's XCom backend {XCom.__name__} does not return what task {row.task_id} of run {row.run_id} left: "
+            f"{_first_line(error)}; the task's log has it"
+        ) from error
 
 
 def _startable(session: Session, dag_id: str) -> DagModel:

@@ -30,6 +30,9 @@ TASKS = (
 _WAITS_FOR_A_PERSON = frozenset({"awaiting_input", "deferred"})
 
 
+_ELSEWHERE = "where groups resume is not shown: Airflow's XCom backend keeps it elsewhere; the log of this task has it"
+
+
 class Kind(StrEnum):
     """The kind of a move in paths and bodies."""
 
@@ -89,6 +92,14 @@ def move_state(kind: Kind, run_id: RunId, caller: CallerDep, context: AppContext
         raise ApiError(404, "unknown_run", f"there is no {kind} {run_id}")
     steps = _steps(run, scheduler.results(kind.dag_id, run_id))
     positions = scheduler.results(kind.dag_id, run_id, POSITIONS).get(StepName.TRANSLATE, [])
+    if not isinstance(positions, list):
+        # A reference: only processes of that Airflow can ask its XCom backend.
+        steps = [
+            step.model_copy(update={"sentences": [*step.sentences, _ELSEWHERE]})
+            if step.step == StepName.TRANSLATE
+            else step
+            for step in steps
+        ]
     again = scheduler.results(kind.dag_id, run_id, READ_AGAIN).get(StepName.TRANSLATE)
     return MoveState(
         kind=kind,

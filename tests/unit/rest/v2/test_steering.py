@@ -227,6 +227,21 @@ def test_how_far_a_move_is(stage: Stage) -> None:
     assert (found["state"], found["dry_run"], found["flow"]) == ("running", True, str(FLOW))
 
 
+def test_positions_that_airflow_keeps_elsewhere_are_said_to_be_there(stage: Stage) -> None:
+    """A service of its own gets the reference that the XCom backend left in Airflow's database."""
+    tasks = (("translate", "success"), ("apply", "success"))
+    run = ScheduledRun("srm.failover", "r", "running", 1, None, {"flow": str(FLOW)}, tasks)
+    stage.scheduler.started[run.dag_id, run.run_id] = run
+    stage.scheduler.left[run.dag_id, run.run_id] = {"positions": {"translate": "s3://xcoms/srm.failover/r/1"}}
+    found = stage.client().get("/api/v2/moves/failover/r").json()
+    assert found["positions"] == []
+    translate, apply = found["steps"]
+    assert translate["sentences"] == [
+        "where groups resume is not shown: Airflow's XCom backend keeps it elsewhere; the log of this task has it"
+    ]
+    assert apply["sentences"] == []
+
+
 def test_a_move_waits_for_a_person(stage: Stage) -> None:
     tasks = (("check", "success"), ("confirm", "awaiting_input"))
     run = ScheduledRun("srm.failover", "r", "running", 1, None, {"flow": str(FLOW)}, tasks)
