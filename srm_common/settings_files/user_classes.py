@@ -8,7 +8,9 @@ import hashlib
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 from typing import Any
 
 from srm_common.domain.flow import FlowName
@@ -147,7 +149,24 @@ def code_digest(written: str) -> str | None:
     installed, or is no file. What it imports is not part of it."""
     spec = _found(_parts(written)[0])
     code = None if isinstance(spec, str) else _code(spec)
-    return None if code is None else hashlib.sha256(code).hexdigest()[:12]
+    return None if code is None else _digest(code)
+
+
+def loaded_digest(written: str) -> str | None:
+    """As :func:`code_digest`, of the module as this process has loaded it: a file that is replaced afterwards has no
+    effect here. Call it after :func:`load_function`."""
+    module = sys.modules.get(_parts(written)[0])
+    return None if module is None else _digest_at_first(module)
+
+
+@cache
+def _digest_at_first(module: ModuleType) -> str | None:
+    code = None if module.__spec__ is None else _code(module.__spec__)
+    return None if code is None else _digest(code)
+
+
+def _digest(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()[:12]
 
 
 def _parts(written: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
-from srm_common.domain.transforms.statements import Statement
+from srm_common.domain.transforms.statements import PythonTransform, Statement
 from srm_common.domain.verification.tasks import VerificationJob, VerificationTask
 from srm_common.errors import ConfigError
 from srm_common.replication.spark import build
@@ -77,6 +77,24 @@ def test_workers_without_the_drivers_python(
     job = CopyJob("a->b", "a", NOWHERE, NOWHERE, "o", 1, "s", 1, statements=statements)
     with pytest.raises(ConfigError, match=f"^Spark workers cannot run the copy: {told}"):
         SparkPassRunner(lambda: spark)(job, TASKS)
+
+
+def test_workers_with_another_function_copy_nothing(
+    spark: SparkContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where it was deployed on all machines but one."""
+    (tmp_path / "masking.py").write_text("def clean(records):\n    return records\n")
+    monkeypatch.setitem(
+        spark.environment, "PYTHONPATH", os.pathsep.join([str(tmp_path), spark.environment["PYTHONPATH"]])
+    )
+    own = PythonTransform("masking:clean", 60.0, digest="0123456789ab")
+    job = CopyJob("a->b", "a", NOWHERE, NOWHERE, "o", 1, "s", 1, python_transform=own)
+    for result in SparkPassRunner(lambda: spark)(job, TASKS):
+        (one,) = result.ranges
+        assert (one.position, one.error_kind) == (5, "ConfigError")
+        assert one.error is not None
+        told = r"the module of 'masking:clean' is another one \(digest [0-9a-f]{12}\) than .* \(0123456789ab\): install"
+        assert re.search(told, one.error)
 
 
 def test_workers_with_a_package_that_does_not_fit(

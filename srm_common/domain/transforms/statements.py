@@ -116,7 +116,9 @@ def _statement(key: str, values: Mapping[str, str]) -> Statement:
 
 @dataclass(frozen=True, slots=True)
 class PythonTransform:
-    """``path``: ``package.module:function``; ``timeout_seconds``: how long a call may take."""
+    """``path``: ``package.module:function``; ``timeout_seconds``: how long a call may take; ``digest``: of its module's
+    file where the run is driven, None where that is not known."""
 
     path: str
     timeout_seconds: float
+    digest: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
@@ -10,10 +11,10 @@ from srm_common.domain.runs.copying import CopyJob, CopyRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import schema_formats
 from srm_common.domain.transforms.formats import FormatKind
-from srm_common.domain.transforms.statements import StatementColumns, statement_for
+from srm_common.domain.transforms.statements import PythonTransform, StatementColumns, statement_for
 from srm_common.errors import ConfigError, installing
 from srm_common.replication.slots.ranges import Transformed
-from srm_common.settings_files.user_classes import load_function
+from srm_common.settings_files.user_classes import load_function, loaded_digest
 
 if TYPE_CHECKING:
     from srm_common.records.sql_statement import Evaluate
@@ -43,7 +44,7 @@ def range_transforms(
             (:func:`~srm_common.replication.slots.slot_registries.slot_registries`).
 
     Raises:
-        ConfigError: what they need is not installed here.
+        ConfigError: what they need is not installed here, or the function is another one than where the run is driven.
     """
     if not job.changes_records:
         return lambda spec: None
@@ -69,10 +70,7 @@ def range_transforms(
 
     access = sql or PlainStatements(job.statements)
     own = job.python_transform
-    try:
-        loaded = load_function(own.path) if own is not None else None
-    except ConfigError as error:
-        raise ConfigError(f"flow {job.flow} has transforms.python, and where slots run {error.reason}") from error
+    loaded = _function(job, own) if own is not None else None
 
     @cache
     def function_of(topic: str) -> PythonFunction | None:
@@ -112,6 +110,22 @@ def range_transforms(
         return partial(transformed, transform=transform, failed=failed, provenance=headers)
 
     return of
+
+
+def _function(job: CopyJob, own: PythonTransform) -> Callable[..., object]:
+    """The user's function: what it lets through or masks must not depend on which machine a slot runs on."""
+    try:
+        loaded = load_function(own.path)
+    except ConfigError as error:
+        raise ConfigError(f"flow {job.flow} has transforms.python, and where slots run {error.reason}") from error
+    here = loaded_digest(own.path)
+    if own.digest is not None and here != own.digest:
+        raise ConfigError(
+            f"flow {job.flow} has transforms.python, and where slots run, on {platform.node()}, the module of "
+            f"'{own.path}' is another one (digest {here or 'unknown'}) than where the run is driven ({own.digest}): "
+            "install the same one wherever slots run, or ship it to Spark's workers, see docs/transforms.md"
+        )
+    return loaded
 
 
 def _import_formats(job: CopyJob) -> None:

@@ -123,7 +123,9 @@ class _Run:
         slots = max(1, min(flow.tasks_max, sum(topic.partitions for topic in topics)))
         with ExitStack() as stack:
             source = stack.enter_context(self._clusters.source_view(patience_seconds=flow.patience_seconds))
-            job = replace(copy_job(flow, state), error_handling=error_handling(self._clusters, topics))
+            job = replace(
+                copy_job(flow, state, self._journal.function), error_handling=error_handling(self._clusters, topics)
+            )
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(self._clusters))
             owner = self._owner = take_ownership(self._clusters, slots, slots) if flow.exactly_once else None
@@ -328,8 +330,12 @@ def raise_if_failed(record: RunRecord) -> None:
         raise RunFailed(record.error)
 
 
-def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
-    """The job description that all slots of the flow share."""
+def copy_job(flow: FlowSettings, state: StateTopics, function: str | None = None) -> CopyJob:
+    """The job description that all slots of the flow share.
+
+    Args:
+        function: the digest of the code of the flow's Python function; None where it is not installed here.
+    """
     request_timeout_ms = max(
         flow.source.request_timeout_ms or flow.request_timeout_ms,
         flow.target.request_timeout_ms or flow.request_timeout_ms,
@@ -360,7 +366,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         compression=flow.compression,
         transforms=flow.transforms,
         statements=flow.statements,
-        python_transform=flow.python_transform,
+        python_transform=flow.python_transform and replace(flow.python_transform, digest=function),
         provenance=flow.provenance,
         schemas_context=copies_context(flow),
         id_mapping=IdMapping.of(flow),

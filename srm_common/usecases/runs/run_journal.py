@@ -67,7 +67,8 @@ class RunJournal:
     ) -> None:
         self._flow = flow
         self._run = run
-        self._function = code_digest(flow.transforms_python) if flow.transforms_python else None
+        #: The digest of the code of the flow's Python function; None without one, or where it is not installed here.
+        self.function = code_digest(flow.transforms_python) if flow.transforms_python else None
         self._store = store
         self._clock = clock
         self._started_ms = self._now_ms()
@@ -98,7 +99,7 @@ class RunJournal:
         for note in [*notes, *(f"refresh_topics: {one}" for failure in standing for one in failure.sentences)]:
             self.note(note, logging.INFO)
         self.sizes = dict(known.get(StateKey.SIZES, {}))
-        if changed := changed_transforms(self._flow, self.last, self._function):
+        if changed := changed_transforms(self._flow, self.last, self.function):
             self.note(changed.replace("from the next run on", "from now on"))
 
     def note(self, note: str, level: int = logging.WARNING) -> None:
@@ -225,7 +226,7 @@ class RunJournal:
             transactions=passes.transactions if passes else 0,
             retries=passes.retries if passes else 0,
             transforms=self._flow.transforms_digest,
-            function=self._function,
+            function=self.function,
             open_transactions=self._open_transactions,
             copy_ids=copy_ends.topic_ids if passes else self.last.copy_ids if self.last else {},
             partitions=tuple(sorted([*copies, *kept], key=lambda one: (one.upstream_topic, one.partition))),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import resource
 import sys
@@ -131,6 +132,36 @@ def test_a_change_of_its_code_is_told(sides: Sides, tmp_path: Path, monkeypatch:
     assert told(sides.run("third").notes) == [notice.replace("the next run", "now")]
     assert told(sides.run("fourth").notes) == []
     assert module not in sys.modules
+
+
+def test_another_function_where_slots_run_is_not_applied(
+    sides: Sides, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This process has loaded the module, as a worker's machine may have an older one."""
+    module = f"shop_{tmp_path.name}".replace("-", "_")
+    file = tmp_path / f"{module}.py"
+    file.write_text("def clean(records):\n    return records\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = f"{module}:clean"
+    sides.source.create_topic("orders")
+    sides.set(transforms_python=path)
+    write(sides, "secret")
+    sides.refresh()
+    sides.run("first")
+    older = code_digest(path)
+    file.write_text("def clean(records):\n    return records.slice(0, 0)\n")
+    write(sides, "secret")
+    with pytest.raises(ConfigError) as refused:
+        sides.run("second")
+    assert str(refused.value) == (
+        f"flow a->b has transforms.python, and where slots run, on {platform.node()}, the module of '{path}' is "
+        f"another one (digest {older}) than where the run is driven ({code_digest(path)}): install the same one "
+        "wherever slots run, or ship it to Spark's workers, see docs/transforms.md"
+    )
+    assert sides.values("a.orders") == [b"secret"]
+    # As if it were deployed on both, or put back.
+    file.write_text("def clean(records):\n    return records\n")
+    assert sides.run("third").records == 1
 
 
 def test_a_function_that_is_not_installed_where_slots_run(sides: Sides) -> None:
