@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.errors import ConfigError
 from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.replication.driver.passes import PassRunner
+from srm_common.replication.slots.range_transforms import range_transforms
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.slot_work import copied
 
+_LOG = logging.getLogger(__name__)
 #: A pass that turns out to be large ends after so long, and the next one knows better.
 _SECONDS = 10.0
 
@@ -24,7 +28,8 @@ class DriverPassRunner:
     """Copies passes of less than ``min_bytes`` here and gives all others to ``spark``.
 
     A pass counts as large if the size of its records is unknown, and if its slots are to continue with what is
-    written meanwhile, since these last. So does every pass of a flow with statements that only Spark evaluates.
+    written meanwhile, since these last. So does every pass of a flow with statements that only Spark evaluates, or with
+    transforms that need what is not installed here: Spark's workers may have it, as by ``spark.submit.pyFiles``.
 
     Raises :class:`NeedsSpark` for a large first pass when ``spark`` is None. Large passes that follow are then copied
     here as well, rather than ending a run that has begun.
@@ -52,4 +57,15 @@ class DriverPassRunner:
             not (job.tail_until or job.needs_spark_sql)
             and None not in sizes
             and sum(filter(None, sizes)) < self._min_bytes
+            and _can_transform(job)
         )
+
+
+def _can_transform(job: CopyJob) -> bool:
+    """Whether this process has what the job's transforms need. Where nobody has it, Spark's workers say so."""
+    try:
+        range_transforms(job, 0)
+    except ConfigError as error:
+        _LOG.info("Spark copies this pass, though it is small: %s", error)
+        return False
+    return True

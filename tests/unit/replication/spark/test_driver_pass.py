@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +112,37 @@ def test_plain_statements_do_without_spark(
     assert replicate(changed, RunOptions("small"), DriverPassRunner(LIMIT, None)).records == 8
     copied = [seen.value for seen in read(target_kafka, f"{flow.name.source}.{name}", 0)]
     assert copied == [b"small"] * 10 + [b"*"] * 8
+
+
+def test_a_function_that_only_workers_have_is_for_spark(
+    flow: FlowSettings,
+    source_kafka: FakeCluster,
+    target_kafka: FakeCluster,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with spark.submit.pyFiles, which Airflow's tasks do not have."""
+    write(source_kafka, name, [b"small"] * 10)
+    replicate(flow, RunOptions("measured"), DriverPassRunner(LIMIT, Elsewhere()))
+    write(source_kafka, name, [b"small"] * 10)
+    module = f"shop_{tmp_path.name}".replace("-", "_")
+    changed = replace(flow, transforms_python=f"{module}:clean")
+    with pytest.raises(NeedsSpark):
+        replicate(changed, RunOptions("in Airflow"), DriverPassRunner(LIMIT, None))
+    (tmp_path / f"{module}.py").write_text("def clean(records):\n    return records.slice(0, 4)\n")
+
+    class Workers(Elsewhere):
+        def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+            monkeypatch.syspath_prepend(str(tmp_path))
+            return super().__call__(job, tasks)
+
+    spark = Workers()
+    assert replicate(changed, RunOptions("in Spark"), DriverPassRunner(LIMIT, spark)).records == 4
+    assert spark.passes == 1
+    # Where it is installed, too, small passes need no Spark.
+    write(source_kafka, name, [b"small"] * 10)
+    assert replicate(changed, RunOptions("in Airflow"), DriverPassRunner(LIMIT, None)).records == 4
 
 
 def test_statements_are_for_spark_alone(flow: FlowSettings, source_kafka: FakeCluster, name: str) -> None:
