@@ -112,6 +112,9 @@ class ClusterSettings:
     ``schema_registry`` is the registry of the schemas of the cluster's records, None where the file names none.
 
     ``only_read``: it is a flow's source, whose brokers may be older than a target's.
+
+    ``files``: contents of the files that these settings name, by path, for a process on another machine: they count
+    where there is no such file (:mod:`srm_common.kafka.client.logins.shipped_files`).
     """
 
     alias: str
@@ -129,6 +132,7 @@ class ClusterSettings:
     clients: Mapping[Client, ClusterSettings] = field(default_factory=dict, repr=False, hash=False)
     schema_registry: RegistrySettings | None = field(default=None, hash=False)
     only_read: bool = field(default=False, compare=False, repr=False)
+    files: Mapping[str, bytes] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
         named = {"client.id": self.client_id or self.owner}
@@ -221,6 +225,25 @@ class PemTexts:
     check_hostname: bool = True
     ciphers: str | None = None
     revoked_file: str | None = None
+    revoked: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def named(cls, arguments: Mapping[str, Any]) -> PemTexts:
+        """Of kafka-python's arguments that name files."""
+        return cls(
+            certificate_authority_file=arguments.get("ssl_cafile"),
+            chain_file=arguments.get("ssl_certfile"),
+            key_file=arguments.get("ssl_keyfile"),
+            key_password=arguments.get("ssl_password"),
+            check_hostname=arguments.get("ssl_check_hostname", True),
+            revoked_file=arguments.get("ssl_crlfile"),
+        )
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths of the files."""
+        named = (self.certificate_authority_file, self.chain_file, self.key_file, self.revoked_file)
+        return tuple(path for path in named if path)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import re
 
 from srm_common.errors import ConfigError, LostProcess, SparkFailed
 from srm_common.replication.spark.build import REMEDY, this_build
+from srm_common.replication.spark.spark_conf import is_local
 
 #: In the message of a job that fails because there is no application any more.
 _APPLICATION_ENDED = ("SparkContext was shut down", "SparkContext has been shutdown", "stopped SparkContext")
@@ -30,7 +31,7 @@ def job_error(text: str, work: str, unit: str, master: str) -> ConfigError | Spa
     """The error of a failed job; ``text`` is the JVM's message with its traces. ``work`` and ``unit`` are for the
     sentence: what workers do, and what Spark has given up."""
     if any(words in text for words in _APPLICATION_ENDED):
-        if master.startswith("local"):
+        if is_local(master):
             return SparkFailed("Spark has ended the application; what it logged says why. Start the run again")
         return SparkFailed(
             f"Spark has ended the application, or its master {master} does not respond; what Spark logged says which"

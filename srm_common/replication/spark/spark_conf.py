@@ -113,7 +113,7 @@ def spark_settings(
     }
     if app_name is not None:
         settings["spark.app.name"] = app_name
-    if master.startswith("local"):
+    if is_local(master):
         # Driver and executor are one process: nothing outside needs to reach it.
         settings["spark.driver.host"] = "127.0.0.1"
         settings["spark.driver.bindAddress"] = "127.0.0.1"
@@ -214,6 +214,11 @@ def patient_master(master: str) -> str:
     lost worker, whatever ``spark.task.maxFailures`` says. Other masters are returned as they are."""
     found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
     return master if found is None else local_master(found[1] or 1)
+
+
+def is_local(master: str) -> bool:
+    """Whether workers run on the driver's machine."""
+    return master.startswith("local")
 
 
 def local_master(threads: int | str) -> str:

@@ -13,12 +13,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import srm_common
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import LostProcess, SparkFailed
+from srm_common.kafka.client.logins.shipped_files import with_files
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot_watch import quiet_seconds
 from srm_common.replication.spark.build import accepted
@@ -28,6 +30,7 @@ from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_w
 from srm_common.replication.spark.spark_conf import (
     account_environment,
     beside,
+    is_local,
     java_command,
     launch_settings,
     patient_master,
@@ -72,7 +75,7 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         # Under spark-submit. Only with the JVM at hand does a SparkConf hold what the operator gave.
         SparkContext._ensure_initialized()
     else:
-        if (master or "local").startswith("local"):
+        if is_local(master or "local"):
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         needed = launch_settings(settings(master or "local"), os.environ)
@@ -93,7 +96,7 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
         conf.setIfMissing(key, beside(value, others or ""))
     if conf.get("spark.app.name") in _DEFAULT_NAMES:
         conf.setAppName(settings(chosen).get("spark.app.name", "srm"))
-    if chosen.startswith("local"):
+    if is_local(chosen):
         # Workers find this package where the driver found it, however that was.
         home = str(Path(srm_common.__file__).parents[1])
         given = conf.get("spark.executorEnv.PYTHONPATH")
@@ -158,6 +161,8 @@ class SparkPassRunner:
         from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
+        if not is_local(str(context.master)):
+            job = replace(job, source=with_files(job.source), target=with_files(job.target))
         context.environment.pop(CHANGES_RECORDS, None)
         if job.changes_records:
             context.environment[CHANGES_RECORDS] = "1"

@@ -11,14 +11,16 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from srm_common.domain.verification.tasks import TaskResult, VerificationJob, VerificationTask
 from srm_common.errors import LostProcess, SparkFailed
+from srm_common.kafka.client.logins.shipped_files import with_files
 from srm_common.replication.spark.build import SameBuild, accepted, as_value
 from srm_common.replication.spark.job_error import job_error
+from srm_common.replication.spark.spark_conf import is_local
 from srm_common.replication.spark.spark_pass import JVM_GONE
 
 if TYPE_CHECKING:
@@ -81,6 +83,9 @@ class SparkVerification:
         if not tasks:
             return
         context = self._context = self._context or self._start()
+        if not is_local(str(context.master)):
+            flow = replace(job.flow, source=with_files(job.flow.source), target=with_files(job.flow.target))
+            job = replace(job, flow=flow)
         work = VerificationWork(job, self._verify)
         waiting: SimpleQueue[VerificationTask] = SimpleQueue()
         for task in tasks:

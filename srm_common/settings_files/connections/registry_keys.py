@@ -114,12 +114,5 @@ def _tls(client: Connection) -> tuple[PemTexts | None, Any, Any]:
     truststore, keystore = tls_settings(inside, {}, found)
     texts = found.get("ssl_context")
     if texts is None:
-        texts = PemTexts(
-            certificate_authority_file=found.get("ssl_cafile"),
-            chain_file=found.get("ssl_certfile"),
-            key_file=found.get("ssl_keyfile"),
-            key_password=found.get("ssl_password"),
-            check_hostname=found["ssl_check_hostname"],
-            revoked_file=found.get("ssl_crlfile"),
-        )
+        texts = PemTexts.named(found)
     return texts, truststore, keystore

@@ -7,6 +7,7 @@ import os
 import secrets
 import ssl
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from srm_common.errors import ConfigError
 from srm_common.kafka.client.logins.client_credentials import ClientCredentials
 from srm_common.kafka.client.logins.current_login import current_login, with_current_login
 from srm_common.kafka.client.logins.kerberos import KerberosTickets, require_gssapi
+from srm_common.kafka.client.logins.shipped_files import shipped_contents, with_shipped_texts
 from srm_common.kafka.client.logins.token_function import function_tokens
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     """
     arguments = dict(cluster.kafka_python)
     texts = arguments.get("ssl_context")
+    if texts is None and cluster.files and "SSL" in str(arguments.get("security_protocol")):
+        texts = PemTexts.named(arguments)
     if isinstance(texts, PemTexts):
         arguments["ssl_context"] = TlsContexts(cluster, texts)
     login = arguments.get("sasl_oauth_token_provider")
@@ -58,8 +62,7 @@ class TlsContexts:
     def __init__(self, cluster: ClusterSettings, texts: PemTexts) -> None:
         self._cluster, self._texts = cluster, texts
         stores = [store.location for store in (cluster.truststore, cluster.keystore) if store is not None]
-        named = (texts.certificate_authority_file, texts.chain_file, texts.key_file, texts.revoked_file)
-        self._files = [Path(place) for place in (*stores, *named) if place]
+        self._files = [Path(place) for place in (*stores, *texts.files)]
         self._seen = self._look()
         #: What was there when the log last said that it cannot be used.
         self._told: list[tuple[int, ...] | None] | None = None
@@ -92,7 +95,8 @@ class TlsContexts:
         return found
 
     def _make(self) -> ssl.SSLContext:
-        return _context(self._texts, _stores(self._cluster), f"of cluster '{self._cluster.alias}'")
+        whose = f"of cluster '{self._cluster.alias}'"
+        return _context(self._texts, _stores(self._cluster), whose, self._cluster.files)
 
 
 def own_chain(cluster: ClusterSettings) -> str:
@@ -120,8 +124,8 @@ def registry_tls(cluster: ClusterSettings) -> ssl.SSLContext:
     """
     registry = cluster.schema_registry
     texts = (registry and registry.tls) or PemTexts()
-    stores = (None, None) if registry is None else _read_stores(cluster.alias, registry.truststore, registry.keystore)
-    return _context(texts, stores, f"for the schema registry of cluster '{cluster.alias}'")
+    stores = (None, None) if registry is None else _read_stores(cluster, registry.truststore, registry.keystore)
+    return _context(texts, stores, f"for the schema registry of cluster '{cluster.alias}'", cluster.files)
 
 
 def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, str]:
@@ -141,14 +145,15 @@ def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, s
 
 
 def _stores(cluster: ClusterSettings) -> tuple[JavaStoreTexts | None, JavaStoreTexts | None]:
-    return _read_stores(cluster.alias, cluster.truststore, cluster.keystore)
+    return _read_stores(cluster, cluster.truststore, cluster.keystore)
 
 
 def _read_stores(
-    alias: str, truststore: JavaStore | None, keystore: JavaStore | None
+    cluster: ClusterSettings, truststore: JavaStore | None, keystore: JavaStore | None
 ) -> tuple[JavaStoreTexts | None, JavaStoreTexts | None]:
     """What Java's truststore and keystore hold; their keys stay in memory."""
-    trusted, own = _store(alias, truststore), _store(alias, keystore)
+    alias = cluster.alias
+    trusted, own = _store(cluster, truststore), _store(cluster, keystore)
     for store, found, what in (
         (truststore, trusted is None or trusted.trusted, "trusted certificate"),
         (keystore, own is None or own.key, "private key"),
@@ -158,13 +163,15 @@ def _read_stores(
     return trusted, own
 
 
-def _store(alias: str, store: JavaStore | None) -> JavaStoreTexts | None:
+def _store(cluster: ClusterSettings, store: JavaStore | None) -> JavaStoreTexts | None:
     if store is None:
         return None
+    alias, shipped = cluster.alias, shipped_contents(store.location, cluster.files)
     from srm_common.wire.keystores.java_stores import read_java_store  # few links need its library, which takes a while
 
     try:
-        return read_java_store(Path(store.location).read_bytes(), store.password, store.key_password)
+        contents = Path(store.location).read_bytes() if shipped is None else shipped
+        return read_java_store(contents, store.password, store.key_password)
     except OSError as error:
         raise ConfigError(f"{store.location} of cluster '{alias}' cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -172,10 +179,14 @@ def _store(alias: str, store: JavaStore | None) -> JavaStoreTexts | None:
 
 
 def _context(
-    texts: PemTexts, stores: tuple[JavaStoreTexts | None, JavaStoreTexts | None], whose: str
+    texts: PemTexts,
+    stores: tuple[JavaStoreTexts | None, JavaStoreTexts | None],
+    whose: str,
+    files: Mapping[str, bytes],
 ) -> ssl.SSLContext:
     """The context from what was configured as PEM and the contents of truststore and keystore."""
     trusted, own = stores
+    texts = with_shipped_texts(texts, files)
     if trusted is not None:
         texts = replace(texts, certificate_authority=trusted.trusted)
     if own is not None:
@@ -183,7 +194,19 @@ def _context(
     try:
         return tls_context(texts)
     except (OSError, ssl.SSLError, ValueError) as error:
+        if (unreadable := _unreadable(texts)) is not None:
+            raise ConfigError(f"{unreadable.filename} {whose} cannot be read: {unreadable.strerror}") from error
         raise ConfigError(f"the certificates {whose} cannot be used: {error}") from error
+
+
+def _unreadable(texts: PemTexts) -> OSError | None:
+    """Of the first file that cannot be read: OpenSSL does not say which it is."""
+    for path in texts.files:
+        try:
+            Path(path).read_bytes()
+        except OSError as error:
+            return error
+    return None
 
 
 def tls_context(texts: PemTexts) -> ssl.SSLContext:
@@ -199,8 +222,14 @@ def tls_context(texts: PemTexts) -> ssl.SSLContext:
         context.load_verify_locations(texts.certificate_authority_file)
     else:
         context.load_default_certs()
-    if texts.revoked_file:
+    if texts.revoked:
+        with tempfile.NamedTemporaryFile("w", prefix="srm-tls-", suffix=".pem") as file:  # no function takes the text
+            file.write(texts.revoked)
+            file.flush()
+            context.load_verify_locations(file.name)
+    elif texts.revoked_file:
         context.load_verify_locations(texts.revoked_file)
+    if texts.revoked or texts.revoked_file:
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if texts.chain and texts.key:
         # OpenSSL takes a chain and a key from files only; these are readable by us alone, and gone at once, and the

@@ -187,7 +187,8 @@ def test_a_certificate_that_is_gone_during_a_run_is_a_fault_of_who_needs_it(tmp_
     asked = slot_registries(job)
     assert asked is not None
     authority.unlink()
-    with pytest.raises(TransformFailed, match="certificates for the schema registry of cluster 'a' cannot"):
+    told = rf"^{authority} for the schema registry of cluster 'a' cannot be read: No such file"
+    with pytest.raises(TransformFailed, match=told):
         answered(lambda: asked.mapped(7, "orders", Side.VALUE))
     asked.close()
 

@@ -27,6 +27,7 @@ def test_a_pass_is_cancelled_though_spark_does_not_say_what_became_of_it(monkeyp
 
     class Mute:
         environment: ClassVar[dict[str, str]] = {}
+        master = "local[2]"
 
         def parallelize(self, *_: object) -> None:
             assert cancelled.wait(300)
@@ -50,6 +51,7 @@ def test_an_interrupt_that_pyspark_loses_ends_the_run() -> None:
         """What a call does when the JVM ends with it: its clean-up fails, too."""
 
         environment: ClassVar[dict[str, str]] = {}
+        master = "local[2]"
 
         def parallelize(self, *_: object) -> None:
             try:
