@@ -22,9 +22,10 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Predicate, PredicateKind, Step, StepKind
-from srm_common.errors import LostProcess
+from srm_common.errors import LostProcess, SparkFailed
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.replication.driver import passes
+from srm_common.replication.spark.free_cores import waits_for_cores
 from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
 from srm_common.replication.spark.spark_pass import CLOSES_HOLES, SparkPassRunner
@@ -329,7 +330,11 @@ def test_a_pass_that_does_not_end_is_cancelled(flow: FlowSettings, spark: SparkC
     assert result.slot == 0
 
 
-def test_a_pass_that_spark_has_no_cores_for_says_so(flow: FlowSettings, spark: SparkContext) -> None:
+def test_a_pass_that_spark_has_no_cores_for_says_so(
+    flow: FlowSettings, spark: SparkContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many slots it has."""
+
     def hold(_: object) -> list[int]:
         time.sleep(3600)
         return []
@@ -348,10 +353,14 @@ def test_a_pass_that_spark_has_no_cores_for_says_so(flow: FlowSettings, spark: S
         return found == wanted
 
     eventually(lambda: running(2), 300, "the cores are not held")
-    tasks = [SlotTask(0, None, (CopyRange("t", "a.t", 0, 5, 9),))]
-    told = r"started none of the 1 slots of a pass within \d+ s: local\[2,4\] has no free cores .* spark\.driver\.host$"
-    with pytest.raises(LostProcess, match=told):
-        SparkPassRunner(lambda: spark)(impatient(flow), tasks)
+    monkeypatch.setattr("srm_common.replication.spark.spark_pass.START_SECONDS", 3.0)
+    assert not waits_for_cores(spark, 2)
+    tasks = [SlotTask(slot, None, (CopyRange("t", "a.t", slot, 5, 9),)) for slot in range(8)]
+    told = (
+        r"has started none of the 8 slots of a pass within 3 s: local\[2,4\] has no free cores .* spark\.driver\.host$"
+    )
+    with pytest.raises(SparkFailed, match=told):
+        SparkPassRunner(lambda: spark)(replace(impatient(flow), retry_timeout_seconds=60.0), tasks)
     holding.join()
     # For the next test.
     eventually(lambda: running(0), 300, "the cores are still held")

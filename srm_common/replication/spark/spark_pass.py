@@ -24,6 +24,7 @@ from srm_common.kafka.client.logins.shipped_files import with_files
 from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.slot_watch import quiet_seconds
 from srm_common.replication.spark.build import accepted
+from srm_common.replication.spark.free_cores import START_SECONDS, no_cores, waits_for_cores
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
 from srm_common.replication.spark.job_error import innermost_cause, job_error
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
@@ -138,8 +139,8 @@ class SparkPassRunner:
     run without news starts nothing.
 
     Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`SparkFailed` when Spark
-    did not start or the whole application is gone, and :class:`.ConfigError` when workers cannot run this package or
-    have another version of it, or a statement is refused.
+    did not start, has no cores for a single slot, or the whole application is gone, and :class:`.ConfigError` when
+    workers cannot run this package or have another version of it, or a statement is refused.
     """
 
     def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_in_worker) -> None:
@@ -168,21 +169,7 @@ class SparkPassRunner:
             context.environment[CHANGES_RECORDS] = "1"
         # Each slot watches itself. This is for one that cannot, such as a suspended process.
         limit = len(tasks) * (job.pass_seconds + _QUIET_TIMES * quiet_seconds(job))
-        overdue, waiting = threading.Event(), threading.Event()
-
-        def cancel() -> None:
-            overdue.set()
-            # If the JVM is gone, the pass ends by that. What Spark says of the pass is only for the message.
-            no_answer = Py4JError, PySparkException, OSError
-            with contextlib.suppress(*no_answer):
-                if _no_task_started(context, len(tasks)):
-                    waiting.set()
-            with contextlib.suppress(*no_answer):
-                context.cancelAllJobs()
-
-        watchdog = threading.Timer(limit, cancel)
-        watchdog.daemon = True
-        watchdog.start()
+        watch = _PassWatch(context, len(tasks), limit)
         try:
             if job.needs_spark_sql:
                 self._sql = self._sql or SqlPasses(context)
@@ -195,33 +182,50 @@ class SparkPassRunner:
             raise SparkFailed(JVM_GONE) from error
         except (Py4JError, PySparkException) as error:
             _raise_interrupt(error)
-            if waiting.is_set():
-                raise LostProcess(
-                    f"Spark has started none of the {len(tasks)} slots of a pass within {limit:.0f} s: "
-                    f"{context.master} has no free cores or no memory for an executor, or its executors cannot reach "
-                    "the driver; the master's page (port 8080) shows which: free or add cores, lower "
-                    "spark.executor.memory, or set spark.driver.host"
-                ) from error
-            if overdue.is_set():
+            if watch.not_started.is_set():
+                what = f"none of the {len(tasks)} slots of a pass"
+                raise no_cores(str(context.master), what, watch.start_limit) from error
+            if watch.overdue.is_set():
                 raise LostProcess(
                     f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start and was cancelled; the "
                     "logs of Spark's executors say what the slots were waiting for"
                 ) from error
             raise job_error(str(error), "copy", "pass", str(context.master)) from error
         finally:
-            watchdog.cancel()
+            watch.ended.set()
         return sorted(results, key=lambda result: result.slot)
 
 
-def _no_task_started(context: SparkContext, tasks: int) -> bool:
-    """Whether a job of so many tasks waits for an executor to start the first of them."""
-    tracker = context.statusTracker()
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    return any(
-        one.numTasks == tasks and not (one.numActiveTasks or one.numCompletedTasks or one.numFailedTasks)
-        for one in stages
-        if one is not None
-    )
+class _PassWatch:
+    """Cancels a pass of which no slot has started in time, or that has not ended within ``limit`` seconds.
+
+    Set ``ended`` when it has.
+    """
+
+    def __init__(self, context: SparkContext, slots: int, limit: float) -> None:
+        self._context, self._slots, self._limit = context, slots, limit
+        # A single slot that starts tells that there are cores, however many wait for these.
+        self.start_limit = min(START_SECONDS, limit)
+        self.ended, self.not_started, self.overdue = threading.Event(), threading.Event(), threading.Event()
+        threading.Thread(target=self._watch, name="srm-pass-watch", daemon=True).start()
+
+    def _watch(self) -> None:
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        if self.ended.wait(self.start_limit):
+            return
+        # If the JVM is gone, the pass ends by that.
+        no_answer = Py4JError, PySparkException, OSError
+        with contextlib.suppress(*no_answer):
+            if waits_for_cores(self._context, self._slots):
+                self.not_started.set()
+        if not self.not_started.is_set():
+            if self.ended.wait(self._limit - self.start_limit):
+                return
+            self.overdue.set()
+        with contextlib.suppress(*no_answer):
+            self._context.cancelAllJobs()
 
 
 def _compacted_offsets(tasks: Sequence[SlotTask]) -> int:

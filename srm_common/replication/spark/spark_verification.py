@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ from srm_common.domain.verification.tasks import TaskResult, VerificationJob, Ve
 from srm_common.errors import LostProcess, SparkFailed
 from srm_common.kafka.client.logins.shipped_files import with_files
 from srm_common.replication.spark.build import SameBuild, accepted, as_value
+from srm_common.replication.spark.free_cores import START_SECONDS, no_cores, waits_for_cores
 from srm_common.replication.spark.job_error import job_error
 from srm_common.replication.spark.spark_conf import is_local
 from srm_common.replication.spark.spark_pass import JVM_GONE
@@ -64,7 +67,7 @@ class SparkVerification:
         stopping: set when the application is to end: failures after that are expected.
 
     Raises:
-        SparkFailed: the application did not start, or is gone.
+        SparkFailed: the application did not start, has no cores for a single task, or is gone.
         ConfigError: workers cannot run this package, or have another version of it.
         KeyboardInterrupt: ``stopping`` was set.
         Exception: whatever else kept a job from being started.
@@ -96,7 +99,7 @@ class SparkVerification:
             threading.Thread(target=self._slot, args=arguments, name=f"srm-verify-{number}", daemon=True).start()
         try:
             for _ in tasks:
-                result = self._next(ended)
+                result = self._next(ended, context, waiting)
                 if not isinstance(result, TaskResult):
                     raise result
                 yield result
@@ -104,14 +107,26 @@ class SparkVerification:
             # If the caller stops early, slots find nothing more to do.
             _empty(waiting)
 
-    def _next(self, ended: SimpleQueue[TaskResult | Exception]) -> TaskResult | Exception:
+    def _next(
+        self,
+        ended: SimpleQueue[TaskResult | Exception],
+        context: SparkContext,
+        waiting: SimpleQueue[VerificationTask],
+    ) -> TaskResult | Exception:
+        limit = START_SECONDS
+        look_at = time.monotonic() + limit
         while True:
             if self._stopping.is_set():
                 raise KeyboardInterrupt
-            try:
+            with suppress(Empty):
                 return ended.get(timeout=_LOOK_SECONDS)
-            except Empty:
+            if time.monotonic() < look_at:
                 continue
+            look_at = time.monotonic() + limit
+            if _all_wait(context):
+                _empty(waiting)
+                context.cancelAllJobs()
+                return no_cores(str(context.master), "no task of the verification", limit)
 
     def _slot(
         self,
@@ -146,6 +161,16 @@ class SparkVerification:
                 ended.put(error)
                 return
             ended.put(result)
+
+
+def _all_wait(context: SparkContext) -> bool:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    # If the JVM is gone, the jobs end by that.
+    with suppress(Py4JError, PySparkException, OSError):
+        return waits_for_cores(context, 1, all)
+    return False
 
 
 def _empty(waiting: SimpleQueue[VerificationTask]) -> None:
