@@ -34,7 +34,8 @@ _CHOICES = """
     java = context._jvm.java.lang
     collector = java.management.ManagementFactory.getGarbageCollectorMXBeans()[0].getName()
     ours = java.System.getProperty("log4j2.configurationFile").endswith("/spark-log4j2.properties")
-    print(context.getConf().get("spark.driver.memory"), java.System.getProperty("srm.test"), collector[:2], ours)
+    told = [context.getConf().get(f"spark.{key}") for key in ("driver.memory", "speculation", "task.maxFailures")]
+    print(*told, java.System.getProperty("srm.test"), collector[:2], ours)
 """
 _LOST = """
     from srm_common.domain.cluster import ClusterSettings
@@ -93,12 +94,14 @@ def test_no_master() -> None:
 
 
 def test_defaults_of_the_operator_count_for_the_drivers_jvm(tmp_path: Path) -> None:
-    """Beside ours, which are not lost, and without two collectors, with which no JVM starts."""
+    """Beside ours, which are not lost, and without two collectors, with which no JVM starts. By speculation Spark
+    would kill slots at their work."""
     (tmp_path / "spark-defaults.conf").write_text(
         "spark.driver.memory 600m\nspark.driver.extraJavaOptions -Dsrm.test=theirs -XX:+UseParallelGC\n"
+        "spark.speculation true\nspark.task.maxFailures 7\n"
     )
     told = start("local[1]", {**os.environ, "SPARK_CONF_DIR": str(tmp_path)}, _CHOICES)
-    assert told == "600m theirs PS True"
+    assert told == "600m false 7 theirs PS True"
 
 
 def test_an_application_that_was_ended() -> None:

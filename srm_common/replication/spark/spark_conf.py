@@ -1,8 +1,9 @@
 """Every Spark setting of the project, in one place.
 
 Import is light (no pyspark), so that a DAG file may hand these to ``spark-submit``. Whatever the operator
-sets explicitly, on the command line, in ``spark-defaults.conf`` or in the Airflow connection, is left alone. Java
-options of the driver precede the operator's: of two that contradict each other, Java takes the later one.
+sets explicitly, on the command line, in ``spark-defaults.conf`` or in the Airflow connection, is left alone, except for
+what is :data:`REQUIRED`. Java options of the driver precede the operator's: of two that contradict each other, Java
+takes the later one.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ _VARIABLES = {"SPARK_DRIVER_MEMORY": "spark.driver.memory", "DEPLOY_MODE": "spar
 #: Settings that a driver's JVM needs before it starts. A shell, which it is to pyspark, would draw a progress bar.
 LAUNCH_SETTINGS = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.ui.showConsoleProgress")
 
+#: Whatever the operator has set, as a cluster's file may for all applications. A second copy of a running task copies
+#: nothing, and if it ends first, Spark kills the one that copies: a large slot beside idle ones would never get on.
+REQUIRED: Mapping[str, str] = {"spark.speculation": "false"}
+
 _COMMON: Mapping[str, str] = {
     # No web server per run: parallel flows would fight for its port.
     "spark.ui.enabled": "false",
@@ -63,8 +68,6 @@ _COMMON: Mapping[str, str] = {
     "spark.executor.memory": JVM_MEMORY,
     # A statement that overflows Java's stack ends its task, not the executor, which in a local master is everything.
     "spark.executor.killOnFatalError.depth": "0",
-    # A second copy of a running task would write with the same producer.
-    "spark.speculation": "false",
     "spark.task.maxFailures": str(TASK_ATTEMPTS),
     "spark.dynamicAllocation.enabled": "false",
     # Python workers stay for the next pass: no fork, no imports.
@@ -96,8 +99,8 @@ def spark_settings(
             default where Python keeps temporary files, since Java by itself does not look at ``TMPDIR``.
         statements: whether the JVM evaluates ``transforms.sql`` for each record.
     """
-    flags = _JVM_FLAGS + (_EVALUATES if statements else _SCHEDULES_ONLY)
-    driver_flags = f"{flags} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    compiler = _EVALUATES if statements else _SCHEDULES_ONLY
+    driver_flags = f"{_JVM_FLAGS}{compiler} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     driver_flags += f' -Djava.io.tmpdir="{temporary or tempfile.gettempdir()}"'
     if not has_name():
         # Java does not know its home then, and Spark does not start without.
@@ -109,7 +112,8 @@ def spark_settings(
     settings = {
         **_COMMON,
         "spark.driver.extraJavaOptions": driver_flags,
-        "spark.executor.extraJavaOptions": flags,
+        # Executors' own environment, which is not known here, may choose a collector: a JVM with two does not start.
+        "spark.executor.extraJavaOptions": compiler.strip(),
     }
     if app_name is not None:
         settings["spark.app.name"] = app_name

@@ -29,8 +29,8 @@ from srm_common.replication.spark.installed_pyspark import prefer_installed_pysp
 from srm_common.replication.spark.job_error import innermost_cause, job_error
 from srm_common.replication.spark.slot_work import CopySlot, SlotWork, copy_in_worker
 from srm_common.replication.spark.spark_conf import (
+    REQUIRED,
     account_environment,
-    beside,
     is_local,
     java_command,
     launch_settings,
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 #: What spark-submit calls an application that was given no name.
 _DEFAULT_NAMES = (None, "pyspark-shell", "replicate.py", "verify.py")
-
-_EXECUTOR_OPTIONS, _DEFAULT_OPTIONS = "spark.executor.extraJavaOptions", "spark.executor.defaultJavaOptions"
 
 #: In the environment of Python workers that are forked with the loops by which batches are renumbered.
 CLOSES_HOLES = "SRM_CLOSES_HOLES"
@@ -93,8 +91,8 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     chosen = patient_master(master or conf.get("spark.master") or "local[2]")
     conf.setMaster(chosen)
     for key, value in settings(chosen).items():
-        others = conf.get(_DEFAULT_OPTIONS, "") if key == _EXECUTOR_OPTIONS else ""
-        conf.setIfMissing(key, beside(value, others or ""))
+        conf.setIfMissing(key, value)
+    conf.setAll(list(REQUIRED.items()))
     if conf.get("spark.app.name") in _DEFAULT_NAMES:
         conf.setAppName(settings(chosen).get("spark.app.name", "srm"))
     if is_local(chosen):

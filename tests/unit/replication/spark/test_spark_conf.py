@@ -22,6 +22,12 @@ def test_a_jvm_that_evaluates_statements_compiles_them_well() -> None:
         assert "-Xss16m" in statements
 
 
+def test_executors_choose_their_collector() -> None:
+    """JAVA_TOOL_OPTIONS in their image may do so, and a JVM with two does not start."""
+    assert "GC" not in spark_settings("spark://master:7077", 2)["spark.executor.extraJavaOptions"]
+    assert "-XX:+UseSerialGC" in spark_settings("spark://master:7077", 2)["spark.driver.extraJavaOptions"]
+
+
 @pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])
 def test_files_that_the_driver_is_told_of_are_there(master: str) -> None:
     flags = spark_settings(master, 2)["spark.driver.extraJavaOptions"]
