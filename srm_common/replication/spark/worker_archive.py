@@ -46,7 +46,8 @@ def pack_worker_archive(path: Path, *, transforms: bool = False) -> int:
     files = sorted(_files(transforms), key=lambda pair: pair[1])
     begun = path.with_name(f"{path.name}.part")
     try:
-        with tarfile.open(begun, "w:gz", compresslevel=6) as archive:
+        # Where packages are links into a store of this machine (Nix, Bazel, uv), workers need what these lead to.
+        with tarfile.open(begun, "w:gz", compresslevel=6, dereference=True) as archive:
             for origin, name in files:
                 archive.add(origin, name, recursive=False, filter=_anonymous)
         begun.replace(path)
