@@ -15,6 +15,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from srm_common.airflow_bridge.failures import FINAL_EXIT_CODES, translate_errors
+from srm_common.replication.driver.last_word import last_word, last_word_file
 from srm_common.replication.spark.spark_conf import (
     account_environment,
     launch_settings,
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 
     from srm_common.domain.flow import FlowSettings
 
-# The job's last word: one sentence after this mark.
-ERROR_MARK = "srm: "
+_DEFAULT_BINARY = "spark-submit"
 
 
 class SparkJobOperator(SparkSubmitOperator):
@@ -46,6 +46,7 @@ class SparkJobOperator(SparkSubmitOperator):
         super().__init__(**kwargs)
         self.config = config
         self._works_here = False
+        self._on_kubernetes = False
 
     def submit(
         self, context: Context, settings: FlowSettings, job: str, arguments: Sequence[str], folder: Path
@@ -62,12 +63,12 @@ class SparkJobOperator(SparkSubmitOperator):
         """
         self.application = job
         self._spark_binary = str(submit_wrapper())
-        # Neither arguments nor env_vars have secrets: on some masters the provider writes these into the command line.
-        self.env_vars = spark_environment()
+        # spark-submit inherits it. What the provider is given as env_vars does not reach it with every master.
+        variables = spark_environment(python_of_workers=not self._on_kubernetes)
         ours = spark_settings("local", settings.tasks_max, temporary=folder, statements=settings.needs_spark_sql)
         with translate_errors():
             # The job itself sets the rest, unless it is set already.
-            self.conf = launch_settings(ours, {**os.environ, **self.env_vars})
+            self.conf = launch_settings(ours, {**os.environ, **variables})
         self.application_args = list(arguments)
 
         def secrets() -> dict[str, str]:
@@ -77,10 +78,11 @@ class SparkJobOperator(SparkSubmitOperator):
         with translate_errors():
             handed_over = hand_over(folder / "secrets.json", secrets())
         try:
-            with environment({**handed_over, "TMPDIR": str(folder)}), answering(folder, secrets):
+            variables |= {**handed_over, **last_word_file(folder), "TMPDIR": str(folder)}
+            with environment(variables), answering(folder, secrets):
                 super().execute(context)
         except AirflowException as failure:
-            raise self._submit_failure(failure, settings, context["run_id"]) from None
+            raise self._submit_failure(failure, settings, context["run_id"], last_word(folder)) from None
 
     @contextmanager
     def working_here(self) -> Iterator[None]:
@@ -109,7 +111,8 @@ class SparkJobOperator(SparkSubmitOperator):
 
         Raises:
             AirflowException: there is none, or Airflow could not read it, which it does not tell apart.
-            AirflowFailException: the driver would run elsewhere, without the files of the task.
+            AirflowFailException: the driver would run elsewhere, without the files of the task, or the connection
+                names another program than spark-submit.
         """
         try:
             connection = looked_up(self._conn_id, BaseHook.get_connection, AirflowNotFoundException)
@@ -119,7 +122,16 @@ class SparkJobOperator(SparkSubmitOperator):
                 f"secrets backend did not answer; if there is none, create it: airflow connections add {self._conn_id} "
                 f"--conn-type spark --conn-host 'local[2]'"
             ) from None
-        mode, place = connection.extra_dejson.get("deploy-mode"), f"the Airflow connection '{self._conn_id}'"
+        self._on_kubernetes = "k8s" in (connection.host or "")
+        extra, place = connection.extra_dejson, f"the Airflow connection '{self._conn_id}'"
+        binary = extra.get("spark-binary") or _DEFAULT_BINARY
+        if binary != _DEFAULT_BINARY and "SPARK_HOME" not in os.environ:
+            raise AirflowFailException(
+                f"{place} names the spark-binary {binary}, which flows do not start: they start bin/spark-submit of "
+                "SPARK_HOME; set that to the folder of its Spark (and HADOOP_CONF_DIR, if it has one) in the "
+                "environment of Airflow's workers, or remove spark-binary for the Spark of the installed pyspark"
+            )
+        mode = extra.get("deploy-mode")
         if not mode:
             with translate_errors():
                 settings = operators_settings({**os.environ, **spark_environment()})
@@ -130,17 +142,18 @@ class SparkJobOperator(SparkSubmitOperator):
                 "that submits it; set it to client"
             )
 
-    def _submit_failure(self, failure: AirflowException, settings: FlowSettings, run_id: str) -> AirflowException:
+    def _submit_failure(
+        self, failure: AirflowException, settings: FlowSettings, run_id: str, reason: str | None
+    ) -> AirflowException:
         process = None if self._hook is None else self._hook._submit_sp
         if process is None:
             # The provider's own reason, and nothing else tells it.
             return AirflowException(f"spark-submit of {settings.name} was not started: {failure}")
         code = process.returncode
         kind = AirflowFailException if self.is_final(code, settings, run_id) else AirflowException
-        for line in reversed(str(failure).splitlines()):
-            if line.startswith(ERROR_MARK):
-                return kind(line.removeprefix(ERROR_MARK))
-        return kind(f"spark-submit of {settings.name} ended with exit code {code}; its output is in this log, above")
+        return kind(
+            reason or f"spark-submit of {settings.name} ended with exit code {code}; its output is in this log, above"
+        )
 
 
 @contextmanager
@@ -168,17 +181,21 @@ def job_path(name: str) -> str:
     return str(Path(__file__).parents[1] / "spark_jobs" / name)
 
 
-def spark_environment() -> dict[str, str]:
+def spark_environment(*, python_of_workers: bool = True) -> dict[str, str]:
     """Environment of spark-submit: driver and local workers run in this interpreter, where srm_common is installed.
+
+    ``python_of_workers``: whether that is also the path of the workers' Python, unless the environment names another;
+    the images of Kubernetes' executors have theirs on their PATH.
 
     Without SPARK_HOME, pip's spark-submit asks the first python on the PATH for its pyspark, which may be another one.
     """
     # Where the environment names another Python, that is the one of the cluster's workers.
     environment = {
         **account_environment(),
-        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable),
     }
+    if python_of_workers:
+        environment["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
     if "SPARK_HOME" not in os.environ and (home := spark_home(os.environ)) is not None:
         environment["SPARK_HOME"] = home
     return environment

@@ -18,6 +18,7 @@ from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions, RunSelection
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import ConfigError, SrmError
+from srm_common.replication.driver.last_word import say_last
 from srm_common.replication.spark.driver_pass import DriverPassRunner
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
@@ -65,11 +66,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(summary(record), file=sys.stderr)
         raise_if_failed(record)
     except SrmError as error:
-        print(f"srm: {error}", file=sys.stderr)
+        say_last(str(error))
         return error.exit_code
     except KeyboardInterrupt as stopped:
         reason = str(stopped) or "the run was stopped before its end; the next one continues from there"
-        print(f"srm: {reason}", file=sys.stderr)
+        say_last(reason)
         return STOPPED
     return 0
 

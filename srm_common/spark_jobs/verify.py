@@ -17,6 +17,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.verification.summary import failure_sentence, outcome_sentence, unproved_lines
 from srm_common.domain.verification.verification import Against, VerificationScope, parse_moment, parse_share
 from srm_common.errors import SrmError
+from srm_common.replication.driver.last_word import say_last
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.replication.spark.spark_pass import spark_context
 from srm_common.replication.spark.spark_verification import SparkVerification
@@ -57,18 +58,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             share=SharedVerification(spark, flow.spark_min_bytes),
         )
     except SrmError as error:
-        print(f"srm: {error}", file=sys.stderr)
+        say_last(str(error))
         return error.exit_code
     except KeyboardInterrupt as stopped:
         reason = str(stopped) or "the verification was stopped before its end; --resume continues from there"
-        print(f"srm: {reason}", file=sys.stderr)
+        say_last(reason)
         return STOPPED
     for line in unproved_lines(verification.partitions):
         print(line, file=sys.stderr)
     print(outcome_sentence(verification.flow, verification.partitions), file=sys.stderr)
     failure = failure_sentence(verification.flow, verification.partitions, verification.faults)
     if failure is not None:
-        print(f"srm: {failure}", file=sys.stderr)
+        say_last(failure)
     return 0 if failure is None else 1
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
 from srm_common.airflow_bridge import spark_job_operator
 from srm_common.airflow_bridge.spark_job_operator import SparkJobOperator
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.replication.spark.spark_conf import spark_home
 from srm_common.settings_files.connections import airflow_connections
 from tests.flow_settings import small_flow
 
@@ -52,7 +55,8 @@ def submitting(
         )
         operator.require_connection()
         (folder := tmp_path / "run").mkdir(exist_ok=True)
-        (folder / "secrets.json").unlink(missing_ok=True)
+        for name in ("secrets.json", "last-word"):
+            (folder / name).unlink(missing_ok=True)
         operator.submit(CONTEXT, FLOW, "/job.py", ["--flow", "a->b"], folder)
         return arguments.read_text().splitlines()
 
@@ -75,8 +79,10 @@ def test_what_the_operator_has_set_for_the_drivers_jvm_counts(
 
 
 def test_what_the_job_says_last_is_the_reason(submitting: Callable[..., list[str]]) -> None:
+    """Also with versions of the provider that do not tell what spark-submit printed, and those that tell its end."""
+    job = "from srm_common.replication.driver.last_word import say_last; say_last('the clusters are gone')"
     with pytest.raises(AirflowException, match=r"^the clusters are gone$"):
-        submitting("echo 'srm: the clusters are gone'; echo later; exit 3")
+        submitting(f'{sys.executable} -c "{job}"; echo \'Exception in thread "main"\'; exit 3')
     with pytest.raises(AirflowException, match=r"ended with exit code 7; its output is in this log, above$"):
         submitting("exit 7")
 
@@ -89,6 +95,36 @@ def test_the_providers_reason_is_told_where_nothing_was_started(
         AirflowException, match=r"^spark-submit of a->b was not started: KRB5CCNAME environment variable"
     ):
         submitting(tickets=True)
+
+
+@pytest.mark.parametrize("master", ["k8s://https://h:6443", "yarn", "spark://h:7077"])
+def test_what_spark_needs_is_in_its_environment_with_every_master(
+    submitting: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    # The Spark provider wants that of Kubernetes to be there, and asks it nothing in deploy mode client.
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    for variable in ("SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(spark_job_operator, "account_environment", lambda: {"SPARK_USER": "uid54321"})
+    written = tmp_path / "environment"
+    arguments = submitting(f"env >{written}; echo started", host=master)
+    found = dict(line.partition("=")[::2] for line in written.read_text().splitlines())
+    assert found["SPARK_HOME"] == spark_home({})
+    assert (found["SPARK_USER"], found["PYSPARK_DRIVER_PYTHON"]) == ("uid54321", sys.executable)
+    # Executors' images have a Python of their own.
+    assert found.get("PYSPARK_PYTHON") == (None if master.startswith("k8s") else sys.executable)
+    assert not [one for one in arguments if "SPARK_USER" in one]
+
+
+def test_another_program_than_spark_submit_is_refused(
+    submitting: Callable[..., list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    assert submitting(extra={"spark-binary": "spark-submit"})
+    with pytest.raises(AirflowFailException, match=r"'spark' names the spark-binary spark3-submit, .* SPARK_HOME; set"):
+        submitting(extra={"spark-binary": "spark3-submit"})
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert submitting(extra={"spark-binary": "spark3-submit"})
 
 
 def test_deploy_mode_client_may_be_named(submitting: Callable[..., list[str]]) -> None:
