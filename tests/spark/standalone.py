@@ -32,7 +32,7 @@ class StandaloneSpark:
     and work in ``directory``."""
 
     def __init__(self, directory: Path, workers: int = 2, cores: int = 1) -> None:
-        self._directory = directory
+        self.directory = directory
         self._count, self._cores = workers, cores
         self._ports = [ReservedPort() for _ in range(2 + workers)]
         #: Master, workers, and the jobs that tests submit: all end with the block.
@@ -53,7 +53,7 @@ class StandaloneSpark:
                         "--memory",
                         f"{600 * self._cores}m",
                         "--work-dir",
-                        str(self._directory / f"work-{number}"),
+                        str(self.directory / f"work-{number}"),
                         self.master,
                     ),
                     log=f"worker-{number}",
@@ -78,11 +78,11 @@ class StandaloneSpark:
 
     def logs(self) -> str:
         """Everything that workers' executors wrote to standard error."""
-        return "\n".join(path.read_text() for path in sorted(self._directory.rglob("stderr")))
+        return "\n".join(path.read_text() for path in sorted(self.directory.rglob("stderr")))
 
     def work_of_last_application(self) -> list[Path]:
         """Folders of the executors of the newest application."""
-        folders = sorted(self._directory.glob("work-*/app-*/*"), key=lambda path: path.parent.name)
+        folders = sorted(self.directory.glob("work-*/app-*/*"), key=lambda path: path.parent.name)
         return [folder for folder in folders if folder.parent.name == folders[-1].parent.name]
 
     def executors(self) -> list[psutil.Process]:
@@ -103,21 +103,21 @@ class StandaloneSpark:
         # Workers hand their environment to executors: nothing of this test's own Python must be in it.
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK"))}
         environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_MEMORY": "256m"}
-        environment |= temporary_environment(self._directory)
-        with (self._directory / f"{log or role}.log").open("wb") as output:
+        environment |= temporary_environment(self.directory)
+        with (self.directory / f"{log or role}.log").open("wb") as output:
             self.processes.append(
                 subprocess.Popen(
                     [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{role}", *arguments],
                     env=environment,
                     stdout=output,
                     stderr=output,
-                    cwd=self._directory,
+                    cwd=self.directory,
                 )
             )
 
     def _await(self, there: Any, log: str) -> None:
         deadline = time.monotonic() + 180
-        path = self._directory / f"{log}.log"
+        path = self.directory / f"{log}.log"
         while not there(path.read_text()):
             assert time.monotonic() < deadline, path.read_text()[-3000:]
             time.sleep(0.1)

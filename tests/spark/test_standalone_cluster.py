@@ -121,6 +121,61 @@ def test_the_package_and_its_dependencies_reach_the_workers(
     assert "no difference in 4 partitions, 24000 records proved" in output
 
 
+_SENDS = """
+import sys
+from dataclasses import replace
+from srm_common.domain.cluster import ClusterSettings, JavaStore
+from srm_common.domain.runs.copying import CopyJob, SlotTask
+from srm_common.kafka.client.logins.shipped_files import shipped_contents
+from srm_common.replication.spark.slot_work import not_copied
+from srm_common.replication.spark.spark_conf import spark_settings
+from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
+
+def tells(job, task, sql=None):
+    contents = shipped_contents(job.source.truststore.location, job.source.files)
+    return replace(not_copied(task), notes=(str(len(contents or b"")),))
+
+source = replace(ClusterSettings.plaintext("a", "127.0.0.1:1"), truststore=JavaStore("only-here.jks"))
+context = spark_context(lambda master: spark_settings(master, 1), sys.argv[1])
+job = CopyJob("a->b", "a", source, source, "o", 1, "s", 1)
+(result,) = SparkPassRunner(lambda: context, tells)(job, [SlotTask(0, None, ())])
+print(*result.notes)
+"""
+
+
+def test_files_of_the_driver_reach_the_workers_and_are_left_nowhere(cluster: StandaloneSpark, tmp_path: Path) -> None:
+    """A relative path leads to it only from the driver's folder."""
+    secret = os.urandom(64)
+    here, events, conf = (tmp_path / name for name in ("here", "events", "conf"))
+    for folder in (here, events, conf):
+        folder.mkdir()
+    (here / "only-here.jks").write_bytes(secret)
+    (conf / "spark-defaults.conf").write_text(
+        f"spark.eventLog.enabled true\nspark.eventLog.dir {events.as_uri()}\nspark.executorEnv.PYTHONPATH {ROOT}\n"
+    )
+    before = time.time()
+    done = subprocess.run(
+        [sys.executable, "-c", _SENDS, cluster.master],
+        env={
+            **os.environ,
+            **temporary_environment(tmp_path),
+            "SPARK_CONF_DIR": str(conf),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        },
+        cwd=here,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.splitlines()[-1:] == [str(len(secret))], done.stderr[-3000:]
+    assert any(events.iterdir()), "Spark has kept an event log"
+    written = [path for folder in (tmp_path, cluster.directory) for path in folder.rglob("*") if path.is_file()]
+    found = [path for path in written if path.stat().st_mtime >= before and secret in path.read_bytes()]
+    assert found == []
+
+
 @pytest.mark.soak  # packing and unpacking take more than a minute
 def test_transforms_and_statements_run_on_workers_with_the_larger_archive(
     cluster: StandaloneSpark,
