@@ -218,7 +218,8 @@ def _unlz4(data: bytes) -> None:
     inner = np.frombuffer(data + guard, np.uint8)[: len(data)]
     whole = np.frombuffer(bytearray(guard + bytes(room) + guard), np.uint8)
     out = whole[64 : 64 + room]
-    _, place, _ = lz4_walk.unlz4_block(inner, 0, len(data), out, 10, 10, lz4_walk.ANYWHERE, None, None, 0)
+    far = lz4_walk.ANYWHERE
+    _, place, _ = lz4_walk.unlz4_block(inner, 0, len(data), out, 10, 10, far, far, None, None, 0)
     for end in (place, lz4_walk.unlz4(inner, 0, len(data), out, 10)):
         assert -1 <= end <= room
         assert bytes(whole[:64]) == bytes(whole[-64:]) == guard, "it writes outside its room"

@@ -29,10 +29,8 @@ from srm_common.wire.reencoding.lz4_walk import (
     FRAME_HEADER,
     FRAME_INDEPENDENT,
     FRAME_VERSION,
-    GRANULE_BITS,
     LEAST_SEQUENCE,
     PLAIN_BLOCK,
-    SUSPECT_AT,
     largest_block,
     little,
     unlz4_block,
@@ -40,6 +38,8 @@ from srm_common.wire.reencoding.lz4_walk import (
 from srm_common.wire.reencoding.machine_code import Bytes, put
 from srm_common.wire.reencoding.record_walk import LEAST_RECORD, Ints, compiled, varint_at
 from srm_common.wire.state.stored_runs import DenseRuns
+
+_tuple = tuple.__new__  # as in srm_common/wire/batches/batch.py
 
 #: Bytes of an offset delta at most.
 MOST_DELTA = 5
@@ -67,7 +67,7 @@ def number_records(
     last_delta: int,
     state: Ints,
     marks: Ints,
-    near: Bytes,
+    marked: Bytes,
     runs: Ints,
 ) -> int:
     """Find what becomes of the offset deltas of the next records, which get the numbers from 0 on, each in as many
@@ -81,7 +81,7 @@ def number_records(
         state: see :data:`_AT`; zeros at first, and the base offset as the next one.
         marks: gets, for each byte that changes, its place times 256, and its new value, in order; ``MOST_DELTA`` for
             each record.
-        near: gets a one for each granule with such a byte.
+        marked: gets a bit for each of these places.
         runs: gets a row of first offset and length for each dense run; as many rows as records.
 
     Returns where the next record begins; -1 where a record cannot be read or is out of order, or a number takes more
@@ -110,7 +110,7 @@ def number_records(
             if value != content[place]:
                 marks[state[_MARKED]] = place << 8 | value
                 state[_MARKED] += 1
-                near[place >> GRANULE_BITS] = 1
+                marked[place >> 3] |= 1 << (place & 7)
         if left > 0:
             return -1
         offset = base_offset + delta
@@ -139,7 +139,7 @@ def _unpack(
     content: Bytes,
     state: Ints,
     marks: Ints,
-    near: Bytes,
+    marked: Bytes,
     runs: Ints,
     suspects: Ints,
     blocks: Ints,
@@ -173,13 +173,13 @@ def _unpack(
             at = stop
         while at < stop:
             at, place, suspected = unlz4_block(
-                data, at, stop, content, start, place, expected, near, suspects, suspected
+                data, at, stop, content, start, place, expected + _MOST_HEAD, expected, marked, suspects, suspected
             )
             if at < 0:
                 return -1, -1
             if place - expected >= _MOST_HEAD:
                 expected = number_records(
-                    content, place, False, count, base_offset, last_delta, state, marks, near, runs
+                    content, place, False, count, base_offset, last_delta, state, marks, marked, runs
                 )
                 if expected < 0:
                     return -1, -1
@@ -189,7 +189,7 @@ def _unpack(
         used += 1
     if end - at != FRAME_END or little(data, at) != 0:
         return -1, -1
-    if number_records(content, place, True, count, base_offset, last_delta, state, marks, near, runs) != place:
+    if number_records(content, place, True, count, base_offset, last_delta, state, marks, marked, runs) != place:
         return -1, -1
     return used, suspected
 
@@ -203,7 +203,7 @@ def number_frame(
     content: Bytes,
     state: Ints,
     marks: Ints,
-    near: Bytes,
+    marked: Bytes,
     runs: Ints,
     suspects: Ints,
     blocks: Ints,
@@ -214,25 +214,29 @@ def number_frame(
     Args:
         data: the frame.
         base_offset, last_delta: by the batch's header.
-        content, state, marks, near, runs, suspects, blocks: room; ``near`` is zeros, and so it is again afterwards.
+        content, state, marks, marked, runs, suspects, blocks: room; ``marked`` is zeros, and so it is again afterwards.
         out: where to write it.
 
     Returns its size, 0 where it stays as it is, -1 where another way has to be gone; and the number of dense runs.
     """
     state[:] = 0
     state[_NEXT] = base_offset
-    used, suspected = _unpack(data, count, base_offset, last_delta, content, state, marks, near, runs, suspects, blocks)
-    marked = int(state[_MARKED])
-    for number in range(marked):
+    used, suspected = _unpack(
+        data, count, base_offset, last_delta, content, state, marks, marked, runs, suspects, blocks
+    )
+    many = int(state[_MARKED])
+    for number in range(many):
         place = marks[number] >> 8
         content[place] = marks[number] & 255
         marks[number] = place
-        near[place >> GRANULE_BITS] = 0
-    if used < 0 or marked == 0:
-        return min(used, 0), int(state[_RUNS])
-    marks[marked] = ANYWHERE
-    suspects[suspected, SUSPECT_AT] = ANYWHERE
-    return patch_frame(data, blocks, used, content, marks, suspects, out), int(state[_RUNS])
+    size = min(used, 0)
+    if used >= 0 and many > 0:
+        marks[many] = ANYWHERE
+        suspects[suspected] = ANYWHERE
+        size = patch_frame(data, blocks, used, content, marks, marked, suspects, out)
+    for number in range(many):
+        marked[marks[number] >> 3] = 0
+    return size, int(state[_RUNS])
 
 
 @compiled
@@ -252,29 +256,87 @@ def write_between(runs: Ints, used: int, out: Bytes) -> int:
     return size
 
 
+#: What :func:`number_batch` finds: the size of the frame and the number of runs, as :func:`number_frame` returns them;
+#: the first run and the last one, and where the last but one ends; the size of those between.
+_SIZE, _USED, _FIRST, _FIRST_LENGTH, _LAST, _LAST_LENGTH, _BEFORE_LAST, _BETWEEN = range(8)
+_FOUND = 8
+
+
+@compiled
+def number_batch(
+    data: Bytes,
+    count: int,
+    base_offset: int,
+    last_delta: int,
+    content: Bytes,
+    state: Ints,
+    marks: Ints,
+    marked: Bytes,
+    runs: Ints,
+    suspects: Ints,
+    blocks: Ints,
+    out: Bytes,
+    between: Bytes,
+    found: Ints,
+) -> None:
+    """As :func:`number_frame`, and :func:`write_between` of what it finds: each call from Python costs as much as ten
+    records.
+
+    Args:
+        between: gets the runs between the first and the last one.
+        found: gets what :data:`_SIZE` says.
+    """
+    size, used = number_frame(
+        data, count, base_offset, last_delta, content, state, marks, marked, runs, suspects, blocks, out
+    )
+    found[_SIZE], found[_USED] = size, used
+    if size < 0:
+        return
+    found[_FIRST], found[_FIRST_LENGTH] = runs[0, 0], runs[0, 1]
+    found[_LAST], found[_LAST_LENGTH] = runs[used - 1, 0], runs[used - 1, 1]
+    if used > 1:
+        found[_BEFORE_LAST] = runs[used - 2, 0] + runs[used - 2, 1]
+        found[_BETWEEN] = write_between(runs, used, between)
+
+
+_Arguments = tuple[Bytes, Ints, Ints, Bytes, Ints, Ints, Ints, Bytes, Bytes, Ints]
+
+
 class _Room(threading.local):
     """What a thread writes to, batch by batch: new pages would cost as much as what is written to them."""
 
     def __init__(self) -> None:
         # Pages that are not written to cost nothing.
         self.content = np.empty(_MOST_CONTENT, np.uint8)
-        self.near = np.zeros((_MOST_CONTENT >> GRANULE_BITS) + 1, np.uint8)
+        self.marked = np.zeros((_MOST_CONTENT >> 3) + 8, np.uint8)
         self.state = np.empty(_STATE, np.int64)
         self.blocks = np.empty((_MOST_BLOCKS, BLOCK_FIELDS), np.int64)
-        self.out = self.between = np.zeros(0, np.uint8)
-        self.marks = np.empty(0, np.int64)
-        self.runs = self.suspects = np.empty((0, 2), np.int64)
+        self.found = np.empty(_FOUND, np.int64)
+        self.body = self.records = 0
+        self._make(1 << 16, 1 << 8)
 
-    def make(self, body: int, records: int) -> None:
+    def _make(self, body: int, records: int) -> None:
+        self.body, self.records = max(body, self.body), max(records, self.records)
+        records = self.records
+        #: As :func:`number_batch` takes them.
+        self.arguments: _Arguments = (
+            self.content,
+            self.state,
+            np.empty(records * MOST_DELTA + 1, np.int64),
+            self.marked,
+            np.empty((records, 2), np.int64),
+            np.empty(self.body // LEAST_SEQUENCE + 2, np.int64),
+            self.blocks,
+            np.empty(self.body + self.body // 2 + 1024, np.uint8),
+            np.empty(records * _MOST_RUN, np.uint8),
+            self.found,
+        )
+
+    def arguments_for(self, body: int, records: int) -> _Arguments:
         """Room for a body of so many bytes, and so many records."""
-        if len(self.suspects) < body // LEAST_SEQUENCE + 2:
-            self.suspects = np.empty((_power(body // LEAST_SEQUENCE + 2), 2), np.int64)
-            self.out = np.empty(_power(body + body // 2 + 1024), np.uint8)
-        if len(self.runs) < records:
-            records = _power(records)
-            self.runs = np.empty((records, 2), np.int64)
-            self.marks = np.empty(records * MOST_DELTA + 1, np.int64)
-            self.between = np.empty(records * _MOST_RUN, np.uint8)
+        if self.body < body or self.records < records:
+            self._make(_power(body), _power(records))
+        return self.arguments
 
 
 def _power(size: int) -> int:
@@ -288,60 +350,36 @@ def close_holes(batch: SourceBatch) -> Packed | None:
     """A batch of magic 2, whose checksum is right and all of which is wanted, without its holes; None where another way
     has to be gone: another codec, a time of appending, another frame than producers and brokers write, a body that
     cannot be walked."""
-    header, data = batch
-    count = header.record_count
-    body = data[HEADER_SIZE:]
+    (base_offset, _, _, _, _, attributes, last_delta, base_timestamp, max_timestamp, _, _, _, count) = batch.header
+    body = batch.data[HEADER_SIZE:]
     if (
-        header.attributes & (CODEC_MASK | LOG_APPEND_TIME) != LZ4
+        attributes & (CODEC_MASK | LOG_APPEND_TIME) != LZ4
         or len(body) > _MOST_CONTENT
-        or not 0 < count <= min(header.last_offset_delta + 1, _MOST_CONTENT // LEAST_RECORD)
+        or not 0 < count <= min(last_delta + 1, _MOST_CONTENT // LEAST_RECORD)
     ):
         return None
-    room = _room
-    room.make(len(body), count)
-    size, used = number_frame(
-        np.frombuffer(body, np.uint8),
-        count,
-        header.base_offset,
-        header.last_offset_delta,
-        room.content,
-        room.state,
-        room.marks,
-        room.near,
-        room.runs,
-        room.suspects,
-        room.blocks,
-        room.out,
-    )
+    arguments = _room.arguments_for(len(body), count)
+    (_, _, _, _, _, _, _, out, written_runs, found) = arguments
+    data = np.frombuffer(body, np.uint8)
+    data.flags.writeable = False  # or the loop is compiled for both kinds
+    number_batch(data, count, base_offset, last_delta, *arguments)
+    size, used, first, first_length, last, last_length, before_last, between = found.tolist()
     if size < 0:
         return None
-    written = room.out[:size].tobytes() if size else bytes(body)
-    return Packed(
-        LZ4,
-        header.base_timestamp,
-        header.max_timestamp,
-        count,
-        written,
-        _runs_of(room.runs, used, count, len(written)),
-        header.next_offset,
-        True,
-    )
-
-
-def _runs_of(runs: Ints, used: int, count: int, size: int) -> Sequence[UpstreamRun]:
-    """The first ``used`` runs, as the map of a batch of ``size`` bytes keeps them."""
-    first, first_length = runs[0].tolist()
+    written = out[:size].tobytes() if size else bytes(body)
+    runs: Sequence[UpstreamRun]
     if used == 1:
-        return ((first, first_length, first_length),)
-    (before, before_length), (last, last_length) = runs[used - 2 : used].tolist()
-    if are_many(used, size):
-        return ((first, last + last_length - first, count),)
-    between = _room.between
-    return DenseRuns(
-        (first, first_length, first_length),
-        between[: write_between(runs, used, between)].tobytes(),
-        before + before_length,
-        (last, last_length, last_length),
-        used,
-        count,
-    )
+        runs = ((first, first_length, first_length),)
+    elif are_many(used, len(written)):
+        runs = ((first, last + last_length - first, count),)
+    else:
+        runs = DenseRuns(
+            (first, first_length, first_length),
+            written_runs[:between].tobytes(),
+            before_last,
+            (last, last_length, last_length),
+            used,
+            count,
+        )
+    next_offset = base_offset + last_delta + 1
+    return _tuple(Packed, (LZ4, base_timestamp, max_timestamp, count, written, runs, next_offset, True, None))

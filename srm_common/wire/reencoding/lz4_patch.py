@@ -12,7 +12,14 @@ Compiled as :mod:`srm_common.wire.reencoding.record_walk` is, and only used so. 
 
 from __future__ import annotations
 
-from srm_common.wire.reencoding.lz4_walk import LEAST_MATCH, PLAIN_BLOCK, SUSPECT_AT, SUSPECT_PLACE, more_length
+from srm_common.wire.reencoding.lz4_walk import (
+    LEAST_MATCH,
+    PLAIN_BLOCK,
+    SUSPECT_BITS,
+    SUSPECT_PLACE,
+    any_marked,
+    more_length,
+)
 from srm_common.wire.reencoding.machine_code import Bytes, byte, put, two_bytes
 from srm_common.wire.reencoding.record_walk import Ints, compiled
 
@@ -123,6 +130,7 @@ def patch_block(
     place: int,
     stop: int,
     marks: Ints,
+    marked: Bytes,
     suspects: Ints,
     out: Bytes,
     size: int,
@@ -133,7 +141,8 @@ def patch_block(
         data, at, end: the block as it is, which :func:`unlz4_block` has walked.
         content, place, stop: what it is to become, from ``place`` to ``stop``; it differs from what it is at ``marks``.
         marks: places in ``content``, in order, from the first one in this block on; a larger one than ``stop`` at last.
-        suspects: rows of the sequences that may have to change, and maybe of others, in order, from the first one in
+        marked: the same as bits.
+        suspects: notes of the sequences that may have to change, and maybe of others, in order, from the first one in
             this block on; one beyond its end at last.
         out, size: where to write it.
 
@@ -145,10 +154,10 @@ def patch_block(
     pending = -1
     while True:
         if pending < 0:
-            at, place = int(suspects[row, SUSPECT_AT]), int(suspects[row, SUSPECT_PLACE])
+            at, place = int(suspects[row]) >> SUSPECT_BITS, int(suspects[row]) & SUSPECT_PLACE
         if at >= end:
             break
-        while suspects[row, SUSPECT_AT] <= at:
+        while suspects[row] >> SUSPECT_BITS <= at:
             row += 1
         sequence = at
         token = byte(data, at)
@@ -169,9 +178,11 @@ def patch_block(
                 more, at = more_length(data, at, end)
                 match += more
             match_end += match
+        repeated = match_at - distance
+        other = any_marked(marked, match_at, match_end) or any_marked(marked, repeated, match_end - distance)
         while marks[number] < place:
             number += 1
-        if pending >= 0 or _repeats(content, match_at, match_end, distance) < match_end:
+        if pending >= 0 or (other and _repeats(content, match_at, match_end, distance) < match_end):
             size = _copied(data, copied, sequence, out, size)
             copied = at
             start = place if pending < 0 else pending
@@ -188,12 +199,15 @@ def patch_block(
 
 
 @compiled
-def patch_frame(data: Bytes, blocks: Ints, used: int, content: Bytes, marks: Ints, suspects: Ints, out: Bytes) -> int:
+def patch_frame(
+    data: Bytes, blocks: Ints, used: int, content: Bytes, marks: Ints, marked: Bytes, suspects: Ints, out: Bytes
+) -> int:
     """Write a frame again, block by block, as :func:`patch_block` does.
 
     Args:
         data, blocks, used: the frame, and a row for each of its ``used`` blocks, see :data:`BLOCK_AT`.
         marks: places in ``content``; one more, beyond the content, stands behind them.
+        marked: the same as bits.
         suspects: as for a block; one more, beyond the frame, stands behind them.
 
     Returns its size, or -1 where there is no room.
@@ -212,7 +226,7 @@ def patch_frame(data: Bytes, blocks: Ints, used: int, content: Bytes, marks: Int
         start = size + 4
         plain = blocks[block, BLOCK_PLAIN] != 0
         if not plain:
-            size = patch_block(data, at, end, content, place, stop, marks[first:], suspects[row:], out, start)
+            size = patch_block(data, at, end, content, place, stop, marks[first:], marked, suspects[row:], out, start)
             if size < 0:
                 return -1
             plain = size - start >= stop - place
@@ -228,7 +242,7 @@ def patch_frame(data: Bytes, blocks: Ints, used: int, content: Bytes, marks: Int
             out[start - 4 + number] = length >> 8 * number & 255
         while marks[first] < stop:
             first += 1
-        while suspects[row, SUSPECT_AT] < end:
+        while suspects[row] >> SUSPECT_BITS < end:
             row += 1
         place = stop
     if len(out) - size < 4:

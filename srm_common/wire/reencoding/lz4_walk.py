@@ -6,7 +6,15 @@ lz4_Block_format.md.
 
 from __future__ import annotations
 
-from srm_common.wire.reencoding.machine_code import byte, put, put_16, spill, two_bytes
+from srm_common.wire.reencoding.machine_code import (
+    MARKED_AT_ONCE,
+    byte,
+    marked_bits,
+    put,
+    put_16,
+    spill,
+    two_bytes,
+)
 from srm_common.wire.reencoding.record_walk import Bytes, Ints, compiled
 
 #: Of a frame: magic, flags, block size, checksum, then the length of the first block. Bit 31 of that says that the
@@ -22,10 +30,9 @@ LEAST_MATCH, LEAST_SEQUENCE = 4, 3
 #: are; what is read of it, and what is written for it.
 USUAL_LITERALS, _USUAL_MATCH = 14, 32
 USUAL_READ, _USUAL_WRITTEN = 1 + 16 + 2, USUAL_LITERALS + _USUAL_MATCH
-#: A row of what :func:`unlz4_block` finds out: where a sequence begins in the block, and its content.
-SUSPECT_AT, SUSPECT_PLACE = range(2)
-#: A bit of an address says in which granule of so many bytes it is: a usual repetition looks at one or two of them.
-GRANULE_BITS = 5
+#: What :func:`unlz4_block` notes of a sequence: where it begins in the block, times this, and where its content does.
+SUSPECT_BITS = 32
+SUSPECT_PLACE = (1 << SUSPECT_BITS) - 1
 #: Beyond all places.
 ANYWHERE = (1 << 63) - 1
 
@@ -47,6 +54,17 @@ def more_length(data: Bytes, at: int, end: int) -> tuple[int, int]:
         if more < 255:
             return length, at
     return 0, -1
+
+
+@compiled
+def any_marked(marked: Bytes, start: int, end: int) -> bool:
+    """Whether a byte from ``start`` to ``end`` (exclusive) is marked: each has a bit in ``marked``, which has eight
+    bytes more."""
+    while end - start > MARKED_AT_ONCE:
+        if marked_bits(marked, start, MARKED_AT_ONCE) != 0:
+            return True
+        start += MARKED_AT_ONCE
+    return start < end and marked_bits(marked, start, end - start) != 0
 
 
 @compiled
@@ -101,7 +119,8 @@ def unlz4_block(
     start: int,
     place: int,
     limit: int,
-    near: Bytes | None,
+    sure: int,
+    marked: Bytes | None,
     suspects: Ints | None,
     suspected: int,
 ) -> tuple[int, int, int]:
@@ -111,9 +130,10 @@ def unlz4_block(
         data, at, end: the rest of the block.
         out, start, place: where its content begins, and where that of the rest does.
         limit: stop after the first sequence whose content ends beyond this place.
-        near: of each granule of ``out`` whether something in it is about to change; None where nothing is.
-        suspects, suspected: with ``near``, gets a row of :data:`SUSPECT_AT` for each sequence that takes bytes from
-            such a granule, and for each one that ends beyond ``limit``; and how many rows there are already.
+        sure: up to there it is known which bytes of the content change.
+        marked: a bit for each byte of ``out``: whether it is one of them; None where nothing changes.
+        suspects, suspected: with ``marked``, gets a note (:data:`SUSPECT_BITS`) of each sequence that takes such a byte
+            from before, and of each one that ends beyond ``sure``; and how many there are already.
 
     Returns where it stopped in ``data`` and in ``out``, and the number of suspects; -1 for all of them where the block
     is damaged or there is no room. Then something else may have been written behind ``place``.
@@ -134,34 +154,24 @@ def unlz4_block(
             match_at = place + length
             match_end = match_at + match
             first = match_at - two_bytes(data, at + 1 + length)
-            if (
-                USUAL_LITERALS - length
-                | _USUAL_MATCH - match
-                | match_at - first - 16
-                | first - start
-                | limit - match_end
-            ) < 0:
+            if (USUAL_LITERALS - length | _USUAL_MATCH - match | match_at - first - min(match, 16) | first - start) < 0:
                 break
             put_16(out, place, data, at + 1)
             put_16(out, match_at, out, first)
             put_16(out, match_at + 16, out, first + 16)
-            if near is not None and suspects is not None:
-                suspects[suspected, SUSPECT_AT] = at
-                suspects[suspected, SUSPECT_PLACE] = place
-                suspected += byte(near, first >> GRANULE_BITS) | byte(near, first + match - 1 >> GRANULE_BITS)
+            if marked is not None and suspects is not None:
+                suspects[suspected] = at << SUSPECT_BITS | place
+                suspected += (marked_bits(marked, first, match) != 0) | (match_end > sure)
             place = match_end
             at += length + 3 + longer
         sequence, begin = at, place
         at, place, distance, match = _unlz4_sequence(data, at, end, out, start, place)
         if at < 0:
             return -1, -1, -1
-        if near is not None and suspects is not None:
-            suspects[suspected, SUSPECT_AT] = sequence
-            suspects[suspected, SUSPECT_PLACE] = begin
-            touched = place + match > limit
-            for granule in range(place - distance >> GRANULE_BITS, (place - distance + match - 1 >> GRANULE_BITS) + 1):
-                touched |= near[granule] != 0
-            suspected += touched
+        if marked is not None and suspects is not None:
+            suspects[suspected] = sequence << SUSPECT_BITS | begin
+            first = place - distance
+            suspected += (place + match > sure) | any_marked(marked, first, first + match)
         place += match
         if place > limit:
             break
@@ -197,7 +207,7 @@ def unlz4(data: Bytes, at: int, end: int, out: Bytes, start: int) -> int:
     if end - after != FRAME_END or little(data, after) != 0:
         return -1
     if not plain:
-        _, content, _ = unlz4_block(data, at, at + size, out, start, start, ANYWHERE, None, None, 0)
+        _, content, _ = unlz4_block(data, at, at + size, out, start, start, ANYWHERE, ANYWHERE, None, None, 0)
         return content if content - start <= most else -1
     if size > most or size > len(out) - start:
         return -1

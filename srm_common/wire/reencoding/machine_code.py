@@ -5,6 +5,7 @@ Each is a plain Python function, for loops that run as they are, and an ``overlo
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,7 @@ def spill(out: Bytes, at: int, data: Bytes, start: int, length: int) -> None:
 
 
 def put_16(out: Bytes, at: int, data: Bytes, start: int) -> None:
-    """Copy sixteen bytes, which both arrays have; they do not overlap."""
+    """Copy sixteen bytes, which both arrays have; all are read before the first is written."""
     out[at : at + 16] = data[start : start + 16]
 
 
@@ -45,6 +46,16 @@ def byte(data: Bytes, at: int) -> int:
 def two_bytes(data: Bytes, at: int) -> int:
     """As :func:`byte`, a little-endian number of two."""
     return int(data[at]) | int(data[at + 1]) << 8
+
+
+#: Bits that :func:`marked_bits` looks at, at most.
+MARKED_AT_ONCE = 57
+
+
+def marked_bits(marked: Bytes, start: int, count: int) -> int:
+    """Of bits that lie in bytes, the lowest one first, those from ``start`` on, no more than :data:`MARKED_AT_ONCE`.
+    The array has to have eight bytes from the first one's on."""
+    return int.from_bytes(marked[start >> 3 : (start >> 3) + 8].tobytes(), "little") >> (start & 7) & (1 << count) - 1
 
 
 def has_crc32c() -> bool:
@@ -133,6 +144,23 @@ else:
     def _two_bytes(data: Any, at: Any) -> Callable[..., int]:
         def compiled(data: Any, at: Any) -> Any:
             return _read_8(data, at) | _read_8(data, at + 1) << 8
+
+        return compiled
+
+    def _read_64_type(_context: Any, data: Any, _at: Any) -> tuple[Any, Callable[..., Any]]:
+        def code(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            place = builder.bitcast(_place(context, builder, data, *arguments), _WORD.as_pointer())
+            word = builder.load(place, align=1)
+            return word if sys.byteorder == "little" else builder.bswap(word)
+
+        return types.int64(data, types.intp), code
+
+    _read_64: Any = intrinsic(_read_64_type)
+
+    @overload(marked_bits)
+    def _marked_bits(marked: Any, start: Any, count: Any) -> Callable[..., int]:
+        def compiled(marked: Any, start: Any, count: Any) -> Any:
+            return _read_64(marked, start >> 3) >> (start & 7) & (1 << count) - 1
 
         return compiled
 

@@ -28,7 +28,7 @@ _LOADED = """
 from srm_common.wire.reencoding import merging
 merging.load()
 from srm_common.wire.reencoding import batch_walk, holes
-loops = (batch_walk.renumber, batch_walk.scan, batch_walk.unpack, holes.number_frame, holes.write_between)
+loops = (batch_walk.renumber, batch_walk.scan, batch_walk.unpack, holes.number_batch)
 print([len(loop.signatures) for loop in loops])
 """
 
@@ -36,4 +36,4 @@ print([len(loop.signatures) for loop in loops])
 def test_loops_that_close_holes_are_there_before_the_first_batch() -> None:
     pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
     done = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True)
-    assert done.stdout == "[1, 1, 1, 1, 1]\n"
+    assert done.stdout == "[1, 1, 1, 1]\n"

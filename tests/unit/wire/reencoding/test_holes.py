@@ -65,7 +65,7 @@ def checked(batch: SourceBatch, records: Sequence[Record]) -> bytes:
     # As strict as the library can be about the end of a block, and as Kafka's readers about frames.
     assert body[:7] == bytes(batch.data[HEADER_SIZE : HEADER_SIZE + 7])
     assert bytes(cramjam.lz4.decompress(body)) == bytes(decompress(LZ4, packed.body))
-    assert not holes._room.near.any()
+    assert not holes._room.marked.any()
     return body
 
 
@@ -206,7 +206,7 @@ def test_damaged_frames_stay_within_their_bounds(made: Made, seed: int, block_by
     for plain in (False, True):
         count = len(offsets)
         rooms = [np.full(size + 64, 7, np.uint8) for size in (content, room)]
-        near = np.zeros((content >> 5) + 65, np.uint8)
+        marked = np.zeros((content >> 3) + 8, np.uint8)
         with as_plain() if plain else nullcontext():
             size, runs = holes.number_frame(
                 np.frombuffer(bytes(frame), np.uint8),
@@ -216,16 +216,16 @@ def test_damaged_frames_stay_within_their_bounds(made: Made, seed: int, block_by
                 rooms[0][:content],
                 np.empty(5, np.int64),
                 np.empty(5 * count + 1, np.int64),
-                near,
+                marked,
                 np.empty((count, 2), np.int64),
-                np.empty((len(frame) // 3 + 2, 2), np.int64),
+                np.empty(len(frame) // 3 + 2, np.int64),
                 np.empty((8, 4), np.int64),
                 rooms[1][:room],
             )
         assert size <= room
         assert (rooms[0][content:] == 7).all()
         assert (rooms[1][room:] == 7).all()
-        assert not near.any()
+        assert not marked.any()
         found.append((size, runs, bytes(rooms[1][: max(size, 0)])))
     assert found[0] == found[1]
 

@@ -35,7 +35,7 @@ def unpacked(
     loop: Callable[..., tuple[int, int, int]], data: bytes, at: int, end: int, out: npt.NDArray[np.uint8], start: int
 ) -> int:
     """Where the content of a whole block ends."""
-    stop, place, _ = loop(array(data), at, end, out, start, start, lz4_walk.ANYWHERE, None, None, 0)
+    stop, place, _ = loop(array(data), at, end, out, start, start, lz4_walk.ANYWHERE, lz4_walk.ANYWHERE, None, None, 0)
     assert stop == (end if place >= 0 else -1)
     return place
 
@@ -80,3 +80,13 @@ def test_a_frame_of_one_block(content: bytes) -> None:
     assert not content or out.tobytes() == content
     for cut in range(len(frame)):
         assert lz4_walk.unlz4(array(frame), 0, cut, out, 0) == -1
+
+
+@given(st.sets(st.integers(0, 299)), st.integers(0, 300), st.integers(0, 300))
+def test_a_mark_is_seen_wherever_it_is(places: set[int], start: int, end: int) -> None:
+    marked = np.zeros(300 // 8 + 9, np.uint8)
+    for place in places:
+        marked[place >> 3] |= 1 << (place & 7)
+    expected = any(start <= place < end for place in places)
+    plain = getattr(lz4_walk.any_marked, "py_func", lz4_walk.any_marked)
+    assert lz4_walk.any_marked(marked, start, end) == plain(marked, start, end) == expected
