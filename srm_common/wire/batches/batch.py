@@ -48,6 +48,8 @@ def carried(crc: int, old: int, new: int, length: int) -> int:
         new: of the new header alone, which is as long; or 0 for the checksum of the body alone.
         length: of the body.
     """
+    if old == new:
+        return crc
     # What the library begins and ends with, an inversion, is taken back, so that only the difference is multiplied.
     moved = crc32c(_ZEROS[: length & _ZERO_MASK], old ^ new ^ _INVERTED) ^ _INVERTED
     length >>= _ZERO_BITS
@@ -162,7 +164,8 @@ class Header(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """The checksum that a batch came with, and that of the part of its header that it covers."""
+    """The checksum that a batch came with, and that of the part of its header that it covers; or that of a body which
+    was written again, and 0."""
 
     crc: int
     header_crc: int
@@ -293,7 +296,7 @@ UpstreamRun = tuple[int, int, int]
 class Packed(NamedTuple):
     """Body and header fields of a batch to produce; ``runs`` say which upstream offsets its records had.
 
-    ``checked``: the source's checksum of an unopened body, which the new one is to carry on.
+    ``checked``: the checksum of the body, which the new one is to carry on; the source's where it is unopened.
     """
 
     attributes: int

@@ -69,7 +69,7 @@ _NEGATIVE = 1 << 31
 
 
 @compiled
-def _big(data: Bytes, at: int, size: int) -> int:
+def big(data: Bytes, at: int, size: int) -> int:
     """A big-endian number; one of 8 bytes has a sign."""
     value = 0
     for byte in range(at, at + size):
@@ -134,28 +134,28 @@ def unpack(
     base_time = end_offset = 0
     max_time = -1
     while taken < len(bodies) and used < enough and len(data) - at >= HEADER_SIZE:
-        size = _big(data, at + 8, 4) + LENGTH_OVERHEAD
+        size = big(data, at + 8, 4) + LENGTH_OVERHEAD
         if data[at + 16] != 2 or size < HEADER_SIZE or size > len(data) - at:
             break
-        attributes = _big(data, at + 21, 2)
+        attributes = big(data, at + 21, 2)
         own = attributes & CODEC_MASK
         if attributes & CONTROL or (own != NONE and codec != NONE and own != codec):
             break
-        if checksum(data, at + CRC_START, at + size) != _big(data, at + 17, 4):
+        if checksum(data, at + CRC_START, at + size) != big(data, at + 17, 4):
             break
         end = _content(own, data, at + HEADER_SIZE, at + size, out, used)
         if end < 0:
             break
-        offset = _big(data, at, 8)
-        last_delta = _big(data, at + 23, 4)
+        offset = big(data, at, 8)
+        last_delta = big(data, at + 23, 4)
         if last_delta >= _NEGATIVE:
             break
         next_offset = offset + last_delta + 1
-        records = _big(data, at + 57, 4)
+        records = big(data, at + 57, 4)
         if records * LEAST_RECORD > end - used:
             break
-        time = _big(data, at + 27, 8)
-        latest = _big(data, at + 35, 8)
+        time = big(data, at + 27, 8)
+        latest = big(data, at + 35, 8)
         appended = attributes & LOG_APPEND_TIME != 0
         if appended:
             time = latest
@@ -190,16 +190,16 @@ def scan(data: Bytes, numbers: Ints) -> tuple[int, int]:
     """
     at = count = next_offset = epoch = 0
     while len(data) - at >= HEADER_SIZE:
-        size = _big(data, at + 8, 4) + LENGTH_OVERHEAD
-        attributes = _big(data, at + 21, 2)
-        last_delta = _big(data, at + 23, 4)
-        records = _big(data, at + 57, 4)
+        size = big(data, at + 8, 4) + LENGTH_OVERHEAD
+        attributes = big(data, at + 21, 2)
+        last_delta = big(data, at + 23, 4)
+        records = big(data, at + 57, 4)
         if data[at + MAGIC] != 2 or size < HEADER_SIZE or size >= _NEGATIVE or attributes & (CONTROL | TRANSACTIONAL):
             return -1, 0
         if size > len(data) - at:
             return count, epoch
-        offset = _big(data, at, 8)
-        own = _big(data, at + 12, 4)
+        offset = big(data, at, 8)
+        own = big(data, at + 12, 4)
         if records == 0 or records >= _NEGATIVE or last_delta >= _NEGATIVE or count == len(numbers):
             return -1, 0
         if count > 0 and (own != epoch or offset < next_offset):

@@ -46,7 +46,7 @@ MOST_DELTA = 5
 #: Bytes of a record up to its offset delta at most: length, attributes, time delta, offset delta.
 _MOST_HEAD = 10 + 1 + 10 + 10
 #: Bytes of a run in the offset map at most.
-_MOST_RUN = 20
+MOST_RUN = 20
 #: Larger bodies are left to the libraries, so that no thread holds more than some 10 MB.
 _MOST_CONTENT, _MOST_BLOCKS = 4 << 20, 128
 
@@ -258,8 +258,8 @@ def write_between(runs: Ints, used: int, out: Bytes) -> int:
 
 #: What :func:`number_batch` finds: the size of the frame and the number of runs, as :func:`number_frame` returns them;
 #: the first run and the last one, and where the last but one ends; the size of those between.
-_SIZE, _USED, _FIRST, _FIRST_LENGTH, _LAST, _LAST_LENGTH, _BEFORE_LAST, _BETWEEN = range(8)
-_FOUND = 8
+SIZE, _USED, _FIRST, _FIRST_LENGTH, _LAST, _LAST_LENGTH, _BEFORE_LAST, BETWEEN = range(8)
+FOUND = 8
 
 
 @compiled
@@ -284,19 +284,19 @@ def number_batch(
 
     Args:
         between: gets the runs between the first and the last one.
-        found: gets what :data:`_SIZE` says.
+        found: gets what :data:`SIZE` says.
     """
     size, used = number_frame(
         data, count, base_offset, last_delta, content, state, marks, marked, runs, suspects, blocks, out
     )
-    found[_SIZE], found[_USED] = size, used
+    found[SIZE], found[_USED], found[BETWEEN] = size, used, 0
     if size < 0:
         return
     found[_FIRST], found[_FIRST_LENGTH] = runs[0, 0], runs[0, 1]
     found[_LAST], found[_LAST_LENGTH] = runs[used - 1, 0], runs[used - 1, 1]
     if used > 1:
         found[_BEFORE_LAST] = runs[used - 2, 0] + runs[used - 2, 1]
-        found[_BETWEEN] = write_between(runs, used, between)
+        found[BETWEEN] = write_between(runs, used, between)
 
 
 _Arguments = tuple[Bytes, Ints, Ints, Bytes, Ints, Ints, Ints, Bytes, Bytes, Ints]
@@ -311,7 +311,7 @@ class _Room(threading.local):
         self.marked = np.zeros((_MOST_CONTENT >> 3) + 8, np.uint8)
         self.state = np.empty(_STATE, np.int64)
         self.blocks = np.empty((_MOST_BLOCKS, BLOCK_FIELDS), np.int64)
-        self.found = np.empty(_FOUND, np.int64)
+        self.found = np.empty(FOUND, np.int64)
         self.body = self.records = 0
         self._make(1 << 16, 1 << 8)
 
@@ -328,7 +328,7 @@ class _Room(threading.local):
             np.empty(self.body // LEAST_SEQUENCE + 2, np.int64),
             self.blocks,
             np.empty(self.body + self.body // 2 + 1024, np.uint8),
-            np.empty(records * _MOST_RUN, np.uint8),
+            np.empty(records * MOST_RUN, np.uint8),
             self.found,
         )
 
@@ -343,7 +343,7 @@ def _power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-_room = _Room()
+ROOM = _Room()
 
 
 def close_holes(batch: SourceBatch) -> Packed | None:
@@ -358,28 +358,33 @@ def close_holes(batch: SourceBatch) -> Packed | None:
         or not 0 < count <= min(last_delta + 1, _MOST_CONTENT // LEAST_RECORD)
     ):
         return None
-    arguments = _room.arguments_for(len(body), count)
+    arguments = ROOM.arguments_for(len(body), count)
     (_, _, _, _, _, _, _, out, written_runs, found) = arguments
     data = np.frombuffer(body, np.uint8)
     data.flags.writeable = False  # or the loop is compiled for both kinds
     number_batch(data, count, base_offset, last_delta, *arguments)
-    size, used, first, first_length, last, last_length, before_last, between = found.tolist()
+    numbers = found.tolist()
+    size = numbers[SIZE]
     if size < 0:
         return None
     written = out[:size].tobytes() if size else bytes(body)
-    runs: Sequence[UpstreamRun]
-    if used == 1:
-        runs = ((first, first_length, first_length),)
-    elif are_many(used, len(written)):
-        runs = ((first, last + last_length - first, count),)
-    else:
-        runs = DenseRuns(
-            (first, first_length, first_length),
-            written_runs[:between].tobytes(),
-            before_last,
-            (last, last_length, last_length),
-            used,
-            count,
-        )
+    runs = runs_of(numbers, count, len(written), written_runs[: numbers[BETWEEN]].tobytes())
     next_offset = base_offset + last_delta + 1
     return _tuple(Packed, (LZ4, base_timestamp, max_timestamp, count, written, runs, next_offset, True, None))
+
+
+def runs_of(numbers: Sequence[int], count: int, size: int, between: bytes) -> Sequence[UpstreamRun]:
+    """The runs of a batch of ``count`` records and ``size`` bytes as its map keeps them.
+
+    Args:
+        numbers: what :func:`number_batch` found.
+        between: what it wrote.
+    """
+    _, used, first, first_length, last, last_length, before_last, *_ = numbers
+    if used == 1:
+        return ((first, first_length, first_length),)
+    if are_many(used, size):
+        return ((first, last + last_length - first, count),)
+    return DenseRuns(
+        (first, first_length, first_length), between, before_last, (last, last_length, last_length), used, count
+    )

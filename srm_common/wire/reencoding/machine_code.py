@@ -255,24 +255,6 @@ else:
         # A constant to the compiler, which leaves the other branch out.
         return (lambda: True) if HAS_CRC32C else (lambda: False)
 
-    @overload(crc32c)
-    def _crc32c(data: Any, at: Any, end: Any) -> Callable[..., int]:
-        def compiled(data: Any, at: Any, end: Any) -> Any:
-            crc = 0xFFFFFFFF
-            words = at + (end - at) // 8 * 8
-            while at < words:
-                crc = _crc_8(crc, data, at)
-                at += 8
-            while at < end:
-                crc = _crc_1(crc, data[at])
-                at += 1
-            return crc ^ 0xFFFFFFFF
-
-        def none(data: Any, at: Any, end: Any) -> Any:
-            return 0
-
-        return compiled if HAS_CRC32C else none
-
     _MOVED_ON = _moved_on()
 
     @njit
@@ -283,6 +265,32 @@ else:
             ^ _MOVED_ON[512 + (crc >> 16 & 255)]
             ^ _MOVED_ON[768 + (crc >> 24)]
         )
+
+    @overload(crc32c)
+    def _crc32c(data: Any, at: Any, end: Any) -> Callable[..., int]:
+        def compiled(data: Any, at: Any, end: Any) -> Any:
+            crc = _ONES
+            while end - at >= 3 * _STRETCH:
+                second = third = 0
+                for place in range(at, at + _STRETCH, 8):
+                    crc = _crc_8(crc, data, place)
+                    second = _crc_8(second, data, place + _STRETCH)
+                    third = _crc_8(third, data, place + 2 * _STRETCH)
+                crc = _behind_zeros(_behind_zeros(crc) ^ second) ^ third
+                at += 3 * _STRETCH
+            words = at + (end - at) // 8 * 8
+            while at < words:
+                crc = _crc_8(crc, data, at)
+                at += 8
+            while at < end:
+                crc = _crc_1(crc, data[at])
+                at += 1
+            return crc ^ _ONES
+
+        def none(data: Any, at: Any, end: Any) -> Any:
+            return 0
+
+        return compiled if HAS_CRC32C else none
 
     @overload(crc32c_of_both)
     def _crc32c_of_both(data: Any, at: Any, body: Any, end: Any) -> Callable[..., tuple[int, int]]:

@@ -52,12 +52,14 @@ Renumber = Callable[[Sequence[tuple[Header, Buffer]], int, int | None, int], tup
 
 
 class _Loops(NamedTuple):
-    """What :mod:`srm_common.wire.reencoding.batch_walk` and :mod:`srm_common.wire.reencoding.holes` have compiled."""
+    """What is compiled in :mod:`srm_common.wire.reencoding.batch_walk`, :mod:`srm_common.wire.reencoding.holes` and
+    :mod:`srm_common.wire.reencoding.holed_rows`."""
 
     merge_small: Callable[[Sequence[SourceBatch], int, int, int | None], tuple[Packed | None, int]]
     renumber: Renumber
     close_holes: Callable[[SourceBatch], Packed | None]
     small_batches: Callable[[memoryview], SmallBatches | None]
+    close_row: Callable[[SmallBatches, int, int, int, int], list[Packed]]
 
 
 _compiled: _Loops | None = None
@@ -96,7 +98,9 @@ def load() -> None:
         body = compress(codec, bytes(records))
         data = memoryview(stamp(codec, 2 * count, 0, 0, count, body, -1, -1, -1) + body)
         batches = list(split(data))
-        _compiled.small_batches(data)
+        row = _compiled.small_batches(data)
+        if row is not None:
+            _compiled.close_row(row, 0, 0, 2 * count, 1 << 20)
         _compiled.merge_small(batches, 0, 1 << 20, None)
         _compiled.close_holes(batches[0])
         merge(batches, 1, 1 << 20)
@@ -111,9 +115,15 @@ def _kept_loops() -> _Loops | None:
 
 
 def _compiled_loops() -> _Loops:
-    from srm_common.wire.reencoding import batch_walk, holes
+    from srm_common.wire.reencoding import batch_walk, holed_rows, holes
 
-    return _Loops(batch_walk.merge_small, batch_walk.renumber_bodies, holes.close_holes, batch_walk.small_batches)
+    return _Loops(
+        batch_walk.merge_small,
+        batch_walk.renumber_bodies,
+        holes.close_holes,
+        batch_walk.small_batches,
+        holed_rows.close_row,
+    )
 
 
 def _left(first: Header | None, last_offset: int | None) -> int:
@@ -136,6 +146,16 @@ def _work(header: Header) -> int:
 def small_batches(records: memoryview) -> SmallBatches | None:
     """The batches of an answer as a row, where the loops are loaded and take all of them."""
     return None if _compiled is None else _compiled.small_batches(records)
+
+
+def close_row(
+    batches: SmallBatches, start: int, first_offset: int, end_offset: int, max_message_bytes: int
+) -> list[Packed]:
+    """Batches from the one of the number ``start`` on without their holes, checksums verified; none where the first one
+    has to go another way, or the loops are not loaded."""
+    if _compiled is None:
+        return []
+    return _compiled.close_row(batches, start, first_offset, end_offset, max_message_bytes)
 
 
 def merge_row(

@@ -63,6 +63,7 @@ _POSITIVE, _SEVEN_LESS = (1 << 63) - 1, (1 << 57) - 1
 #: Files with loops, and with constants that are put into them.
 _FILES = (
     "batch_walk.py",
+    "holed_rows.py",
     "holes.py",
     "lz4_patch.py",
     "lz4_walk.py",

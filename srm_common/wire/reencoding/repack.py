@@ -22,12 +22,13 @@ from srm_common.wire.batches.batch import (
     LOG_APPEND_TIME,
     Packed,
     SourceBatch,
+    parse_header,
     unopened,
     verify,
 )
-from srm_common.wire.batches.codec import compress, decompress, library_level
+from srm_common.wire.batches.codec import LZ4, compress, decompress, library_level
 from srm_common.wire.batches.records import rebatch
-from srm_common.wire.reencoding.merging import merge_row, rewrite, small_batches
+from srm_common.wire.reencoding.merging import close_row, merge_row, rewrite, small_batches
 from srm_common.wire.reencoding.small_batches import SmallBatches
 
 #: A row of batches is merged when its batches are smaller than this on average, in bytes and in records: otherwise
@@ -52,8 +53,16 @@ def repack(
     """
     tiny = _tiny(batches)
     target = min(MERGED_BYTES, max_message_bytes - HEADER_SIZE)
+    row_of_holes = batches if isinstance(batches, SmallBatches) and not tiny else None
+    dense_ones = () if row_of_holes is None else row_of_holes.dense()
     at = 0
     while at < len(batches):
+        if row_of_holes is not None and not dense_ones[at]:
+            closed = close_row(row_of_holes, at, first_offset, end_offset, max_message_bytes)
+            if closed:
+                yield from closed
+                at += len(closed)
+                continue
         batch = batches[at]
         header, data = batch
         if not tiny and len(data) <= max_message_bytes and header.magic == 2:
@@ -85,12 +94,22 @@ def repack(
 
 
 def in_a_row(records: memoryview) -> SmallBatches | None:
-    """The batches of an answer that seem to be small, by the first one; None for others, or where some need a look.
+    """The batches of an answer that seem to be small, or to have holes in LZ4, by the first one; None for others, or
+    where some need a look.
 
     Objects for each of larger batches cost little beside what is done with them.
     """
     size = int.from_bytes(records[8:12], "big")
-    return small_batches(records) if size < TINY_BYTES and size * _LEAST_ROW <= len(records) else None
+    small = size < TINY_BYTES and size * _LEAST_ROW <= len(records)
+    return small_batches(records) if small or _has_holes(records) else None
+
+
+def _has_holes(records: memoryview) -> bool:
+    """Whether the first batch is in LZ4 and has holes."""
+    if len(records) < HEADER_SIZE:
+        return False
+    header = parse_header(records)
+    return header.magic == 2 and header.attributes & (CODEC_MASK | LOG_APPEND_TIME) == LZ4 and not header.dense
 
 
 def _tiny(batches: Sequence[SourceBatch]) -> bool:

@@ -1,4 +1,5 @@
-"""The small batches of an answer as a row that knows where each begins, and makes objects only when asked for them.
+"""The batches of an answer as a row that knows where each begins, and makes objects only when asked for them: of small
+ones, and of those with holes.
 
 The numbers come from one loop over all headers (:func:`srm_common.wire.reencoding.batch_walk.scan`), as objects for
 each batch of ten records cost as much as to read their checksums.
@@ -50,6 +51,22 @@ class SmallBatches(Sequence[SourceBatch]):
 
     def __iter__(self) -> Iterator[SourceBatch]:
         return split(self.data)
+
+    @property
+    def records(self) -> memoryview:
+        """What they lie in."""
+        return self._records
+
+    @property
+    def numbers(self) -> Ints:
+        """A row for each."""
+        return self._numbers
+
+    def dense(self) -> list[bool]:
+        """Of each whether every offset has its record."""
+        numbers = self._numbers
+        dense: list[bool] = (numbers[:, AFTER] - numbers[:, FIRST] == numbers[:, RECORDS]).tolist()
+        return dense
 
     @property
     def data(self) -> memoryview:

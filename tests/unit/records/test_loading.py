@@ -27,8 +27,8 @@ def test_the_loops_are_there_before_the_first_record() -> None:
 _LOADED = """
 from srm_common.wire.reencoding import merging
 merging.load()
-from srm_common.wire.reencoding import batch_walk, holes
-loops = (batch_walk.renumber, batch_walk.scan, batch_walk.unpack, holes.number_batch)
+from srm_common.wire.reencoding import batch_walk, holed_rows
+loops = (batch_walk.renumber, batch_walk.scan, batch_walk.unpack, holed_rows.close_batches)
 print([len(loop.signatures) for loop in loops])
 """
 

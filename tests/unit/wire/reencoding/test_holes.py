@@ -65,7 +65,7 @@ def checked(batch: SourceBatch, records: Sequence[Record]) -> bytes:
     # As strict as the library can be about the end of a block, and as Kafka's readers about frames.
     assert body[:7] == bytes(batch.data[HEADER_SIZE : HEADER_SIZE + 7])
     assert bytes(cramjam.lz4.decompress(body)) == bytes(decompress(LZ4, packed.body))
-    assert not holes._room.marked.any()
+    assert not holes.ROOM.marked.any()
     return body
 
 

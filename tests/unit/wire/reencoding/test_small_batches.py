@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.errors import CorruptBatch
-from srm_common.wire.batches.batch import SourceBatch, split
+from srm_common.wire.batches.batch import SourceBatch, split, stamp
+from srm_common.wire.batches.batch_terms import packed_term
 from srm_common.wire.batches.codec import LZ4, NONE
 from srm_common.wire.batches.visibility import visible
 from srm_common.wire.reencoding import merging
 from srm_common.wire.reencoding.batch_walk import scan, small_batches
 from srm_common.wire.reencoding.repack import in_a_row, repack
 from srm_common.wire.reencoding.small_batches import SCAN_FIELDS, SmallBatches
-from tests.unit.wire.built_batches import CONTROL, TRANSACTIONAL, batch_bytes, rows, some
+from tests.unit.wire.built_batches import CONTROL, TRANSACTIONAL, batch_bytes, rows, some, stamped
 
 
 def answer(count: int, size: int = 20, codec: int = LZ4) -> memoryview:
@@ -136,3 +137,74 @@ def test_a_row_is_merged_as_its_batches_are(monkeypatch: pytest.MonkeyPatch) -> 
     assert in_a_row(answer(10)) is None
     assert in_a_row(answer(30, size=9000, codec=NONE)) is None
     assert in_a_row(memoryview(b"")) is None
+
+
+def holed(count: int, keep: float, seed: int, codec: int = LZ4) -> list[bytes]:
+    """Batches of 120 offsets with and without holes."""
+    choice = random.Random(seed)
+    parts = []
+    for number in range(count):
+        base = 120 * number
+        kept = [base + delta for delta in range(120) if choice.random() < keep] or [base + 5]
+        parts.append(batch_bytes(some(kept, 90), codec=codec, base_offset=base, next_offset=base + 120))
+    return parts
+
+
+def test_holes_of_a_row_are_closed_as_those_of_its_batches_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
+    monkeypatch.setattr(merging, "_compiled", merging._compiled_loops())
+    parts = holed(40, 0.5, 3)
+    parts[7:9] = holed(9, 1.0, 4)[7:9]
+    parts[20] = holed(21, 0.5, 5, codec=NONE)[20]
+    data = memoryview(bytearray(b"".join(parts)))
+    row = in_a_row(data)
+    assert isinstance(row, SmallBatches)
+    # From the first offset on, from one within a batch, up to one within a batch, and where none fits.
+    for first, end, limit in ((0, 4800, 1 << 20), (121, 4800, 1 << 20), (0, 3001, 1 << 20), (0, 4800, 900)):
+        batches = [one for one in split(data) if one.header.next_offset > first and one.header.base_offset < end]
+        expected = list(repack(batches, first, end, limit))
+        found = list(repack(row.after(first).before(end), first, end, limit))
+        assert [one._replace(checked=None) for one in found] == [one._replace(checked=None) for one in expected]
+        for one, other in zip(found, expected, strict=True):
+            header = stamp(
+                one.attributes,
+                one.record_count - 1,
+                one.base_timestamp,
+                one.max_timestamp,
+                one.record_count,
+                one.body,
+                4,
+                5,
+                6,
+                one.checked,
+            )
+            assert header + bytes(one.body) == stamped(other)
+            assert packed_term(one) == packed_term(other)
+    assert merging.close_row(row, 0, 0, 4800, 1 << 20)
+    assert not merging.close_row(row, 7, 0, 4800, 1 << 20), "a dense batch is copied unopened"
+    assert not merging.close_row(row, 20, 0, 4800, 1 << 20), "its codec is another one"
+    assert not merging.close_row(row, 1, 121, 4800, 1 << 20), "it begins before the wanted offsets"
+    assert not merging.close_row(row, 0, 0, 119, 1 << 20), "it ends behind the wanted offsets"
+
+
+def test_a_row_of_holes_ends_before_a_damaged_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
+    monkeypatch.setattr(merging, "_compiled", merging._compiled_loops())
+    parts = [bytearray(part) for part in holed(6, 0.5, 6)]
+    parts[3][-1] ^= 1
+    row = in_a_row(memoryview(b"".join(parts)))
+    assert row is not None
+    closed = repack(row, 0, 720, 1 << 20)
+    assert [next(closed).upstream_end for _ in range(3)] == [120, 240, 360]
+    with pytest.raises(CorruptBatch, match="batch at offset 360 fails its checksum"):
+        next(closed)
+
+
+def test_a_row_of_large_batches_is_one_with_holes_in_lz4(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="numba is not installed: pip install 'srm-kafka[transforms]'")
+    monkeypatch.setattr(merging, "_compiled", merging._compiled_loops())
+    assert in_a_row(memoryview(b"".join(holed(3, 0.5, 7)))) is not None
+    assert in_a_row(memoryview(b"".join(holed(3, 1.0, 7)))) is None
+    assert in_a_row(memoryview(b"".join(holed(3, 0.5, 7, codec=NONE)))) is None
+    monkeypatch.setattr(merging, "_compiled", None)
+    assert in_a_row(memoryview(b"".join(holed(3, 0.5, 7)))) is None
