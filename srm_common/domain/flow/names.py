@@ -43,6 +43,13 @@ def flow_state_topic(source_alias: str) -> str:
     return f"srm-flow-state.{source_alias}.internal"
 
 
+def source_of_state(topic: str) -> str | None:
+    """The source of the flow whose :func:`flow_state_topic` it is; None for another topic."""
+    before, after = flow_state_topic("\n").split("\n")
+    named = topic.startswith(before) and topic.endswith(after) and len(topic) > len(before) + len(after)
+    return topic[len(before) : -len(after)] if named else None
+
+
 class StateKey(StrEnum):
     """The keys of :func:`flow_state_topic`, by what their records hold."""
 
@@ -82,6 +89,9 @@ class StateKey(StrEnum):
     """The newest verification: :class:`srm_common.domain.verification.summary.VerificationSummary`."""
     VERIFIED = "verified "
     """What the keys begin with of the newest results of a topic's partitions, by the topic's name at the source."""
+    RECORD = "record "
+    """What the keys begin with of the flow's records of ``srm-meta.internal``, by the topic's name at the source: what
+    is lost there is restored from here."""
     MOVE = "move"
     """The newest move of groups along the flow: :class:`srm_common.domain.moving.moves.MoveReport`."""
 

@@ -16,6 +16,7 @@ from srm_common.domain.topics.topic_records import Ancestor, Knowledge, TopicRec
 
 #: Refusals after which a topic that was copied counts as cut off.
 _CUTS = frozenset({"cycle", "diamond"})
+_LOST = "srm-meta.internal has lost it; it is restored from the flow's state"
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def plan_records(
     graph = CopyGraph(flow, knowledge)
     known = knowledge.records.get(flow.name.target)
     records = {} if known is None else known.of_flow(flow.name)
+    restored = frozenset() if known is None else known.restored
     actions = []
     for decision, state, reason in outcomes:
         before = records.get(decision.topic)
@@ -94,7 +96,9 @@ def plan_records(
             stopped = TopicState.CUT if state is None and decision.code in _CUTS else state
             if stopped is not None and stopped is not before.state:
                 after = replace(before, state=stopped, since_ms=knowledge.now_ms, reason=reason or decision.reason)
-        if after is not None and after != before:
+        if before is not None and before.key in restored and after in (None, before):
+            actions.append(RecordTopic(flow.name.target, before, before, _LOST))
+        elif after is not None and after != before:
             actions.append(RecordTopic(flow.name.target, before, after, _why(before, after)))
     return actions
 

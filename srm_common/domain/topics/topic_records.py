@@ -144,11 +144,13 @@ class ClusterBinding:
 class TopicRecords:
     """Everything that one cluster's ``srm-meta.internal`` says.
 
-    ``topics`` are by flow and upstream topic, ``bindings`` by alias.
+    ``topics`` are by flow and upstream topic, ``bindings`` by alias. ``restored`` are the keys of those topics whose
+    records were lost there and are known from elsewhere.
     """
 
     topics: Mapping[tuple[str, str], TopicRecord] = field(default_factory=dict)
     bindings: Mapping[str, ClusterBinding] = field(default_factory=dict)
+    restored: frozenset[tuple[str, str]] = frozenset()
     _feeders: Mapping[str, tuple[TopicRecord, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -161,6 +163,13 @@ class TopicRecords:
     @classmethod
     def of(cls, topics: Iterable[TopicRecord] = (), bindings: Iterable[ClusterBinding] = ()) -> Self:
         return cls({topic.key: topic for topic in topics}, {binding.alias: binding for binding in bindings})
+
+    def completed(self, kept: Iterable[TopicRecord]) -> TopicRecords:
+        """The same, with those of ``kept`` that are lost here."""
+        lost = {record.key: record for record in kept if record.key not in self.topics}
+        if not lost:
+            return self
+        return TopicRecords({**self.topics, **lost}, self.bindings, self.restored | lost.keys())
 
     def find(self, flow: object, upstream_topic: str) -> TopicRecord | None:
         """The record of a topic of ``flow`` (a name, or anything whose text is one)."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.errors import StateUnavailable
+from srm_common.errors import CorruptRecord, StateUnavailable
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic, decode
 from srm_common.wire.state.plain_records import NewRecord
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 
 class FlowState(Closing):
@@ -76,11 +83,46 @@ class FlowState(Closing):
         """Store ``value``; returns when all in-sync replicas have it. ``None`` removes the key."""
         self._topic.write(f"write '{key}' to state topic {self._topic.name}", [self.record(key, value)])
 
+    def write_all(self, values: Mapping[str, Any]) -> None:
+        """The same for several keys at once."""
+        records = [self.record(key, value) for key, value in values.items()]
+        self._topic.write(f"write to state topic {self._topic.name}", records)
+
     def record(self, key: str, value: Any) -> NewRecord:
         """What :meth:`write` writes, for callers that write it in a transaction."""
         if value is None:
             return self._topic.record(key, None)
         return self._topic.record(key, {"written_ms": int(time.time() * 1000), "value": value})
+
+
+def kept_by_flow(
+    cluster: ClusterSettings,
+    source: str,
+    prefix: str,
+    parse: Callable[[Any], T],
+    *,
+    timeout_seconds: float,
+    clients: ClusterClients,
+) -> list[T]:
+    """What the flow from ``source`` into ``cluster`` keeps under keys with ``prefix``, for other flows. A value that
+    cannot be read is reported to the log and left out.
+
+    Args:
+        parse: what reads a value; raises ValueError, TypeError or KeyError for one that is none of its own.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
+    """
+    found = []
+    name = names.flow_state_topic(source)
+    with KeyedTopic(cluster, name, timeout_seconds=timeout_seconds, clients=clients) as topic:
+        for record in topic.newest() or ():
+            if (record.key or b"").startswith(prefix.encode()):
+                try:
+                    found.append(topic.parse(record, lambda document: parse(document["value"])))
+                except CorruptRecord as error:
+                    _LOG.warning("%s", error)
+    return found
 
 
 def flow_value(value: bytes, place: str) -> tuple[Any, int]:

@@ -21,6 +21,7 @@ from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
 from srm_common.kafka.admin.cluster_admin import ClusterTopics
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.kept_records import with_kept
 from srm_common.usecases.flows.open_cluster import OpenCluster
 
 #: A third cluster is asked for a single decision; the flow's own two are what a run depends on.
@@ -70,10 +71,30 @@ class FlowTopics:
 
     @classmethod
     def decided(cls, clusters: FlowClusters, pool: ThreadPoolExecutor) -> FlowTopics:
-        """The same, with the decisions; other clusters of the file are queried if a decision depends on them."""
-        topics = cls.fetch(clusters, pool)
-        decisions, knowledge = decide(clusters.flow, topics.source.partitions, topics.knowledge)
+        """The same, with the decisions; other clusters of the file are queried if a decision depends on them.
+
+        What seems to be new is decided on again with the records that were lost, should there be any.
+        """
+        flow, topics = clusters.flow, cls.fetch(clusters, pool)
+        decisions, knowledge = decide(flow, topics.source.partitions, topics.knowledge)
+        records = topics.copied(flow).records
+        if any(decision.accepted and decision.topic not in records for decision in decisions):
+            topics = topics.with_lost(clusters)
+            if any(known.restored for known in topics.knowledge.records.values()):
+                decisions, knowledge = decide(flow, topics.source.partitions, topics.knowledge)
         return replace(topics, decisions=decisions, knowledge=knowledge)
+
+    def with_lost(self, clusters: FlowClusters) -> FlowTopics:
+        """The same, with the records that the two clusters have lost and the flows' own state still has.
+
+        Raises:
+            UnreachableCluster, ClusterError: as the clusters answer.
+        """
+        records = dict(self.knowledge.records)
+        for cluster, there in ((clusters.source, self.source), (clusters.target, self.target)):
+            if cluster.alias in records:
+                records[cluster.alias] = with_kept(cluster, there.partitions, records[cluster.alias])
+        return replace(self, knowledge=replace(self.knowledge, records=records))
 
     def copied(self, flow: FlowSettings) -> CopiedTopics:
         """What the flow copies, by the records on its target."""
@@ -158,7 +179,7 @@ def _others(cluster: ClusterSettings | str) -> TopicRecords | str:
         return cluster
     try:
         with OpenCluster(cluster, request_seconds=_OTHERS_SECONDS) as opened:
-            return opened.registry.read()
+            return with_kept(opened, opened.admin.topics().partitions, opened.registry.read())
     except SrmError as error:
         return str(error)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
 from srm_common.domain.topics.state_topics import StateTopic
@@ -15,6 +15,7 @@ from srm_common.kafka.client.links.link_pool import LinkPool
 from srm_common.kafka.groups.group_commits import GroupCommitter, other_groups
 from srm_common.kafka.groups.group_offsets import Group, GroupFault, GroupReader
 from srm_common.kafka.state.cluster_clients import ClusterClients
+from srm_common.kafka.state.flow_state import kept_by_flow
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_topics
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from srm_common.kafka.client.links.link import ClusterLink
     from srm_common.kafka.groups.group_watch import GroupWatch
     from srm_common.schema_registry.registry import SchemaRegistry
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 #: A schema registry is not asked any more after two requests in a row without a response: the first may be one that it
@@ -143,6 +146,11 @@ class OpenCluster(Closing):
     def registry(self) -> TopicRegistry:
         """The records of topics and clusters that lie here."""
         return TopicRegistry(self.settings, timeout_seconds=self._state_seconds, clients=self.clients)
+
+    def kept_by_flow(self, source: str, prefix: str, parse: Callable[[Any], T]) -> list[T]:
+        """What the flow from ``source`` keeps here, see :func:`kept_by_flow`."""
+        seconds = self._state_seconds
+        return kept_by_flow(self.settings, source, prefix, parse, timeout_seconds=seconds, clients=self.clients)
 
     @property
     def reader(self) -> StateReader:

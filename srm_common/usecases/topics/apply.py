@@ -42,6 +42,7 @@ from srm_common.kafka.client.faults import is_denied, is_too_much
 from srm_common.kafka.client.librdkafka import KafkaError
 from srm_common.usecases.flows.cluster_records import FlowTopics, with_clusters
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.flows.kept_records import keep_records
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.topics.acls import create_acls, delete_acls, fail_unknown
 from srm_common.usecases.topics.changes import Changed, alter, create
@@ -123,6 +124,7 @@ def _applied(clusters: FlowClusters, plan: Plan) -> list[ActionResult]:
         if left:
             applying.results |= {result.action: result for result in HANDLERS[kind](applying, left)}
     _complete_records(applying, [one for one in plan.actions if isinstance(one, RecordTopic)])
+    keep_records(clusters)
     return [applying.results[action] for action in plan.actions]
 
 
@@ -194,7 +196,8 @@ def record_topics(applying: Applying, actions: Sequence[RecordTopic]) -> Iterato
     registry = clusters.target.registry
     registry.write(_claims(new, clusters.now_ms()), replication_factor=factor)
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-claim") as pool:
-        knowledge = FlowTopics.fetch(clusters, pool).knowledge
+        topics = FlowTopics.fetch(clusters, pool)
+    knowledge = (topics.with_lost(clusters) if new else topics).knowledge
     registry.write((), new_bindings(flow, knowledge), replication_factor=factor)
     conflicts = _conflicts(flow, knowledge, new)
     refused = {action: found.reason for action, found in conflicts.items()}

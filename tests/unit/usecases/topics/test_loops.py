@@ -11,11 +11,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.cli.main import cli
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow.names import META_TOPIC
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.topics.actions import failed
+from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import ConfigError, UnreachableCluster
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.settings_files.configuration import load_configuration
@@ -222,3 +225,78 @@ def test_another_policy_is_refused_unless_forced(clusters: Clusters, configurati
     assert record.former_downstream_topics == ("u.switched-1",)
     assert counts(clusters[1], "u.switched-1") == Counter([b"1"])
     assert refresh(flow) == 0
+
+
+def meta_deleted(kafka: FakeCluster) -> None:
+    kafka.delete_topic(META_TOPIC)
+
+
+def meta_expired(kafka: FakeCluster) -> None:
+    entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, META_TOPIC, incremental_configs=[entry])
+    for answer in kafka.admin().incremental_alter_configs([resource]).values():
+        answer.result()
+    log = kafka.log(META_TOPIC)
+    log.delete_before(log.end)
+
+
+def record_dropped(kafka: FakeCluster) -> None:
+    kafka.write(META_TOPIC, [(b'["topic","e->w","orders"]', None)])
+
+
+@pytest.mark.parametrize("lose", [meta_deleted, meta_expired, record_dropped])
+@pytest.mark.parametrize("first", [0, 1])
+def test_records_that_are_lost_turn_no_flow_round(
+    clusters: Clusters, configuration_file: WriteFile, lose: Callable[[FakeCluster], None], first: int
+) -> None:
+    settings = {"replication__policy__class": "IdentityReplicationPolicy"}
+    east, west = clusters[:2]
+    flows = flows_of(configuration_file, clusters[:2], "ew", ["e->w", "w->e"], **settings)
+    east.create_topic("orders")
+    write(east, "orders", [b"1", b"2"])
+    rounds(flows)
+    with TopicRegistry(flows[0].target) as registry:
+        before = registry.read().find("e->w", "orders")
+    lose(west)
+    flows = [flows[first], flows[1 - first]]
+    write(east, "orders", [b"3"])
+    rounds(flows)
+    for kafka in (east, west):
+        assert counts(kafka, "orders") == Counter([b"1", b"2", b"3"])
+    with TopicRegistry(flows[first].target) as registry:
+        assert registry.read().find("e->w", "orders") == before
+    assert [topic.upstream for topic in replicated_topics(flows[first])] == ["orders"]
+
+
+def test_a_third_cluster_that_lost_its_records_is_asked_for_those_that_flows_keep(
+    clusters: Clusters, configuration_file: WriteFile
+) -> None:
+    """``z->y`` would bring to ``y`` what ``x->y`` brings there."""
+    settings = {"replication__policy__class": "IdentityReplicationPolicy", "topics": "shared"}
+    clusters[0].create_topic("shared")
+    write(clusters[0], "shared", [b"1", b"2"])
+    flows = flows_of(configuration_file, clusters, "xyz", mesh("xyz"), **settings)
+    rounds(flows)
+    for kafka in clusters:
+        meta_deleted(kafka)
+    rounds(list(reversed(flows)))
+    for kafka in clusters:
+        assert counts(kafka, "shared") == Counter([b"1", b"2"])
+
+
+def test_a_lost_record_of_a_topic_that_the_filters_dropped_is_restored_when_another_one_is_missing(
+    clusters: Clusters, configuration_file: WriteFile
+) -> None:
+    for topic in ("kept-1", "kept-2"):
+        clusters[0].create_topic(topic)
+    settings = {"topics": "kept-.*"}
+    rounds(flows_of(configuration_file, clusters, "xyz", ["x->y"], **settings))
+    flows = flows_of(configuration_file, clusters, "xyz", ["x->y"], topics__exclude="kept-1", **settings)
+    refresh(flows[0])
+    with TopicRegistry(flows[0].target) as registry:
+        before = registry.read().of_flow("x->y")
+    meta_deleted(clusters[1])
+    refresh(flows[0])
+    with TopicRegistry(flows[0].target) as registry:
+        assert registry.read().of_flow("x->y") == before
+    assert before["kept-1"].state is TopicState.DELISTED
