@@ -189,6 +189,11 @@ class StartRules:
             )
         return found
 
+    def may_be_latest(self, topic: str) -> bool:
+        """Whether partitions of a topic start at what is the end of their log at that moment."""
+        where = self.of(topic)[0]
+        return StartKind.LATEST in (where.kind, self.otherwise.kind if where.kind is StartKind.OFFSETS else where.kind)
+
     @property
     def otherwise(self) -> StartPosition:
         return self._otherwise[0]

@@ -19,6 +19,8 @@ from srm_common.errors import CorruptRecord
 
 #: How many ids of former topics are remembered.
 _FORMER = 3
+#: In place of a start position: it was ``latest``, and the offset that this meant is lost with the flow's state.
+LOST = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class ChosenStart:
-    """Where a topic starts: ``where`` as in the configuration, ``why`` the setting that said so, ``since_ms`` when
-    that was decided (epoch milliseconds). It is about the first ``partitions`` partitions, those that the topic had
-    then; what was added later starts at its beginning."""
+    """Where a topic starts: ``where`` as in the configuration, or :data:`LOST`, ``why`` the setting that said so,
+    ``since_ms`` when that was decided (epoch milliseconds). It is about the first ``partitions`` partitions, those that
+    the topic had then; what was added later starts at its beginning."""
 
     where: str
     why: str
@@ -90,6 +92,11 @@ class SourceTopics:
     def start(self, topic: str) -> ChosenStart | None:
         known = self.topics.get(topic)
         return None if known is None else known.start
+
+    def start_lost(self, topic: str) -> bool:
+        """Whether the topic started at ``latest``, and it is not known any more where that was."""
+        start = self.start(topic)
+        return start is not None and start.where == LOST
 
     @property
     def pinned(self) -> frozenset[TopicPartition]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from srm_common.domain.flow.start_position import StartKind, StartPosition
 from srm_common.domain.runs.partition_track import PartitionTrack, explicit_offset, listed_end, offset_behind_copied
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.replication.driver.log_identity import Listed, Source
 
 OppositeEnds = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int | str]]
@@ -36,12 +37,14 @@ def first_offsets(
     tracks: Mapping[TopicPartition, PartitionTrack],
     starts: Mapping[TopicPartition, int],
     opposite_ends: OppositeEnds,
+    memory: SourceTopics,
 ) -> dict[TopicPartition, int | str]:
     """First offsets of partitions without progress; a sentence where the rule cannot be carried out.
 
     Args:
         rules: where each starts, and why.
         otherwise: for a partition that a rule with offsets does not name.
+        memory: what the flow knows of the topics.
     """
     found: dict[TopicPartition, int | str] = {}
     times: dict[int, list[PartitionTrack]] = defaultdict(list)
@@ -51,7 +54,7 @@ def first_offsets(
         if where.kind is StartKind.OFFSETS and where.offset(track.partition) is None:
             where = otherwise
         if where.kind is StartKind.LATEST:
-            found[place] = listed_end(track)
+            found[place] = _start_lost(place) if memory.start_lost(place.topic) else listed_end(track)
         elif where.kind is StartKind.TIMESTAMP:
             times[where.timestamp_ms or 0].append(track)
         elif where.kind is StartKind.OPPOSITE:
@@ -68,6 +71,14 @@ def first_offsets(
             place: offset_behind_copied(ends.get(place, starts[place]), tracks[place], starts) for place in opposite
         }
     return found
+
+
+def _start_lost(place: TopicPartition) -> str:
+    return (
+        f"{place} has no progress and started at 'latest', but the offset was lost with the flow's state, and the "
+        f"current end would leave out what was written since; say where it starts with: srm-control source-offsets "
+        f"reset --topic '{place.topic}' --partition {place.partition} --to earliest (or timestamp:<time>, or latest)"
+    )
 
 
 def _at(source: Source, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> Listed:

@@ -20,7 +20,7 @@ from srm_common.domain.flow.start_position import StartKind, StartPosition, Star
 from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog, decide, find_loss
 from srm_common.domain.runs.partition_track import PartitionTrack, listed_end
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
+from srm_common.domain.topics.source_topics import LOST, ChosenStart, Pin, SourceTopics
 from srm_common.replication.driver.log_identity import LogIdentity, Position, Source, any_lost, source_log
 from srm_common.replication.driver.start_offsets import OppositeEnds, behind_opposite, first_offsets, override_offsets
 
@@ -338,8 +338,8 @@ class StartingPoints:
             and track.place not in self._corrupt
             and track.place not in self.overridden
         }
-        by_place = {track.place: track for track in tracks if track.place in rules}
-        offsets = first_offsets(self.source, rules, self.rules.otherwise, by_place, starts, self.opposite_ends)
+        of, otherwise = {track.place: track for track in tracks if track.place in rules}, self.rules.otherwise
+        offsets = first_offsets(self.source, rules, otherwise, of, starts, self.opposite_ends, self.memory)
         self._tell(rules, offsets)
         return offsets
 
@@ -355,7 +355,7 @@ class StartingPoints:
             many = f"{count} partition" + ("" if count == 1 else "s")
             self.note(f"{topic}: {many} without progress start at {where} ({why})")
             chosen = self.memory.start(topic)
-            if chosen is not None and chosen.where != str(where):
+            if chosen is not None and chosen.where not in (str(where), LOST):
                 again = ChosenStart(str(where), why, self.now_ms(), chosen.partitions)
                 self.memory = self.memory.with_starts({topic: again})
 

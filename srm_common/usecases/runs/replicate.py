@@ -41,6 +41,7 @@ from srm_common.usecases.flows.slot_count import record_slots, take_ownership
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
+from srm_common.usecases.runs.lost_memory import recorded_topics, restored_memory
 from srm_common.usecases.runs.preflight import competing_runs, error_handling, new_owner, refuse_missing_offsets
 from srm_common.usecases.runs.run_journal import RunJournal
 
@@ -87,6 +88,8 @@ class _Run:
         self._passes: Passes | None = None
         self._owner: Ownership | None = None
         self._copies: list[Copy] = []
+        #: Topics with progress that the flow has committed itself.
+        self._written: set[str] = set()
 
     def go(self, impatient: FlowState) -> RunRecord:
         try:
@@ -114,7 +117,7 @@ class _Run:
         known = self._store.read_all(
             StateKey.RUN, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN, StateKey.REFRESH
         )
-        self._journal.recall(known)
+        self._journal.recall(known, {} if StateKey.RUN in known else recorded_topics(self._clusters).ids)
         topics = self._first_topics()
         if not topics:
             self._journal.note(
@@ -160,6 +163,9 @@ class _Run:
                 max_seconds=flow.run_max_seconds if self._run.max_seconds is None else self._run.max_seconds,
                 patience_seconds=flow.retry_timeout_seconds,
                 watch=self._between_passes,
+            )
+            points.memory = restored_memory(
+                points.memory, self._written, topics, points.rules, lambda: recorded_topics(self._clusters)
             )
             self._prepare_override(points, topics, known.get(StateKey.START))
             passes.run()
@@ -245,6 +251,7 @@ class _Run:
             )
             if not (offsets or offsets.faults or offsets.resets):
                 refuse_missing_offsets(self._clusters, topics)
+            self._written = {place.topic for place in (*offsets.copied_to, *offsets.epochs)}
             faults = {place: str(fault) for place, fault in offsets.faults.items()}
             return Committed(offsets, faults, offsets.epochs, offsets.copied_to)
 

@@ -82,16 +82,22 @@ class RunJournal:
         self.copy_ends = CopyEnds({}, {})
         self._open_transactions: tuple[OpenTransaction, ...] = ()
 
-    def recall(self, known: Mapping[str, Any]) -> None:
-        """What earlier runs left: ``run``, ``sizes``, ``plan``, ``refresh`` of the flow's state. Raises
-        :class:`CorruptRecord`."""
+    def recall(self, known: Mapping[str, Any], copy_ids: Mapping[str, str]) -> None:
+        """What earlier runs left: ``run``, ``sizes``, ``plan``, ``refresh`` of the flow's state.
+
+        Args:
+            copy_ids: the recorded topic ids of the copies, where there is no ``run``.
+
+        Raises:
+            CorruptRecord: a record of the flow's state cannot be read.
+        """
         self.last = _of_record(self._flow, known.get(StateKey.RUN))
         self._recalled = True
         partitions = self.last.partitions if self.last else ()
         self.copies_before = {
             TopicPartition(partition.upstream_topic, partition.partition): partition for partition in partitions
         }
-        self.copy_ends = CopyEnds(self.copies_before, self.last.copy_ids if self.last else {})
+        self.copy_ends = CopyEnds(self.copies_before, self.last.copy_ids if self.last else copy_ids)
         self._open_transactions = self.last.open_transactions if self.last else ()
         notes = plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0)
         # A refresh that tried nothing again has nothing new to tell, but what it lacks is still so.
@@ -177,7 +183,7 @@ class RunJournal:
         try:
             if not self._recalled:
                 # A record without partitions would make later runs blind to what the target or the source loses.
-                self.recall(self._store.read_all(StateKey.RUN, StateKey.SIZES))
+                self.recall(self._store.read_all(StateKey.RUN, StateKey.SIZES), {})
             self._write(passes, RunState.FAILED, error)
         except SrmError as second:
             error.add_note(f"the run record could not be written either: {second}")
