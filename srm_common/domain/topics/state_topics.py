@@ -46,11 +46,12 @@ class StateTopic:
     """One state topic.
 
     ``partitions`` and ``replication_factor`` (-1: the broker's default) are what it is created with.
-    ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone cannot be
-    derived again, so a cleanup policy that may have deleted some is not fixed silently. ``cleanup_policy`` is what the
-    topic must have, unless ``any_policy`` says that it is only created with it. It can do without the others, which a
-    cluster may refuse: ``created_with`` counts at its creation, ``at_least`` are numeric settings that may be larger,
-    ``at_most`` such as may be smaller.
+    ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone are not derived
+    again, or not without an operator, so a cleanup policy that may have deleted some is not fixed silently;
+    ``restored_by`` is the command for that, empty where there is none. ``cleanup_policy`` is what the topic must have,
+    unless ``any_policy`` says that it is only created with it. It can do without the others, which a cluster may
+    refuse: ``created_with`` counts at its creation, ``at_least`` are numeric settings that may be larger, ``at_most``
+    such as may be smaller.
     """
 
     name: str
@@ -59,6 +60,7 @@ class StateTopic:
     replication_factor: int
     exact_partitions: bool = False
     precious: bool = False
+    restored_by: str = ""
     created_with: Mapping[str, str] = field(default_factory=dict)
     at_least: Mapping[str, int] = field(default_factory=dict)
     at_most: Mapping[str, int] = field(default_factory=dict)
@@ -106,12 +108,14 @@ class Repair:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The topic cannot be trusted. ``setting`` is the cause, ``command`` fixes it."""
+    """The topic cannot be trusted. ``setting`` is the cause, ``command`` fixes it; ``then`` restores records that are
+    gone, empty where nothing does."""
 
     topic: StateTopic
     setting: str
     reason: str
     command: str
+    then: str = ""
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
             flow.offsets_partitions,
             internal,
             precious=True,
+            restored_by=f"srm-control repair --flow '{flow.name}'",
             at_most=_SUPERSEDED_SOON,
         ),
         StateTopic(
@@ -257,6 +262,7 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
                 "cleanup.policy",
                 f"cleanup.policy={policy} must be compact, and records may have been deleted already",
                 alter_command(topic, bootstrap_servers, repairs),
+                topic.restored_by,
             )
     wanted: dict[str, str] = {}
     if int(found.settings.get(_IN_SYNC, "1")) > found.replication_factor:

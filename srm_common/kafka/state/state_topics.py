@@ -129,9 +129,10 @@ def _brought_into_order(
         verdicts = [judge(topic, found_topics.get(topic.name), cluster.bootstrap_servers) for topic in topics]
         for verdict in verdicts:
             if isinstance(verdict, Refuse):
+                restore = f", then restore what was deleted, before the flow copies it again, with: {verdict.then}"
                 raise StateTopicInvalid(
                     f"state topic {verdict.topic.name} on cluster '{cluster.alias}' cannot be used: "
-                    f"{verdict.reason}; fix it with: {verdict.command}"
+                    f"{verdict.reason}; fix it with: {verdict.command}{restore if verdict.then else ''}"
                 )
         missing = [verdict.topic for verdict in verdicts if isinstance(verdict, Create)]
         for verdict in verdicts:

@@ -90,6 +90,10 @@ def test_precious_records_that_may_be_gone_are_refused(policy: str) -> None:
         "kafka-configs.sh --bootstrap-server b:1 --alter --entity-type topics "
         "--entity-name mm2-offsets.a.internal --add-config cleanup.policy=compact"
     )
+    assert refused.then == "srm-control repair --flow 'a->b'"
+    no_remedy = verdict("mm2-offset-segments.a.internal", zero=False, cleanup_policy=policy)
+    assert isinstance(no_remedy, Refuse)
+    assert no_remedy.then == ""
 
 
 def test_a_wrong_policy_is_mended_where_nothing_was_lost() -> None:
