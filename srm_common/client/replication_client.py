@@ -19,7 +19,7 @@ from srm_common.domain.policy import (
 from srm_common.domain.settings.layers import Entry
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.remote_names import RemoteNames, SourceTopic
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, CorruptRecord
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
@@ -191,7 +191,10 @@ class ReplicationClient(Closing):
         if not records:
             return names
         with TopicRegistry(self._cluster, timeout_seconds=self._timeout) as registry:
-            return RemoteNames(topics, registry.read(), self._policy, self._policies)
+            known = registry.read()
+        for fault in known.unreadable.values():
+            raise CorruptRecord(fault)  # the name of a copy must not be guessed
+        return RemoteNames(topics, known, self._policy, self._policies)
 
     def _state(self) -> StateReader:
         if self._reader is None:

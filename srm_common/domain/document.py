@@ -10,6 +10,10 @@ from typing import Any
 from srm_common.errors import CorruptRecord
 
 
+class NewerDocument(ValueError):
+    """A value that this version does not know, where a newer one may have new ones."""
+
+
 @contextmanager
 def reading(document: Mapping[str, Any], what: str, version: int) -> Iterator[None]:
     """Around code that takes values out of ``document``, which is to be of ``version``.

@@ -24,7 +24,7 @@ from srm_common.errors import CorruptBatch, CorruptRecord
 from srm_common.kafka.state.flow_state import flow_value
 from srm_common.kafka.state.keyed_topic import decode
 from srm_common.kafka.state.segment_log import SegmentBatch
-from srm_common.kafka.state.topic_registry import _kind
+from srm_common.kafka.state.topic_registry import _key
 from srm_common.wire.state import mm2
 from srm_common.wire.state.plain_records import read_headers
 from srm_common.wire.state.segment_map import SegmentMap, map_changes
@@ -119,7 +119,7 @@ DOCUMENTS = [json.dumps(document).encode() for document in json.loads(_SEEDS.rea
 
 TARGETS = (
     Target("documents", DOCUMENTS, _document, _NAMED),
-    Target("registry-key", [b'["topic","a->b","orders"]', b'["cluster","a"]', b'{"a":1}'], _kind, ()),
+    Target("registry-key", [b'["topic","a->b","orders"]', b'["cluster","a"]', b'{"a":1}'], _key, ()),
     Target("segment", SEGMENTS, _of_pair(decode_segment), _NAMED, keep=3),
     Target("segment-map", SEGMENTS, _map, (), keep=3),
     Target(

@@ -41,7 +41,7 @@ class Plan:
 
     @property
     def lost(self) -> tuple[TopicDecision, ...]:
-        """Topics that are not copied, because their copies are lost and the operator has not decided yet."""
+        """Topics that are not copied before an operator decides, because their copies, or their records, are lost."""
         return tuple(decision for decision in self.decisions if decision.code in LOSSES)
 
     def with_more(self, actions: Iterable[Action], notices: Iterable[str] = ()) -> Plan:

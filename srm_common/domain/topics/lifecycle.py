@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.topic_id import is_another_topic
-from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.selection import RECORD_UNREADABLE, TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 
 #: Refusals by the filters. The others mean that the topic must not be copied at all.
@@ -29,8 +29,8 @@ _BY_FILTERS = frozenset({"excluded", "not_included"})
 SOURCE_DELETED, TARGET_DELETED, TARGET_RECREATED = "source_deleted", "target_deleted", "target_recreated"
 #: The code where it is not known whether a copy is lost.
 TARGET_DOUBTFUL = "target_doubtful"
-#: Refusals that need an operator: data is missing on the target.
-LOSSES = frozenset({TARGET_DELETED, TARGET_RECREATED})
+#: Refusals that need an operator: data, or what is recorded of it, is missing on the target.
+LOSSES = frozenset({TARGET_DELETED, TARGET_RECREATED, RECORD_UNREADABLE})
 
 
 @dataclass(frozen=True)

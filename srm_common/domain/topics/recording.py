@@ -83,7 +83,7 @@ def plan_records(
     """
     graph = CopyGraph(flow, knowledge)
     known = knowledge.records.get(flow.name.target)
-    records = {} if known is None else known.of_flow(flow.name)
+    records = {} if known is None else known.readable.of_flow(flow.name)
     restored = frozenset() if known is None else known.restored
     actions = []
     for decision, state, reason in outcomes:

@@ -22,6 +22,8 @@ from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, Topic
 LONGEST_TOPIC_NAME = 249  # org.apache.kafka.common.internals.Topic.MAX_NAME_LENGTH
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 _NOTHING_KNOWN = Knowledge()
+#: The code where what the flow recorded of a topic cannot be read: its copy's name, and where it came from.
+RECORD_UNREADABLE = "record_unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class TopicDecision:
 
     ``code`` is the reason for machines: ``included``, ``heartbeats`` or, refused, ``internal``, ``not_included``,
     ``excluded``, ``cycle``, ``diamond``, ``undecided``, ``policy_switch``, ``policy_failed``, ``name_too_long``,
-    ``name_refused``, ``name_taken``, and those of later steps. ``ask`` are aliases of clusters whose records would
-    settle an ``undecided`` one.
+    ``name_refused``, ``name_taken``, ``record_unreadable``, and those of later steps. ``ask`` are aliases of clusters
+    whose records would settle an ``undecided`` one.
     """
 
     topic: str
@@ -61,13 +63,19 @@ def select_topics(
     """
     chosen = topic_filter(flow)
     graph = CopyGraph(flow, knowledge)
-    own = knowledge.records[flow.name.target].of_flow(flow.name) if flow.name.target in knowledge.records else {}
+    there = knowledge.records.get(flow.name.target, TopicRecords())
+    own = there.readable.of_flow(flow.name)
+    doubtful = {alias: _doubtful(flow, alias, records) for alias, records in knowledge.records.items()}
     # A name belongs to the topic whose records are under it, also when another one would come before it now.
     taken = {one.downstream_topic: topic for topic, one in own.items() if knowledge.counts(one)}
     decisions = []
     for topic in sorted(topics):
         try:
             decision = _decide(flow, chosen, topic)
+            if decision.accepted and (fault := there.unreadable.get((str(flow.name), topic))) is not None:
+                decision = replace(decision, accepted=False, reason=fault, code=RECORD_UNREADABLE)
+            if decision.accepted and topic not in own:
+                decision = _not_doubtful(flow, decision, doubtful)
             if decision.accepted and decision.remote_topic is not None:
                 decision = _not_taken(decision, taken)
             if decision.accepted and decision.remote_topic is not None:
@@ -114,6 +122,32 @@ def _decide(flow: FlowSettings, chosen: Chooser, topic: str) -> TopicDecision:
             code="name_too_long",
         )
     return TopicDecision(topic, True, decision.reason, remote, code)
+
+
+def _doubtful(flow: FlowSettings, alias: str, records: TopicRecords) -> dict[str, str]:
+    """Topics of the cluster ``alias`` that may be copies by other flows, since records that cannot be read, and are
+    known from nowhere else, may be about them; each with a sentence. Names are all there is to go by."""
+    into = [one for one in flow.graph if one.name.target == alias]
+    policies = {str(one.name): (one.policy, one.name.source) for one in into}
+    names: dict[str, str] = {}
+    for (other, topic), fault in records.unreadable.items():
+        if other == str(flow.name) or (other, topic) in records.topics:
+            continue
+        names[topic] = fault
+        policy, source = policies.get(other, (None, ""))
+        if policy is not None and is_shipped(policy):
+            names[policy.format_remote_topic(source, topic)] = fault
+    return names
+
+
+def _not_doubtful(
+    flow: FlowSettings, decision: TopicDecision, doubtful: Mapping[str, Mapping[str, str]]
+) -> TopicDecision:
+    for alias, name in ((flow.name.source, decision.topic), (flow.name.target, decision.remote_topic)):
+        if (fault := doubtful.get(alias, {}).get(name or "")) is not None:
+            reason = f"it is unknown where the records of {name} on {alias} come from: {fault}"
+            return replace(decision, accepted=False, reason=reason, code="undecided")
+    return decision
 
 
 def _not_taken(decision: TopicDecision, taken: dict[str, str]) -> TopicDecision:

@@ -7,12 +7,13 @@ can be anything under a custom policy.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from srm_common.domain.document import NewerDocument
 from srm_common.domain.flow import FlowSettings
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, CorruptRecord
 
 
 class TopicState(StrEnum):
@@ -114,13 +115,19 @@ class TopicRecord:
             upstream_cluster_id=str(found["upstream_cluster_id"]),
             downstream_cluster_id=str(found["downstream_cluster_id"]),
             policy=str(found["policy"]),
-            state=TopicState(found["state"]),
+            state=_state(found["state"]),
             since_ms=int(found["since_ms"]),
             lineage=tuple(Ancestor(cluster, alias, topic) for cluster, alias, topic in found["lineage"]),
             previous_upstream_ids=tuple(map(str, found["previous_upstream_ids"])),
             reason=str(found["reason"]),
             former_downstream_topics=tuple(map(str, found["former_downstream_topics"])),
         )
+
+
+def _state(text: str) -> TopicState:
+    if text not in list(TopicState):
+        raise NewerDocument(f"its state '{text}' is not known")
+    return TopicState(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +152,14 @@ class TopicRecords:
     """Everything that one cluster's ``srm-meta.internal`` says.
 
     ``topics`` are by flow and upstream topic, ``bindings`` by alias. ``restored`` are the keys of those topics whose
-    records were lost there and are known from elsewhere.
+    records were lost there and are known from elsewhere. ``unreadable`` has a sentence for each record that cannot be
+    read, by its key; among ``topics`` may then be what is known of it from elsewhere.
     """
 
     topics: Mapping[tuple[str, str], TopicRecord] = field(default_factory=dict)
     bindings: Mapping[str, ClusterBinding] = field(default_factory=dict)
     restored: frozenset[tuple[str, str]] = frozenset()
+    unreadable: Mapping[tuple[str, str], str] = field(default_factory=dict)
     _feeders: Mapping[str, tuple[TopicRecord, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -169,15 +178,30 @@ class TopicRecords:
         lost = {record.key: record for record in kept if record.key not in self.topics}
         if not lost:
             return self
-        return TopicRecords({**self.topics, **lost}, self.bindings, self.restored | lost.keys())
+        # What cannot be read may be newer than what is known from elsewhere, and stays as it is.
+        restored = self.restored | (lost.keys() - self.unreadable.keys())
+        return replace(self, topics={**self.topics, **lost}, restored=restored)
+
+    @property
+    def readable(self) -> TopicRecords:
+        """The same, without the records that cannot be read; for callers that leave out their topics."""
+        topics = {key: record for key, record in self.topics.items() if key not in self.unreadable}
+        return replace(self, topics=topics, unreadable={}) if self.unreadable else self
 
     def find(self, flow: object, upstream_topic: str) -> TopicRecord | None:
         """The record of a topic of ``flow`` (a name, or anything whose text is one)."""
         return self.topics.get((str(flow), upstream_topic))
 
     def of_flow(self, flow: object) -> dict[str, TopicRecord]:
-        """The records of one flow, by upstream topic."""
+        """The records of one flow, by upstream topic.
+
+        Raises:
+            CorruptRecord: one of them cannot be read.
+        """
         wanted = str(flow)
+        for (name, _), fault in self.unreadable.items():
+            if name == wanted:
+                raise CorruptRecord(fault)
         return {topic: record for (name, topic), record in self.topics.items() if name == wanted}
 
     def feeding(self, downstream_topic: str) -> tuple[TopicRecord, ...]:

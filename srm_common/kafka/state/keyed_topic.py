@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.document import NewerDocument
 from srm_common.domain.topics.state_topics import StateTopic
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.closing import Closing
@@ -164,6 +165,8 @@ def decode(value: bytes, parse: Callable[[dict[str, Any]], T], place: str, remed
         version = document.pop("version")
         if version == VERSION:
             return parse(document)
+    except NewerDocument as error:
+        raise CorruptRecord(f"{place} cannot be read: {error}; run with the newer software that wrote it") from error
     except (CorruptRecord, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         reason = str(error) if isinstance(error, CorruptRecord) else repr(error)
         raise CorruptRecord(f"{place} cannot be read: {reason}; write a tombstone with that key {remedy}") from error

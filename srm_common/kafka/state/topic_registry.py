@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import names
 from srm_common.domain.topics.state_topics import meta_topic
 from srm_common.domain.topics.topic_records import ClusterBinding, TopicRecord, TopicRecords
+from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic, encode_key
@@ -45,20 +47,25 @@ class TopicRegistry(Closing):
     def read(self) -> TopicRecords:
         """All records, by one bounded read; none where the topic does not exist.
 
-        Records whose keys are not ours (Cloudera's product has a topic of this name) are skipped.
+        Records whose keys are not ours (Cloudera's product has a topic of this name) are skipped. Those of topics that
+        cannot be read are ``unreadable``.
 
         Raises:
-            CorruptRecord: a record with a key of ours cannot be read.
+            CorruptRecord: the record of a cluster cannot be read.
         """
         topics: list[TopicRecord] = []
         bindings: list[ClusterBinding] = []
+        unreadable: dict[tuple[str, str], str] = {}
         for record in self._topic.newest() or ():
-            kind = _kind(record.key or b"")
-            if kind == _TOPIC:
-                topics.append(self._topic.parse(record, TopicRecord.from_json))
-            elif kind == _CLUSTER:
-                bindings.append(self._topic.parse(record, ClusterBinding.from_json))
-        return TopicRecords.of(topics, bindings)
+            match _key(record.key or b""):
+                case [kind, str(flow), str(topic)] if kind == _TOPIC:
+                    try:
+                        topics.append(self._topic.parse(record, TopicRecord.from_json))
+                    except CorruptRecord as error:
+                        unreadable[flow, topic] = str(error)
+                case [kind, str()] if kind == _CLUSTER:
+                    bindings.append(self._topic.parse(record, ClusterBinding.from_json))
+        return replace(TopicRecords.of(topics, bindings), unreadable=unreadable)
 
     def write(
         self,
@@ -95,11 +102,9 @@ class TopicRegistry(Closing):
         return self._topic.record(encode_key(key), document)
 
 
-def _kind(raw: bytes) -> str | None:
+def _key(raw: bytes) -> object:
+    """What a key says; None for one that is not JSON."""
     try:
-        key = json.loads(raw)
+        return json.loads(raw)
     except (ValueError, RecursionError):
         return None
-    if isinstance(key, list) and key and key[0] in (_TOPIC, _CLUSTER):
-        return str(key[0])
-    return None

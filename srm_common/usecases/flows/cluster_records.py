@@ -14,7 +14,13 @@ from srm_common.domain.flow.names import has_heartbeats
 from srm_common.domain.policy import policy_name
 from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
-from srm_common.domain.topics.selection import CopiedTopic, CopiedTopics, TopicDecision, select_topics
+from srm_common.domain.topics.selection import (
+    RECORD_UNREADABLE,
+    CopiedTopic,
+    CopiedTopics,
+    TopicDecision,
+    select_topics,
+)
 from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, new_bindings
 from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE, TopicSetting
 from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
@@ -78,9 +84,10 @@ class FlowTopics:
         flow, topics = clusters.flow, cls.fetch(clusters, pool)
         decisions, knowledge = decide(flow, topics.source.partitions, topics.knowledge)
         records = topics.copied(flow).records
-        if any(decision.accepted and decision.topic not in records for decision in decisions):
+        unreadable = any(known.unreadable for known in knowledge.records.values())
+        if unreadable or any(decision.accepted and decision.topic not in records for decision in decisions):
             topics = topics.with_lost(clusters)
-            if any(known.restored for known in topics.knowledge.records.values()):
+            if unreadable or any(known.restored for known in topics.knowledge.records.values()):
                 decisions, knowledge = decide(flow, topics.source.partitions, topics.knowledge)
         return replace(topics, decisions=decisions, knowledge=knowledge)
 
@@ -97,8 +104,8 @@ class FlowTopics:
         return replace(self, knowledge=replace(self.knowledge, records=records))
 
     def copied(self, flow: FlowSettings) -> CopiedTopics:
-        """What the flow copies, by the records on its target."""
-        return CopiedTopics(str(flow.name), self.knowledge.records[flow.name.target])
+        """What the flow copies, by the records on its target that can be read."""
+        return CopiedTopics(str(flow.name), self.knowledge.records[flow.name.target].readable)
 
     def ids(self, clusters: FlowClusters, pool: ThreadPoolExecutor) -> TopicIds:
         """The ids of topics that are accepted or recorded, and of their copies, as far as these exist."""
@@ -198,7 +205,8 @@ def replicated_topics(
     A topic without a record is left to the next refresh, which records it before anything is copied.
 
     Args:
-        lost: called for each topic that is left out because its copy was deleted, or re-created by others.
+        lost: called for each topic that is left out because its copy was deleted, or re-created by others, or because
+            what is recorded of it cannot be read.
 
     Raises:
         ConfigError: an alias means another cluster than before, or a policy renames what is copied.
@@ -238,6 +246,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
         )
         if settled.decision.code in LOSSES
     ]
+    missing += [decision for decision in topics.decisions if decision.code == RECORD_UNREADABLE]
     if any(topic_decision.code == TARGET_DELETED for topic_decision in missing):
         # A broker may not know yet of a topic that another one has made.
         time.sleep(_SETTLING_SECONDS)

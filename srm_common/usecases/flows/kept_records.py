@@ -22,7 +22,7 @@ def keep_records(clusters: FlowClusters) -> None:
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
-    records = clusters.target.registry.read().of_flow(clusters.flow.name)
+    records = clusters.target.registry.read().readable.of_flow(clusters.flow.name)
     now = {
         f"{StateKey.RECORD}{topic}": record.to_json()
         for topic, record in records.items()

@@ -16,12 +16,12 @@ _WHY = "decided again after the flow's state was lost"
 
 
 def recorded_topics(clusters: FlowClusters) -> CopiedTopics:
-    """The records of the flow's topics.
+    """The records of the flow's topics that can be read.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
-    return CopiedTopics(str(clusters.flow.name), clusters.target.registry.read())
+    return CopiedTopics(str(clusters.flow.name), clusters.target.registry.read().readable)
 
 
 def restored_memory(

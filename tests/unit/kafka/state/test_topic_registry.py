@@ -50,22 +50,59 @@ def test_a_cluster_without_the_topic_has_no_records() -> None:
     ):
         assert it.read().topics == {}
         assert META_TOPIC not in kafka.topics()
-        _corrupt(kafka, it)
 
 
-def _corrupt(kafka: FakeCluster, registry: TopicRegistry) -> None:
-    """A record that cannot be read stops every flow into a cluster."""
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
-    kafka.create_topic(META_TOPIC, config={"cleanup.policy": "compact"})
-    for key in (b"\xff\x00", b"text", b'"topic"', b"[]", b'["later", 1]'):
-        producer.produce(META_TOPIC, b"not ours", key=key)
-    producer.flush(60)
-    assert registry.read().topics == {}
-    key = b'["topic","a->b","t"]'
-    for value, message in ((b"{}", "cannot be read"), (json.dumps({"version": 9}).encode(), "version 9")):
-        producer.produce(META_TOPIC, value, key=key)
+KEY = b'["topic","a->b","t"]'
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            b"{}",
+            "cannot be read: KeyError('version'); write a tombstone with that key to drop it, and the next refresh",
+        ),
+        (json.dumps({"version": 9}).encode(), "has version 9, only 1 is known; run with the newer software"),
+        (
+            json.dumps({"version": 1, **record("a->b", "t").to_json(), "state": "later"}).encode(),
+            "cannot be read: its state 'later' is not known; run with the newer software that wrote it",
+        ),
+    ],
+)
+def test_a_topic_record_that_cannot_be_read_concerns_its_flow(
+    cluster: ClusterSettings, value: bytes, said: str
+) -> None:
+    with TopicRegistry(cluster) as registry:
+        registry.write([record("a->b", "other"), record("c->b", "t")], replication_factor=1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        for key in (
+            b"\xff\x00",
+            b"text",
+            b'"topic"',
+            b"[]",
+            b'["later", 1]',
+            b'["topic", "a->b"]',
+            b'["topic", 1, "t"]',
+        ):
+            producer.produce(META_TOPIC, b"not ours", key=key)
+        producer.produce(META_TOPIC, value, key=KEY)
         producer.flush(60)
-        with pytest.raises(CorruptRecord, match=message):
+        known = registry.read()
+        assert said in known.unreadable["a->b", "t"]
+        assert known.unreadable.keys() == {("a->b", "t")}
+        assert set(known.of_flow("c->b")) == {"t"}
+        with pytest.raises(CorruptRecord, match=r"at offset \d+ of srm-meta.internal"):
+            known.of_flow("a->b")
+        assert set(known.readable.of_flow("a->b")) == {"other"}
+        registry.write(forget=[("a->b", "t")])
+        assert set(registry.read().of_flow("a->b")) == {"other"}
+
+
+def test_a_cluster_record_that_cannot_be_read_stops_all_flows(cluster: ClusterSettings) -> None:
+    with TopicRegistry(cluster) as registry:
+        registry.write((), [ClusterBinding("a", "id-a", 7)], replication_factor=1)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+        producer.produce(META_TOPIC, b"{}", key=b'["cluster","a"]')
+        producer.flush(60)
+        with pytest.raises(CorruptRecord, match="cannot be read"):
             registry.read()
-    registry.write(forget=[("a->b", "t")])
-    assert registry.read().topics == {}
