@@ -278,6 +278,12 @@ class MoveReport:
         return done.issuperset(self.request.steps)
 
     @property
+    def moved_ms(self) -> int | None:
+        """When the groups' offsets were applied, in epoch milliseconds; None while they are not, and in a dry run."""
+        ended = [one.ended_ms for one in self.steps if one.step is StepName.APPLY and one.state is StepState.DONE]
+        return ended[-1] if ended else None
+
+    @property
     def exit_code(self) -> int:
         """0 when all went well; 1 also where a group stays without a position."""
         codes = [result.exit_code for result in self.steps]

@@ -41,6 +41,7 @@ from srm_common.usecases.flows.slot_count import record_slots, take_ownership
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
+from srm_common.usecases.runs.failed_over import failed_over
 from srm_common.usecases.runs.lost_memory import recorded_topics, restored_memory
 from srm_common.usecases.runs.preflight import competing_runs, error_handling, new_owner, refuse_missing_offsets
 from srm_common.usecases.runs.run_journal import RunJournal
@@ -115,9 +116,13 @@ class _Run:
         for note in state.notes:
             self._journal.note(note, logging.INFO)
         known = self._store.read_all(
-            StateKey.RUN, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN, StateKey.REFRESH
+            *(StateKey.RUN, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN, StateKey.REFRESH),
+            StateKey.MOVE,
         )
         self._journal.recall(known, {} if StateKey.RUN in known else recorded_topics(self._clusters).ids)
+        last = self._journal.last
+        if moved := failed_over(self._clusters, known.get(StateKey.MOVE), None if last is None else last.started_ms):
+            self._journal.note(moved)
         topics = self._first_topics()
         if not topics:
             self._journal.note(
