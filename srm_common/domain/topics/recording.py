@@ -41,6 +41,15 @@ class RecordTopic:
         return self.after.downstream_topic
 
     @property
+    def replaces_copy(self) -> bool:
+        """Whether the offset map so far is about another copy than the one from now on."""
+        before = self.before
+        if before is None or before.state is TopicState.CLAIMED:
+            return False
+        renamed = before.downstream_topic != self.after.downstream_topic
+        return renamed or before.previous_downstream_ids != self.after.previous_downstream_ids
+
+    @property
     def is_new(self) -> bool:
         """Whether copying begins, so that others have to be asked first."""
         return self.after.state is TopicState.REPLICATING and (
@@ -116,6 +125,7 @@ def _copied(
     upstream_id, downstream_id = ids[0], ids[1] or NO_TOPIC_ID
     lineage = graph.lineage(decision.topic)
     previous: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
     former: tuple[str, ...] = ()
     since_ms = knowledge.now_ms
     if before is not None:
@@ -124,7 +134,9 @@ def _copied(
         upstream_id = upstream_id or before.upstream_topic_id
         if ids[1] is not None:  # else the copy is re-created, and will have another id
             downstream_id = downstream_id or before.downstream_topic_id
-        previous = before.previous_upstream_ids
+        previous, copies = before.previous_upstream_ids, before.previous_downstream_ids
+        if _is_another_copy(before, decision.remote_topic, ids[1]):
+            copies = (*copies, before.downstream_topic_id)
         if is_another_topic(before.upstream_topic_id, upstream_id):
             if state is TopicState.RECREATED:
                 upstream_id = before.upstream_topic_id  # until the operator decides about the new one
@@ -150,7 +162,20 @@ def _copied(
         lineage=lineage,
         previous_upstream_ids=previous,
         former_downstream_topics=former,
+        previous_downstream_ids=copies,
     )
+
+
+def _is_another_copy(before: TopicRecord, copy: str, topic_id: str | None) -> bool:
+    """Whether what was copied before is not in ``copy``.
+
+    Args:
+        topic_id: of the copy now, None where there is none yet.
+    """
+    if not before.downstream_topic_id:
+        return False
+    gone = topic_id is None or is_another_topic(before.downstream_topic_id, topic_id)
+    return gone or before.downstream_topic != copy
 
 
 def _together(lineage: tuple[Ancestor, ...], earlier: tuple[Ancestor, ...]) -> tuple[Ancestor, ...]:

@@ -57,7 +57,8 @@ class TopicRecord:
     ``lineage`` are all topics whose records have come into the downstream one by this flow, nearest first: the
     upstream topic itself and its own lineage. ``since_ms`` is when ``state`` began, in milliseconds since the
     epoch. ``policy`` names the policy that formed the name, as :func:`srm_common.domain.policy.policy_name` does.
-    ``previous_upstream_ids`` are the ids of earlier topics of the upstream's name, oldest first.
+    ``previous_upstream_ids`` are the ids of earlier topics of the upstream's name, oldest first;
+    ``previous_downstream_ids`` those of earlier copies, which are gone, or have the names of earlier policies.
     ``former_downstream_topics`` are copies under the names of earlier policies; they stay as they are.
 
     A record stands for data that is in the downstream topic or, when it is claimed, soon may be. It continues doing so
@@ -78,6 +79,7 @@ class TopicRecord:
     previous_upstream_ids: tuple[str, ...] = ()
     reason: str = ""
     former_downstream_topics: tuple[str, ...] = ()
+    previous_downstream_ids: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
@@ -101,6 +103,7 @@ class TopicRecord:
             "previous_upstream_ids": list(self.previous_upstream_ids),
             "reason": self.reason,
             "former_downstream_topics": list(self.former_downstream_topics),
+            **({"previous_downstream_ids": list(former)} if (former := self.previous_downstream_ids) else {}),
         }
 
     @classmethod
@@ -121,6 +124,7 @@ class TopicRecord:
             previous_upstream_ids=tuple(map(str, found["previous_upstream_ids"])),
             reason=str(found["reason"]),
             former_downstream_topics=tuple(map(str, found["former_downstream_topics"])),
+            previous_downstream_ids=tuple(map(str, found.get("previous_downstream_ids", ()))),
         )
 
 

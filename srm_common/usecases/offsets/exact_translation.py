@@ -43,6 +43,7 @@ from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import next_offsets
 from srm_common.kafka.state.sync_log import read_syncs
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.offsets.mapped_topics import MappedTopics
 
 #: No log is so long: a query for such a position is for the end of the copy.
 _NO_OFFSET = 1 << 50
@@ -85,6 +86,7 @@ class ExactTranslation:
                 self._log.read_new({})
             else:
                 self._log = self._given
+            self._mapped = MappedTopics(self._clusters.target, flow.name, self._records, self._log)
             self._stack = stack.pop_all()
         return self
 
@@ -96,7 +98,7 @@ class ExactTranslation:
 
         Give all at once: positions in the same stretch of a log share one read.
         """
-        answers = {position: self._by_map(*position) for position in sorted(positions)}
+        answers = self.by_map(positions)
         self._look_behind(answers)
         self._count(answers)
         self._look_between(answers)
@@ -107,7 +109,9 @@ class ExactTranslation:
 
     def by_map(self, positions: Iterable[Position]) -> dict[Position, Translation]:
         """The translation of each position by the map alone; no log is read."""
-        return {position: self._by_map(*position) for position in positions}
+        wanted = sorted(positions)
+        self._mapped.look({topic for topic, _, _ in wanted})
+        return {position: self._by_map(*position) for position in wanted}
 
     def _look_behind(self, answers: dict[Position, Translation]) -> None:
         """Positions after the end of the map, or where there is none, may be replicated: there was nothing to copy, or
@@ -124,27 +128,13 @@ class ExactTranslation:
 
     def _by_map(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
         found = self._log.translate(topic, partition, position, replicated_to)
-        record = self._records.get(topic)
-        if record is None or (isinstance(found, Unmapped) and not found.copied_to):
+        if isinstance(found, Unmapped) and not found.copied_to:
             return found
-        now, former = generation_of(record.upstream_topic_id), set(map(generation_of, record.previous_upstream_ids))
-        undecided = record.state is TopicState.RECREATED
-        if not undecided and not former - {now}:
+        outdated = self._mapped.outdated(topic, partition)
+        if outdated is None:
             return found
-        try:
-            newest = self._log.newest(topic, partition)
-        except CorruptRecord as error:
-            return Unmapped(f"it is unknown of which topic named {topic} it is: {error}")
-        if newest is not None and newest.generation not in former | {0, now}:
-            return found  # the copy is ahead of what is recorded
-        if undecided:
-            why = (
-                record.reason or f"{topic} was created again on {self._flow.name.source}, and on.data.loss is undecided"
-            )
-            return Unmapped(f"{why}: its positions cannot be distinguished from those of the former topic")
-        if newest is not None and newest.generation in former - {now}:
-            return NotReplicatedYet(position, newest.downstream_end)  # nothing of the new topic is copied yet
-        return found
+        # An end: nothing of the new topic is copied yet.
+        return Unmapped(outdated.reason) if outdated.end is None else NotReplicatedYet(position, outdated.end)
 
     def _count(self, answers: dict[Position, Translation]) -> None:
         """Narrow floors within runs, by the records of source and target."""
@@ -221,6 +211,8 @@ class ExactTranslation:
                     outside[one] = start, end
                 elif isinstance(unknown, Unmapped) and one[2] <= unknown.copied_to:
                     answers[one] = Translated(start, exact=True, by=Evidence.TARGET)
+        # Syncs do not tell copies of one name apart.
+        outside = {one: between for one, between in outside.items() if not self._is_replaced(one[0])}
         if not outside:
             return
         syncs = self._syncs({TopicPartition(topic, partition) for topic, partition, _ in outside})
@@ -255,6 +247,11 @@ class ExactTranslation:
                 answers[one] = NotReplicatedYet(behind[one], start)
             else:
                 answers[one] = Translated(start, exact=True, by=Evidence.TARGET)
+
+    def _is_replaced(self, topic: str) -> bool:
+        """Whether the copy is not the first one."""
+        record = self._records.get(topic)
+        return record is not None and bool(record.previous_downstream_ids or record.former_downstream_topics)
 
     def _is_copied(self, topic: str) -> bool:
         record = self._records.get(topic)

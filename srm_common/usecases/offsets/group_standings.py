@@ -15,6 +15,7 @@ from srm_common.domain.offsets.checkpoints import (
     other_groups_from,
     untranslated_from,
 )
+from srm_common.domain.topic_id import NO_TOPIC_ID, url_safe
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, CorruptRecord
 from srm_common.kafka.groups.group_offsets import CommittedOffset
@@ -84,7 +85,7 @@ def last_known(
 
     Args:
         copies: upstream topic -> downstream topic.
-        ids: those of downstream topics, as far as they are recorded.
+        ids: those of downstream topics as they are now, as far as they are known, in Kafka's spelling.
         groups: None: all of them that the flow translates.
 
     Raises:
@@ -108,7 +109,7 @@ def last_known(
         age = max(0, now_ms - checkpoints.written_ms[place])
         stand = Stand(CommittedOffset(checkpoint.upstream, checkpoint.metadata), age, checkpoint.downstream)
         if topic in upstream:
-            if topic not in ids or memory.copies.get(topic) != ids[topic]:
+            if topic not in ids or url_safe(memory.copies.get(topic, NO_TOPIC_ID)) != ids[topic]:
                 stand = replace(stand, downstream=0)
             standing.positions[TopicPartition(upstream[topic], partition)] = stand
         else:

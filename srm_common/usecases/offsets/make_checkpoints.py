@@ -19,6 +19,7 @@ from srm_common.domain.offsets.checkpoints import (
 )
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.topic_id import url_safe
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics, select_topics
 from srm_common.domain.topics.topic_records import TopicRecords
@@ -28,6 +29,7 @@ from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, newest_chec
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
+from srm_common.usecases.offsets.mapped_topics import MappedTopics
 from srm_common.usecases.offsets.reverse_checkpoints import reverse_checkpoints
 from srm_common.wire.state.mm2 import MAX_STRING_BYTES
 
@@ -41,8 +43,8 @@ class CheckpointsMade:
     clock. ``topics`` are groups by upstream topic, ``remotes`` the copies of these. ``rewound`` were
     moved back at the source. ``renewed`` counts positions whose earlier checkpoint belonged to a former copy.
     ``unsupported`` (group, kind) pass the filter and are no consumer groups. ``shared`` are remote topics that other
-    flows write to as well, with these flows. ``copies`` are the ids of remote topics, for the next round. ``notes`` say
-    what limits the result.
+    flows write to as well, with these flows. ``copies`` are the ids of remote topics, for the next round: of those that
+    others have created again, the present ones. ``notes`` say what limits the result.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -107,10 +109,10 @@ def make_checkpoints(
     records = clusters.target.registry.read()
     copies = CopiedPlaces.of(flow, records, offsets)
     made.shared = copies.shared
-    made.copies = {**memory.copies, **copies.ids}
-    recreated = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
     before = newest_checkpoints(clusters.target.reader, names.checkpoints_topic(flow))
     made.skipped += before.unreadable
+    made.copies = {**memory.copies, **copies.ids, **_replaced(clusters, records, log, before)}
+    recreated = {remote for remote, known in memory.copies.items() if url_safe(made.copies[remote]) != url_safe(known)}
     added = _Additions(news)
     moved = []
     # In the first round of a flow that MirrorMaker 2 had, its checkpoints are rougher than they could be.
@@ -139,6 +141,16 @@ def make_checkpoints(
     _start_over(before, recreated, made)
     _translate_back(clusters, offsets, before, made)
     return made
+
+
+def _replaced(
+    clusters: FlowClusters, records: TopicRecords, log: SegmentLog, before: NewestCheckpoints
+) -> dict[str, str]:
+    """The ids of copies with checkpoints that others have created again, and of which nothing is decided."""
+    name, checkpointed = clusters.flow.name, {topic for _, topic, _ in before.by_place}
+    mapped = MappedTopics(clusters.target, name, own := records.of_flow(name), log)
+    mapped.look(topic for topic, record in own.items() if record.downstream_topic in checkpointed)
+    return mapped.replaced()
 
 
 def _translate_back(

@@ -19,6 +19,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.group_standings import Stand, Standing, last_known, standings
+from srm_common.usecases.offsets.mapped_topics import MappedTopics
 from srm_common.usecases.offsets.source_offsets import committed_now
 
 
@@ -43,8 +44,8 @@ def opposite(flow: FlowSettings) -> FlowSettings:
 class CopyMaps:
     """What one flow copies, as recorded on its target, and the map of it.
 
-    ``names`` is upstream topic -> downstream topic, ``ids`` are those of downstream topics; ``shared`` are downstream
-    topics that several flows write to, with these flows.
+    ``names`` is upstream topic -> downstream topic, ``ids`` are those of downstream topics as they are now, where they
+    are known; ``shared`` are downstream topics that several flows write to, with these flows.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: from making it, as the target answers.
@@ -54,15 +55,20 @@ class CopyMaps:
         flow = clusters.flow
         copied = CopiedTopics(str(flow.name), clusters.target.registry.read())
         self.names = copied.names
-        self.ids = copied.ids
         feeders = {copy: copied.feeders(copy) for copy in self.names.values()}
         self.shared = {copy: ", ".join(flows) for copy, flows in feeders.items() if len(flows) > 1}
         self.log = clusters.target.segment_log(names.segments_topic(flow.name.source))
         self.log.read_new({})
         self.committed = committed_now(clusters)
+        self._mapped = MappedTopics(clusters.target, flow.name, copied.records, self.log)
+        self._mapped.look(self.names)
+        self.ids = self._mapped.copy_ids()
 
     def map_of(self, topic: str, partition: int) -> OffsetMap:
-        """The map of a partition of the upstream ``topic``."""
+        """The map of a partition of the upstream ``topic``; without segments if they are of a former topic or copy."""
+        if (outdated := self._mapped.outdated(topic, partition)) is not None:
+            copied_to = self.committed.get(TopicPartition(topic, partition)) if outdated.copied else None
+            return OffsetMap(replicated_to=copied_to)
         segment_map = self.log.complete_map(topic, partition)
         place = TopicPartition(topic, partition)
         replicated_to, ended = self.committed.get(place), self.committed.copied_to.get(place)

@@ -6,7 +6,7 @@ the same cluster as the copies. Topic names are not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.flow import FlowName, names
@@ -18,6 +18,7 @@ from srm_common.errors import AccessDenied
 from srm_common.kafka.groups.group_offsets import GroupOffsets
 from srm_common.kafka.state.checkpoint_log import NewestCheckpoints
 from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.offsets.mapped_topics import MappedTopics
 
 
 @dataclass
@@ -93,11 +94,19 @@ def _originals(clusters: FlowClusters, topics: set[str]) -> dict[str, str]:
     }
 
 
-def _translate(clusters: FlowClusters, moved: Iterable[_Moved], made: ReverseCheckpoints) -> None:
+def _translate(clusters: FlowClusters, moved: Collection[_Moved], made: ReverseCheckpoints) -> None:
     log = clusters.source.segment_log(names.segments_topic(clusters.flow.name.target))
     log.read_new({})
+    flow = FlowName(clusters.flow.name.target, clusters.flow.name.source)
+    mapped = MappedTopics(clusters.source, flow, clusters.source.registry.read().of_flow(flow), log)
+    mapped.look({one.wanted.topic for one in moved})
     for one in moved:
         wanted, last = one.wanted, one.last
+        if (outdated := mapped.outdated(wanted.topic, wanted.partition)) is not None:
+            made.untranslated.append(
+                Untranslated(wanted.group, one.copy, wanted.partition, wanted.upstream, outdated.reason)
+            )
+            continue
         known = log.complete_map(wanted.topic, wanted.partition)
         found = translate_back(
             known or (),

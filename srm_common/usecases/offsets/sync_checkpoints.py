@@ -41,7 +41,7 @@ from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
 from srm_common.wire.state.mm2 import encode_checkpoint, encode_offset_sync
 from srm_common.wire.state.plain_records import NewRecord
-from srm_common.wire.state.segment_map import map_changes
+from srm_common.wire.state.segment_map import MapChanges, map_changes
 from srm_common.wire.state.segments import segment_partition
 
 #: New segments after which the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
@@ -272,18 +272,29 @@ def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, read_up_
             for place in segments
         }
         starts = admin.offsets(remote.values(), EARLIEST)
-        made: list[NewRecord] = []
-        dead: list[tuple[int, bytes]] = []
+        changed: list[tuple[int, MapChanges]] = []
         for place, committed in segments.items():
             log_start = starts[remote[place]]
             if not isinstance(log_start, int):
                 continue
             home = segment_partition(*place, len(read_up_to))
-            changes = map_changes(committed, log_start, read_up_to[home])
-            made += [NewRecord(topic, home, key, value, headers=headers) for key, value, headers in changes.written]
-            dead += [(home, key) for key in changes.dropped]
-            dropped += changes.replaced
-            held += changes.joined
+            changed.append((home, map_changes(committed, log_start, read_up_to[home])))
+        if any(changes.written for _, changes in changed):
+            # A map that was dropped meanwhile, with its copy, must not come back.
+            since = log.keys_since(ends)
+            changed = [
+                (home, changes)
+                for home, changes in changed
+                if not changes.written or since.get(home, set()).isdisjoint(changes.dropped)
+            ]
+        made = [
+            NewRecord(topic, home, key, value, headers=headers)
+            for home, changes in changed
+            for key, value, headers in changes.written
+        ]
+        dead = [(home, key) for home, changes in changed for key in changes.dropped]
+        dropped += sum(changes.replaced for _, changes in changed)
+        held += sum(changes.joined for _, changes in changed)
         if made:
             written += clusters.target.writer().write(f"join segments in state topic {topic}", made)
         if dead:

@@ -44,6 +44,7 @@ from srm_common.usecases.flows.cluster_records import FlowTopics, with_clusters
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.kept_records import keep_records
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.offsets.former_maps import drop_maps
 from srm_common.usecases.topics.acls import create_acls, delete_acls, fail_unknown
 from srm_common.usecases.topics.changes import Changed, alter, create
 from srm_common.usecases.topics.plan_topics import plan_topics
@@ -187,7 +188,8 @@ def start_over(applying: Applying, actions: Sequence[StartOver]) -> Iterator[Act
 
 def record_topics(applying: Applying, actions: Sequence[RecordTopic]) -> Iterator[ActionResult]:
     """Claim what is new, check for concurrent claims, then record. This precedes all other actions of the plan, so that
-    a copy already has a record when it appears on the target."""
+    a copy already has a record when it appears on the target. Where it replaces another one, the map of that goes
+    first: once the record is written, nothing tells that the map is not about the new copy."""
     clusters = applying.clusters
     flow = clusters.flow
     begun = time.monotonic()
@@ -205,6 +207,8 @@ def record_topics(applying: Applying, actions: Sequence[RecordTopic]) -> Iterato
     if time.monotonic() - begun > _CLAIM_SECONDS:
         late = f"claiming it took longer than {_CLAIM_SECONDS:.0f} s; the next refresh tries again"
         refused |= {action: late for action in new if action not in refused}
+    replaced = [action for action in actions if action.replaces_copy and action not in refused]
+    drop_maps(clusters, {action.after.upstream_topic for action in replaced})
     registry.write(
         (
             *(action.after for action in actions if action not in refused),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import IdentityReplicationPolicy
@@ -100,6 +102,26 @@ def test_a_topic_made_again_keeps_the_ids_of_the_former_ones() -> None:
     waiting = planned(state=TopicState.RECREATED, ids=({"t": "u2"}, {"a.t": "d1"}))
     assert waiting is not None
     assert (waiting.after.upstream_topic_id, waiting.after.previous_upstream_ids) == ("u1", ())
+
+
+@pytest.mark.parametrize("copy_id", ["d2", None])
+def test_a_copy_that_replaces_another_keeps_its_id(copy_id: str | None) -> None:
+    """Also one that does not exist yet."""
+    action = planned(ids=({"t": "u1"}, {} if copy_id is None else {"a.t": copy_id}))
+    assert action is not None
+    assert action.replaces_copy
+    assert (action.after.downstream_topic_id, action.after.previous_downstream_ids) == (copy_id or "", ("d1",))
+    later = planned(record=action.after, ids=({"t": "u1"}, {"a.t": "d2"}))
+    assert later is None or not later.replaces_copy
+    assert (later or action).after.previous_downstream_ids == ("d1",)
+
+
+@pytest.mark.parametrize("ids", [({"t": "u2"}, {"a.t": "d1"}), ({"t": "u2"}, {"a.t": ""})])
+def test_a_copy_that_is_the_same_replaces_none(ids: tuple[dict[str, str], dict[str, str]]) -> None:
+    action = planned(ids=ids)
+    assert action is not None
+    assert not action.replaces_copy
+    assert "previous_downstream_ids" not in action.after.to_json()
 
 
 def test_another_name_keeps_the_former_one() -> None:

@@ -47,6 +47,7 @@ records = st.builds(
     previous_upstream_ids=st.lists(text, max_size=3).map(tuple),
     reason=text,
     former_downstream_topics=st.lists(text, max_size=2).map(tuple),
+    previous_downstream_ids=st.lists(text, max_size=3).map(tuple),
 )
 
 
