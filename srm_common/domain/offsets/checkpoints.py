@@ -91,6 +91,32 @@ def downstream_of(translation: Translation) -> int | str:
             return reason
 
 
+def is_contradicted(
+    last: Checkpoint, committed: int, translation: Translation, added: Addition | None, end: int | None
+) -> bool:
+    """Whether ``last`` points behind records that its group has not read, so that it must not be kept.
+
+    No group can have resumed after the end of the copy. And what is added to a log lies behind every checkpoint so far,
+    unless the log was cut in between (or the copy is another one): then what the map says now counts.
+
+    Args:
+        committed: where the group stands at the source; it was not moved back since.
+        end: of the copy, by the map.
+    """
+    if committed < last.upstream:
+        return False
+    if end is not None and last.downstream > end:
+        return True
+    if added is None or last.downstream <= added.downstream:
+        return False
+    match translation:
+        case Translated(offset, exact=True) | NotReplicatedYet(_, offset) | TooOld(_, offset):
+            return offset < last.downstream
+        case Translated(most=most):
+            return most is not None and most < last.downstream
+    return False
+
+
 # What the last round could not translate, as it is kept for the time when the source cannot be asked.
 
 

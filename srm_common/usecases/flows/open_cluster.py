@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.state_topics import StateTopic
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.closing import Closing
@@ -37,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 #: minute.
 _SILENT_AFTER = 2
 _SILENT_SECONDS = 60.0
+#: What a partition without a leader may take; the others have answered by then.
+_LOG_END_SECONDS = 10.0
 
 
 class OpenCluster(Closing):
@@ -176,6 +179,27 @@ class OpenCluster(Closing):
         """
         reader = self.reader if reader is None else reader
         return SegmentLog(reader, topic, reader.partitions(topic) if partitions is None else partitions)
+
+    def log_ends(self, expected: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """High watermarks; a partition without a response is left out.
+
+        Args:
+            expected: where each log ends at least, as far as that is known. Where one is found to end before, several
+                brokers are asked for its leader: the log of one that was deposed ends earlier.
+
+        Raises:
+            UnreachableCluster, AccessDenied: as the cluster answers.
+        """
+        if not expected:
+            return {}
+        seconds = min(_LOG_END_SECONDS, self.request_seconds)
+        with self.link("control") as link:
+            ends, _ = link.end_offsets(expected, committed=False, timeout_seconds=seconds)
+            if shorter := {place for place, end in ends.items() if end < expected[place]}:
+                link.run(link.agree)
+                again, _ = link.end_offsets(shorter, committed=False, timeout_seconds=seconds)
+                ends = {place: end for place, end in ends.items() if place not in shorter} | again
+        return ends
 
     def ensure(self, topics: Sequence[StateTopic], *, timeout_seconds: float | None = None) -> dict[str, int]:
         """Create state topics, or check them, as :func:`ensure_topics`; their partitions by name."""

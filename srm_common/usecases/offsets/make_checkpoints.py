@@ -14,20 +14,21 @@ from srm_common.domain.offsets.checkpoints import (
     CheckpointMemory,
     Untranslated,
     downstream_of,
+    is_contradicted,
     still_holds,
     supersedes,
 )
 from srm_common.domain.offsets.segments import Segment
-from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_id import url_safe
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopics, select_topics
 from srm_common.domain.topics.topic_records import TopicRecords
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets
-from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, newest_checkpoints
+from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, Place, newest_checkpoints
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.mapped_topics import MappedTopics
 from srm_common.usecases.offsets.reverse_checkpoints import reverse_checkpoints
@@ -41,7 +42,8 @@ class CheckpointsMade:
     ``written`` are the new checkpoints, in order; ``newest`` by group what holds after them, written now or before.
     ``positions`` is how many each group has on copied topics, ``asked`` when they were queried, by the monotonic
     clock. ``topics`` are groups by upstream topic, ``remotes`` the copies of these. ``rewound`` were
-    moved back at the source. ``renewed`` counts positions whose earlier checkpoint belonged to a former copy.
+    moved back at the source. ``renewed`` counts positions whose earlier checkpoint belonged to a former copy, or to a
+    part that the copy has lost; ``void`` has the places, by group, topic and partition, that these had said.
     ``unsupported`` (group, kind) pass the filter and are no consumer groups. ``shared`` are remote topics that other
     flows write to as well, with these flows. ``copies`` are the ids of remote topics, for the next round: of those that
     others have created again, the present ones. ``notes`` say what limits the result.
@@ -55,6 +57,7 @@ class CheckpointsMade:
     newest: dict[str, list[Checkpoint]] = field(default_factory=dict)
     unchanged: int = 0
     renewed: int = 0
+    void: dict[Place, int] = field(default_factory=dict)
     rewound: set[str] = field(default_factory=set)
     untranslated: list[Untranslated] = field(default_factory=list)
     unsupported: list[tuple[str, str]] = field(default_factory=list)
@@ -77,7 +80,7 @@ class CheckpointsMade:
 @dataclass(frozen=True, slots=True)
 class _Position:
     """A group's position on a copied partition. ``before`` is its checkpoint so far, None where there is none;
-    ``void`` when there is one of a former copy."""
+    ``void``: it is of a former copy, or points behind the end of the log, and must not be kept."""
 
     group: str
     topic: str
@@ -86,6 +89,10 @@ class _Position:
     remote: str
     before: Checkpoint | None
     void: bool = False
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 def make_checkpoints(
@@ -117,6 +124,7 @@ def make_checkpoints(
     moved = []
     # In the first round of a flow that MirrorMaker 2 had, its checkpoints are rougher than they could be.
     trusted = bool(memory.checked)
+    ends = CopyLogs(clusters.target, _last_places(offsets, copies.names, before))
     for group_offsets in offsets:
         places = sorted(place for place in group_offsets.offsets if place[0] in copies.names)
         if places:
@@ -127,8 +135,8 @@ def make_checkpoints(
             made.topics.setdefault(topic, set()).add(group_offsets.group)
             made.remotes[topic] = remote
             last = before.by_place.get((group_offsets.group, remote, partition))
-            if last is not None and remote in recreated:
-                moved.append(_Position(group_offsets.group, topic, partition, committed, remote, None, void=True))
+            if last is not None and (remote in recreated or ends.lack(remote, partition, last.downstream)):
+                moved.append(_Position(group_offsets.group, topic, partition, committed, remote, last, void=True))
             elif topic in copies.gone:
                 made.untranslated.append(
                     Untranslated(group_offsets.group, topic, partition, committed.offset, copies.gone[topic])
@@ -137,7 +145,7 @@ def make_checkpoints(
                 made.keep(last)
             else:
                 moved.append(_Position(group_offsets.group, topic, partition, committed, remote, last))
-    _translate(clusters, log, moved, made)
+    _translate(clusters, log, moved, added, ends, made)
     _start_over(before, recreated, made)
     _translate_back(clusters, offsets, before, made)
     return made
@@ -195,7 +203,52 @@ def _start_over(before: NewestCheckpoints, recreated: Collection[str], made: Che
             made.renewed += 1
 
 
-def _translate(clusters: FlowClusters, log: SegmentLog, moved: list[_Position], made: CheckpointsMade) -> None:
+class CopyLogs:
+    """Where the logs of copies end.
+
+    Args:
+        expected: where each of them ends at least, as far as that is known.
+    """
+
+    def __init__(self, target: OpenCluster, expected: Mapping[TopicPartition, int]) -> None:
+        self._target = target
+        self._ends = target.log_ends(expected)
+
+    def lack(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether a log is known to end before ``offset``."""
+        end = self._ends.get(TopicPartition(topic, partition))
+        return end is not None and end < offset
+
+    def within(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The offsets, none of them behind the end of its log; for those that seem to be, it is asked again."""
+        self._ends |= self._target.log_ends(
+            {place: offset for place, offset in wanted.items() if self.lack(*place, offset)}
+        )
+        return {place: min(offset, self._ends.get(place, offset)) for place, offset in wanted.items()}
+
+
+def _last_places(
+    offsets: Iterable[GroupOffsets], copies: Mapping[str, str], before: NewestCheckpoints
+) -> dict[TopicPartition, int]:
+    """The highest place in each copy that a checkpoint of one of these groups has, 0 where there is none."""
+    found: dict[TopicPartition, int] = {}
+    for group_offsets in offsets:
+        for topic, partition in group_offsets.offsets:
+            if topic in copies:
+                place = TopicPartition(copies[topic], partition)
+                last = before.by_place.get((group_offsets.group, *place))
+                found[place] = max(found.get(place, 0), 0 if last is None else last.downstream)
+    return found
+
+
+def _translate(
+    clusters: FlowClusters,
+    log: SegmentLog,
+    moved: list[_Position],
+    added: _Additions,
+    logs: CopyLogs,
+    made: CheckpointsMade,
+) -> None:
     if not moved:
         return
     with ExactTranslation(clusters, log) as exact:
@@ -203,12 +256,25 @@ def _translate(clusters: FlowClusters, log: SegmentLog, moved: list[_Position], 
             {(position.topic, position.partition, position.committed.offset) for position in moved}
         )
         made.notes += exact.away.values()
-    ends = _ends(
-        log, {TopicPartition(position.topic, position.partition) for position in moved if position.before is not None}
-    )
+    ends = _ends(log, {position.place for position in moved if position.before is not None})
     for position in moved:
         translation = translations[position.topic, position.partition, position.committed.offset]
-        _judge(position, translation, ends.get(TopicPartition(position.topic, position.partition)), made)
+        before = position.before
+        void = position.void or (
+            before is not None
+            and is_contradicted(
+                before,
+                position.committed.offset,
+                translation,
+                added.of(position.topic, position.partition),
+                ends.get(position.place),
+            )
+        )
+        downstream = downstream_of(translation)
+        if isinstance(downstream, int):
+            copy = TopicPartition(position.remote, position.partition)
+            downstream = logs.within({copy: downstream})[copy]
+        _judge(position, downstream, void, made)
 
 
 def _ends(log: SegmentLog, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -223,20 +289,18 @@ def _ends(log: SegmentLog, places: Iterable[TopicPartition]) -> dict[TopicPartit
     return ends
 
 
-def _judge(one: _Position, translation: Translation, end: int | None, made: CheckpointsMade) -> None:
-    before, void = one.before, one.void
-    if before is not None and end is not None and before.downstream > end:
-        # No group can have resumed after the end: it is of a former copy, or not of this flow.
-        before, void = None, True
-    downstream = downstream_of(translation)
+def _judge(one: _Position, downstream: int | str, void: bool, made: CheckpointsMade) -> None:
+    before = None if void else one.before
     if isinstance(downstream, str):
         made.untranslated.append(Untranslated(one.group, one.topic, one.partition, one.committed.offset, downstream))
         if not void:
             return
         # What was said of the former copy must not be believed of this one.
         downstream = 0
-    made.renewed += void
     new = Checkpoint(one.group, one.remote, one.partition, one.committed.offset, downstream, _metadata(one, made))
+    if void and one.before is not None:
+        made.renewed += 1
+        made.void[one.group, one.remote, one.partition] = one.before.downstream
     if before is None or supersedes(new, before):
         if before is not None and new.upstream < before.upstream:
             made.rewound.add(one.group)

@@ -10,12 +10,11 @@ writes behind what was read here, and a joined segment belongs before that.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
-from srm_common.domain.groups.group_offsets import TargetGroup, sync_group
 from srm_common.domain.monitoring.run_report import CheckpointRound, groups_from, groups_record, topics_from
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
 from srm_common.domain.offsets.checkpoints import (
@@ -31,13 +30,12 @@ from srm_common.domain.topics.state_topics import state_topics
 from srm_common.domain.verification.foreign_records import foreign_record
 from srm_common.errors import AccessDenied, CorruptRecord
 from srm_common.kafka.client.links.link import EARLIEST
-from srm_common.kafka.groups.group_offsets import GroupFault
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentBatch, SegmentLog
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
-from srm_common.usecases.flows.open_cluster import OpenCluster
 from srm_common.usecases.offsets.foreign_records import check_copies
+from srm_common.usecases.offsets.group_sync import GroupsSynced, sync_groups
 from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
 from srm_common.wire.state.mm2 import encode_checkpoint, encode_offset_sync
 from srm_common.wire.state.plain_records import NewRecord
@@ -112,12 +110,14 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
         memory = replace(memory, checked=ends, copies=made.copies)
         if not made.faults:
             memory = memory.done([Part.CHECKPOINTS], now_ms)
-    if Part.GROUPS in due:
-        synced = sync_groups(clusters.target, made.newest, made.shared)
+    # What a checkpoint said that holds no more is known in this round alone.
+    group_sync = Part.GROUPS in due or (flow.sync_group_offsets and bool(made.void))
+    if group_sync:
+        synced = sync_groups(clusters.target, made.newest, made.shared, made.void)
         if not synced.faults:
             memory = memory.done([Part.GROUPS], now_ms)
     if Part.CHECKPOINTS in due:
-        _keep_groups(clusters, made, acknowledged, synced.kept if Part.GROUPS in due else None)
+        _keep_groups(clusters, made, acknowledged, synced.kept if group_sync else None)
     if Part.PRUNING in due or report.segments >= _MANY_SEGMENTS:
         if not flow.emit_checkpoints and memory.checked:
             # When they are switched on again they begin with the whole map: its newer part was joined meanwhile.
@@ -149,7 +149,7 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
         groups_synced=synced.groups,
         groups_in_use=synced.in_use,
         groups_beyond=synced.beyond,
-        shared=tuple(sorted(made.shared.items())) if Part.GROUPS in due else (),
+        shared=tuple(sorted(made.shared.items())) if group_sync else (),
         faults=(*faults, *made.faults, *map(str, synced.faults)),
         skipped=(*skipped, *made.skipped),
         notes=(*made.notes, *([foreign] if foreign else [])),
@@ -303,74 +303,3 @@ def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, read_up_
             tombstones = [NewRecord(topic, home, key, None) for home, key in dead if key not in later.get(home, {key})]
             clusters.target.writer().write(f"drop old records of state topic {topic}", tombstones)
     return Pruned(dropped, held, written)
-
-
-@dataclass(frozen=True)
-class GroupsSynced:
-    """``positions`` were committed, for ``groups`` groups; ``kept`` are the groups whose offsets are now as translated,
-    or further; ``in_use`` are groups that were left alone, with their states; ``beyond`` are groups that have passed
-    their translated place on so many partitions, and are not moved back; ``faults`` what failed, group by group."""
-
-    positions: int = 0
-    groups: int = 0
-    kept: frozenset[str] = frozenset()
-    in_use: tuple[tuple[str, str], ...] = ()
-    beyond: tuple[tuple[str, int], ...] = ()
-    faults: tuple[GroupFault, ...] = ()
-
-
-def sync_groups(
-    target: OpenCluster, checkpoints: Mapping[str, Iterable[Checkpoint]], shared: Container[str] = frozenset()
-) -> GroupsSynced:
-    """One round on ``target``.
-
-    Args:
-        checkpoints: the newest of each group.
-        shared: remote topics that other flows write to as well. A place that skips nothing of one source skips records
-            of the others, so nothing is committed there.
-
-    Raises:
-        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
-    """
-    chosen = {
-        group: [checkpoint for checkpoint in wanted if checkpoint.topic not in shared]
-        for group, wanted in checkpoints.items()
-    }
-    checkpoints = {group: wanted for group, wanted in chosen.items() if wanted}
-    if not checkpoints:
-        return GroupsSynced()
-    reader = target.groups()
-    listed, unlisted = reader.groups()
-    states = {group.name: group.state for group in listed if group.name in checkpoints}
-    offsets, unread = reader.offsets(states)
-    committed = {offset.group: {place: at.offset for place, at in offset.offsets.items()} for offset in offsets}
-    faults = [*unlisted, *unread]
-    unknown = {fault.group for fault in unread}
-    in_use: list[tuple[str, str]] = []
-    beyond: list[tuple[str, int]] = []
-    kept: set[str] = set()
-    todo: dict[str, tuple[Checkpoint, ...]] = {}
-    for group, wanted in sorted(checkpoints.items()):
-        # A broker that could not list its groups may have any of them.
-        if group in unknown or (unlisted and group not in states):
-            continue
-        found_there = TargetGroup(states[group], committed.get(group, {})) if group in states else TargetGroup()
-        decided = sync_group(group, found_there, wanted)
-        if decided.in_use is not None:
-            in_use.append((group, decided.in_use))
-        if decided.beyond:
-            beyond.append((group, decided.beyond))
-        if decided.commit:
-            todo[group] = decided.commit
-        if decided.in_use is None:
-            kept.add(group)
-    positions = groups = 0
-    for group, done in target.group_offsets.commit_all(todo).items() if todo else ():
-        positions += done.positions
-        groups += bool(done.positions)
-        faults += done.faults
-        if done.forbidden is not None:
-            in_use.append((group, done.forbidden))
-        if done.forbidden is not None or done.faults:
-            kept.discard(group)
-    return GroupsSynced(positions, groups, frozenset(kept), tuple(sorted(in_use)), tuple(beyond), tuple(faults))

@@ -19,6 +19,7 @@ from srm_common.domain.offsets.checkpoints import (
     checkpoint_period_seconds,
     downstream_of,
     group_sync_period_seconds,
+    is_contradicted,
     other_groups_from,
     still_holds,
     supersedes,
@@ -26,7 +27,7 @@ from srm_common.domain.offsets.checkpoints import (
     untranslated_record,
 )
 from srm_common.domain.offsets.segments import OffsetSpan, build_segment
-from srm_common.domain.offsets.translation import NotReplicatedYet, TooOld, Translated, Unmapped, translate
+from srm_common.domain.offsets.translation import NotReplicatedYet, TooOld, Translated, Translation, Unmapped, translate
 
 
 def at(upstream: int, downstream: int) -> Checkpoint:
@@ -105,6 +106,38 @@ def test_checkpoints_go_back_only_with_their_group(found: list[tuple[int, int]])
 
 
 ROWS = [Untranslated("h", "t", 0, 5, "too old"), Untranslated("g", "t", 1, 7, "not copied")]
+
+
+LAST = Checkpoint("g", "a.t", 0, 15, 29)
+
+
+@pytest.mark.parametrize(
+    ("translation", "added", "end", "contradicted"),
+    [
+        # Behind the end of the map, whatever was added.
+        (Unmapped("?"), None, 28, True),
+        (Unmapped("?"), None, 29, False),
+        # The log was cut before it, and has grown beyond it.
+        (Translated(12, exact=True), Addition(20, 12), 60, True),
+        (Translated(11, exact=False, most=28), Addition(20, 12), 60, True),
+        (NotReplicatedYet(3, 28), Addition(2, 12), 60, True),
+        (TooOld(20, 12), Addition(20, 12), 60, True),
+        # It may be right all the same.
+        (Translated(29, exact=True), Addition(20, 12), 60, False),
+        (Translated(11, exact=False, most=29), Addition(20, 12), 60, False),
+        (Translated(11, exact=False), Addition(20, 12), 60, False),
+        (Unmapped("?"), Addition(20, 12), 60, False),
+        # What was added lies behind it.
+        (Translated(12, exact=True), Addition(20, 29), 60, False),
+        (Translated(12, exact=True), None, 60, False),
+    ],
+)
+def test_a_checkpoint_behind_what_its_group_has_not_read_is_not_kept(
+    translation: Translation, added: Addition | None, end: int, contradicted: bool
+) -> None:
+    assert is_contradicted(LAST, 15, translation, added, end) is contradicted
+    # One of a group that was moved back is replaced anyway.
+    assert not is_contradicted(LAST, 14, translation, added, end)
 
 
 def test_a_record_comes_back_sorted() -> None:
