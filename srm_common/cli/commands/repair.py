@@ -22,8 +22,8 @@ from srm_common.errors import ConfigError
 def repair_command(invocation: Invocation, flow: str | None, dry_run: bool, plan: bool) -> Answer:
     """Restore lost source offsets, as proved by the offset map and the copies.
 
-    For a flow that refuses to start because its mm2-offsets topic has lost its records. The flow is fenced first;
-    positions that exist are left alone.
+    For a flow, or single partitions, that refuse to start because the mm2-offsets topic has lost records, or has older
+    ones. The flow is fenced first; other positions are left alone.
     """
     from srm_common.usecases.offsets.repair_offsets import repair_offsets
 
@@ -41,11 +41,12 @@ def repair_command(invocation: Invocation, flow: str | None, dry_run: bool, plan
         text += ["", table(["TOPIC", "PARTITION", "NEXT OFFSET", "PROOF"], rows)]
     if unproved:
         text.append(
-            "The next run copies partitions without a proof from their start again, after the records that are there: "
-            "exclude those topics first, or delete their copies."
+            "The next run does not copy partitions without a proof until their offsets are set with srm-control "
+            "source-offsets set; those whose map cannot be read it copies from their start again, after the records "
+            "that are there: exclude these topics first, or delete their copies."
         )
     if not actions:
-        text.append("Nothing to do: every partition of the map has a position.")
+        text.append("Nothing to do: every partition of the map has a position that is as new.")
     data = {
         "flow": str(settings.name),
         "dry_run": dry_run,

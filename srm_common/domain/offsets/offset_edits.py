@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from srm_common.domain.copied_to import CopiedTo
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_id import is_another_topic
 from srm_common.domain.topic_partition import TopicPartition
@@ -252,6 +253,18 @@ class RepairAction:
             "next_offset": self.next_offset,
             "proof": self.proof,
         }
+
+
+def is_outdated(committed: CopiedTo | None, last: Segment) -> bool:
+    """Whether the map has a chunk that came after what is committed: both are written by the same transactions.
+
+    Args:
+        committed: what the flow has copied by its source offset; None where there is no offset.
+        last: where the partition's map ends.
+    """
+    if committed is None:
+        return True
+    return last.upstream_end > committed.upstream_end and last.downstream_start >= committed.downstream_end
 
 
 def repair_action(last: Segment, end: CopyEnd | str) -> RepairAction:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from operator import itemgetter
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, repair_action
+from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, is_outdated, repair_action
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, Fenced, FlowRunning, SrmError
 from srm_common.kafka.client.links.link import LATEST
-from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets
+from srm_common.kafka.state.source_offsets import SourceOffsets, offset_record, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import StateTopics, present_state_topics
 from srm_common.replication.driver.state_transaction import write_transaction
@@ -22,16 +22,18 @@ _LOOK_AHEAD = 50_000
 
 
 def repair_offsets(flow: FlowSettings | FlowClusters, *, dry_run: bool = False) -> list[RepairAction]:
-    """Commit the position that the map proves, for each partition that has a map but no position.
+    """Commit the position that the map proves, for each partition that has a map but no position, or one that is older
+    than the end of the map.
 
-    The flow is fenced first, whatever runs it; positions that exist, and partitions that were reset on purpose,
+    The flow is fenced first, whatever runs it; other positions, and partitions that were reset or moved on purpose,
     are left alone.
 
     Args:
         dry_run: only say what would be written; nothing is fenced or created.
 
     Returns:
-        One action per partition without a position; those without ``next_offset`` were not written.
+        One action per partition without a position, or with an older one; those without ``next_offset`` were not
+        written.
 
     Raises:
         FlowRunning: a run took the flow before the positions were committed.
@@ -73,20 +75,30 @@ def _planned(clusters: FlowClusters, state: StateTopics) -> list[RepairAction]:
         flow, state, refuse_loss=False, patience_seconds=flow.patience_seconds, pool=clusters.target.links
     )
     actions = []
-    # Nearly all of a map that may have a million segments is about partitions with a position.
     ends: dict[TopicPartition, Segment | str] = {}
     for place, segment_map in clusters.target.segment_log(state.segments_topic, state.segments_partitions).maps():
-        if place not in known and place not in known.resets:
-            try:
-                ends[place] = segment_map[-1]
-            except CorruptRecord as error:
+        if place in known.resets or (place in known and not _as_copied(known, place)):
+            continue
+        try:
+            newest = segment_map[-1]
+        except CorruptRecord as error:
+            if place not in known:
                 ends[place] = f"the end of its map cannot be read: {error}"
+            continue
+        if is_outdated(known.copied_to.get(place), newest):
+            ends[place] = newest
     for place, last in sorted(ends.items(), key=itemgetter(0)):
         if isinstance(last, str):
             actions.append(RepairAction(*place, None, last))
         else:
             actions.append(repair_action(last, _copy_end(flow, reader, last)))
     return actions
+
+
+def _as_copied(known: SourceOffsets, place: TopicPartition) -> bool:
+    """Whether the position is as a run has committed it, with what it had copied."""
+    end = known.copied_to.get(place)
+    return end is not None and end.upstream_end == known[place]
 
 
 def _copy_end(flow: FlowSettings, reader: StateReader, last: Segment) -> CopyEnd | str:

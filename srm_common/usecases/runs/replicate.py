@@ -22,10 +22,18 @@ from srm_common.domain.schemas.planning import copies_context
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.errors import Fenced, FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
+from srm_common.errors import (
+    CorruptRecord,
+    Fenced,
+    FlowOwnedElsewhere,
+    OwnershipError,
+    RunFailed,
+    SrmError,
+    UnreachableCluster,
+)
 from srm_common.kafka.state.driver_presence import DriverPresence, drivers
 from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.state.source_offsets import SourceOffsets, read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
 from srm_common.replication.driver.ownership import Ownership, taken_over
@@ -43,6 +51,7 @@ from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
 from srm_common.usecases.runs.failed_over import failed_over
 from srm_common.usecases.runs.lost_memory import recorded_topics, restored_memory
+from srm_common.usecases.runs.lost_progress import LostProgress
 from srm_common.usecases.runs.preflight import competing_runs, error_handling, new_owner, refuse_missing_offsets
 from srm_common.usecases.runs.run_journal import RunJournal
 
@@ -250,19 +259,26 @@ class _Run:
     ) -> StartingPoints:
         flow, last = self._flow, self._journal.last
 
+        memory = SourceTopics.from_json(known.get(StateKey.TOPICS))
+        # Looked for once: what the run itself commits is newer.
+        lost: dict[TopicPartition, CorruptRecord] | None = None
+
         def committed() -> Committed:
+            nonlocal lost
             offsets = read_source_offsets(
                 flow, state, patience_seconds=flow.patience_seconds, pool=self._clusters.target.links
             )
             if not (offsets or offsets.faults or offsets.resets):
                 refuse_missing_offsets(self._clusters, topics)
             self._written = {place.topic for place in (*offsets.copied_to, *offsets.epochs)}
-            faults = {place: str(fault) for place, fault in offsets.faults.items()}
+            if lost is None:
+                lost = self._lost_progress(offsets, memory, topics)
+            faults = {place: str(fault) for place, fault in (lost | offsets.faults).items()}
             return Committed(offsets, faults, offsets.epochs, offsets.copied_to)
 
         return StartingPoints(
             source=source,
-            memory=SourceTopics.from_json(known.get(StateKey.TOPICS)),
+            memory=memory,
             read_committed=committed,
             on_data_loss=flow.on_data_loss,
             on_target_loss=flow.on_target_loss,
@@ -277,6 +293,16 @@ class _Run:
                 if partition.end is not None
             },
         )
+
+    def _lost_progress(
+        self, offsets: SourceOffsets, memory: SourceTopics, topics: Sequence[CopiedTopic]
+    ) -> dict[TopicPartition, CorruptRecord]:
+        """The partitions whose committed offsets are not the last ones. A run with a start of its own needs none."""
+        if self._owner is None or self._run.start.kind is not StartKind.COMMITTED:
+            return {}
+        ids = {topic.upstream: topic.upstream_topic_id for topic in topics}
+        found = LostProgress(self._clusters, self._owner, self._copies, self._journal.copies_before, ids)
+        return found.find(offsets, memory.pinned)
 
     def _prepare_override(self, points: StartingPoints, topics: Iterable[CopiedTopic], applied: Any) -> None:
         """The run's start position, except where an earlier attempt under the same run id has applied it already."""
