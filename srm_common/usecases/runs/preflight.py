@@ -10,10 +10,11 @@ from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
+from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import Installation, other_installation
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.selection import CopiedTopic
+from srm_common.domain.topics.selection import CopiedTopic, CopiedTopics
 from srm_common.domain.topics.state_topics import heartbeats, state_topics
 from srm_common.domain.transforms.faults import DeadLetterTopic, ErrorHandling
 from srm_common.errors import ClusterError, ConfigError, SrmError, StateTopicInvalid, StateUnavailable
@@ -104,20 +105,21 @@ def refuse_missing_offsets(clusters: FlowClusters, topics: Iterable[CopiedTopic]
     """Call it for a flow that has neither source offsets nor an offset map.
 
     MirrorMaker 2's offset syncs tell that it copied a partition; that there is no progress means that it was lost, or
-    that its connectors keep offsets under names of their own.
+    that its connectors keep offsets under names of their own. Without syncs, records in a copy tell it, too, if nobody
+    else is to write there: the copy has a name of its own, and no other flow copies into it.
 
     Raises:
-        StateTopicInvalid: a copy holds records that such a sync tells of.
-        StateUnavailable: a copy that such a sync tells of does not say whether it holds any.
+        StateTopicInvalid: a copy holds records that were copied.
+        StateUnavailable: a copy does not say whether it holds any.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     flow = clusters.flow
-    synced = _synced(clusters)
+    synced, alone = _synced(clusters), _copied_alone(clusters, topics := list(topics))
     copies = {
         TopicPartition(topic.downstream, number): TopicPartition(topic.upstream, number)
         for topic in topics
         for number in range(topic.partitions)
-        if (topic.upstream, number) in synced
+        if (topic.upstream, number) in synced or topic.upstream in alone
     }
     if not copies:
         return
@@ -128,17 +130,33 @@ def refuse_missing_offsets(clusters: FlowClusters, topics: Iterable[CopiedTopic]
     unknown = faults | more_faults
     if unknown and not known:
         raise StateUnavailable(
-            f"flow {flow.name} has no progress, and it is currently unknown whether MirrorMaker 2 has copied for it: "
+            f"flow {flow.name} has no progress, and it is currently unknown whether its copies hold records: "
             f"{next(iter(unknown.values()))}; run again"
         )
     if known:
         more = "" if len(known) == 1 else f" and {len(known) - 1} more partitions"
+        copied = f"MirrorMaker 2 has copied {known[0]}" if synced else f"the copy of {known[0]} already holds records"
         raise StateTopicInvalid(
-            f"flow {flow.name} has no progress, although MirrorMaker 2 has copied {known[0][0]}-{known[0][1]}{more}: "
+            f"flow {flow.name} has no progress, although {copied}{more}: "
             f"its offsets were lost, or are stored under other names, and continuing would copy everything again; "
             f"take the flow over with: srm-control takeover --flow '{flow.name}' (to copy from the start anyway: "
             f"srm-control source-offsets reset --topic '.*' --to earliest)"
         )
+
+
+def _copied_alone(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> set[str]:
+    """The upstream topics that begin at their start and have a copy to which nobody but the flow writes."""
+    flow = clusters.flow
+    rules = StartRules(flow.start_positions, flow.auto_offset_reset)
+    copied = CopiedTopics(str(flow.name), clusters.target.registry.read())
+    return {
+        topic.upstream
+        for topic in topics
+        if topic.downstream != topic.upstream
+        and not topic.heartbeats
+        and rules.of(topic.upstream)[0].kind is StartKind.EARLIEST
+        and copied.feeders(topic.downstream) == (str(flow.name),)
+    }
 
 
 def _synced(clusters: FlowClusters) -> set[TopicPartition]:

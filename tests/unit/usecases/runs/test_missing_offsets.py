@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from srm_common.domain.flow import names
+from srm_common.domain.flow.start_position import StartKind, StartPosition, TopicStart
 from srm_common.domain.offsets.offset_syncs import OffsetSync
+from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import AccessDenied, SrmError, StateTopicInvalid
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.runs.run_journal import last_run
 from srm_common.wire.state.mm2 import encode_offset_sync
 from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides
@@ -34,6 +39,41 @@ def test_a_copy_that_has_records_is_not_copied_again(synced: Sides) -> None:
     record = last_run(synced.flow)
     assert record is not None
     assert (record.state, record.error_kind) == (RunState.FAILED, "StateTopicInvalid")
+
+
+@pytest.fixture
+def without_syncs(sides: Sides) -> Sides:
+    """As after a restore by a tool that leaves the state topics out, of a flow that writes no offset syncs."""
+    sides.source.create_topic("orders")
+    sides.source.write("orders", [(b"k", b"%d" % number) for number in range(5)])
+    sides.set(emit_offset_syncs=False)
+    return sides
+
+
+def test_a_copy_that_has_records_tells_without_syncs(without_syncs: Sides) -> None:
+    without_syncs.refresh()
+    without_syncs.target.write("a.orders", [(b"k", b"%d" % number) for number in range(5)])
+    with pytest.raises(StateTopicInvalid, match=r"the copy of orders-0 already holds records: .*srm-control takeover"):
+        without_syncs.run()
+    assert len(without_syncs.values("a.orders")) == 5
+    edit_source_offsets(without_syncs.flow, Request("reset", topics=(".*",), to=StartPosition(StartKind.EARLIEST)))
+    assert without_syncs.run("r2").records == 5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"policy": IdentityReplicationPolicy(source_alias="a")},
+        {"start_positions": (TopicStart(".*", StartPosition(StartKind.LATEST)),)},
+    ],
+    ids=["a name that applications use", "a start of its own"],
+)
+def test_records_of_others_are_no_progress(without_syncs: Sides, settings: dict[str, Any]) -> None:
+    without_syncs.set(**settings)
+    without_syncs.refresh()
+    (copy,) = without_syncs.target.topics().keys() & {"orders", "a.orders"}
+    without_syncs.target.write(copy, [(b"k", b"own")])
+    assert without_syncs.run().state is RunState.DONE
 
 
 def test_an_empty_copy_is_copied_from_the_start(synced: Sides) -> None:
