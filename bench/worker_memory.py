@@ -25,8 +25,9 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.statements import Statement
+from srm_common.replication.spark.spark_application import spark_context
 from srm_common.replication.spark.spark_conf import local_master, spark_settings
-from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
+from srm_common.replication.spark.spark_pass import SparkPassRunner
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.usecases.topics.apply import apply_plan

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import StartPosition
@@ -19,13 +21,14 @@ from srm_common.domain.runs.run_options import RunOptions, RunSelection
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import ConfigError, SrmError
 from srm_common.replication.driver.last_word import say_last
-from srm_common.replication.spark.driver_pass import DriverPassRunner
+from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
+from srm_common.replication.spark.spark_application import Ahead, spark_context
 from srm_common.replication.spark.spark_conf import spark_settings
-from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.settings_files.connections.airflow_connections import from_environment
-from srm_common.spark_jobs.stop_signals import STOPPED, StopSignals
-from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summary
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,44 +37,76 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for foreign in ("kafka", "py4j", "pyspark"):
         logging.getLogger(foreign).setLevel(logging.ERROR)
-    StopSignals().watch()
     try:
         configuration = load_configuration(given.config, connections=from_environment)
         flow = configuration.flow(given.flow)
-        notes: tuple[str, ...] = ()
-        installation = None
-        if given.selection is not None:
-            selection = _selection(given.selection)
-            flow = selection.applied_to(flow)
-            given.topics, given.topics_exclude, notes = selection.topics, selection.topics_exclude, selection.notes
-            installation = selection.installation
-        run = RunOptions(
-            run_id=given.run_id,
-            topics=given.topics,
-            topics_exclude=given.topics_exclude,
-            notes=notes,
-            installation=installation,
-            max_seconds=given.max_seconds,
-            start=StartPosition.parse(given.start),
-        )
-        name = f"srm {flow.name}"
-        spark = SparkPassRunner(
-            lambda: spark_context(
-                lambda master: spark_settings(master, flow.tasks_max, app_name=name, statements=flow.needs_spark_sql),
-                given.master,
-            )
-        )
-        runner = DriverPassRunner(flow.spark_min_bytes, spark)
-        record = _reported(lambda: replicate(flow, run, runner), flow, given, configuration)
-        print(summary(record), file=sys.stderr)
-        raise_if_failed(record)
+        context = _application(flow, given.master)
+        return _run(flow, context, given, configuration)
     except SrmError as error:
         say_last(str(error))
         return error.exit_code
     except KeyboardInterrupt as stopped:
         reason = str(stopped) or "the run was stopped before its end; the next one continues from there"
         say_last(reason)
+        from srm_common.spark_jobs.stop_signals import STOPPED
+
         return STOPPED
+
+
+def _application(flow: FlowSettings, master: str | None) -> Callable[[], SparkContext]:
+    """The flow's Spark application. It starts when it is asked for; where each pass needs Spark SQL, which takes
+    longest, at once, while this thread imports what copies and asks the clusters."""
+
+    def start() -> SparkContext:
+        return spark_context(
+            lambda chosen: spark_settings(
+                chosen, flow.tasks_max, app_name=f"srm {flow.name}", statements=flow.needs_spark_sql
+            ),
+            master,
+        )
+
+    if not (flow.needs_spark_sql and "PYSPARK_GATEWAY_PORT" in os.environ):
+        return start
+    # Here, since it changes the path from which this thread imports.
+    prefer_installed_pyspark()
+    return Ahead(start)
+
+
+def _run(
+    flow: FlowSettings, context: Callable[[], SparkContext], given: argparse.Namespace, configuration: Configuration
+) -> int:
+    """Raises what :func:`.replicate` does, and :class:`RunFailed` for a run that failed."""
+    # They import clients of Kafka, which takes a second.
+    from srm_common.replication.spark.driver_pass import DriverPassRunner
+    from srm_common.replication.spark.spark_pass import SparkPassRunner
+    from srm_common.spark_jobs.stop_signals import StopSignals
+    from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summary
+
+    StopSignals().watch()
+    notes: tuple[str, ...] = ()
+    installation = None
+    if given.selection is not None:
+        selection = _selection(given.selection)
+        flow = selection.applied_to(flow)
+        given.topics, given.topics_exclude, notes = selection.topics, selection.topics_exclude, selection.notes
+        installation = selection.installation
+    run = RunOptions(
+        run_id=given.run_id,
+        topics=given.topics,
+        topics_exclude=given.topics_exclude,
+        notes=notes,
+        installation=installation,
+        max_seconds=given.max_seconds,
+        start=StartPosition.parse(given.start),
+    )
+    spark = SparkPassRunner(context)
+    if isinstance(context, Ahead):
+        spark.begin(flow.statements)
+    runner = DriverPassRunner(flow.spark_min_bytes, spark)
+    record = _reported(lambda: replicate(flow, run, runner), flow, given, configuration)
+    print(summary(record), file=sys.stderr)
+    raise_if_failed(record)
+    spark.settle()
     return 0
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 
 from srm_common.kafka.client.connections.event_loop import interrupt
-from srm_common.replication.spark.spark_pass import JVM_GONE
+from srm_common.replication.spark.spark_application import JVM_GONE
 
 #: Exit code of a stopped process, as shells have it for Ctrl-C.
 STOPPED = 130
@@ -30,6 +30,8 @@ class StopSignals:
     def watch(self) -> None:
         """From now on; to be called in the main thread."""
         signal.signal(signal.SIGTERM, self._stop)
+        # PySpark replaces this one, unless its context is made in another thread.
+        signal.signal(signal.SIGINT, self._stop)
         if "PYSPARK_GATEWAY_PORT" in os.environ:
             # spark-submit's JVM has started this process. What does not talk to it would not notice that it is gone.
             threading.Thread(target=self._stop_without, args=(os.getppid(),), name="srm-jvm", daemon=True).start()

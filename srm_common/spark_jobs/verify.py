@@ -18,8 +18,8 @@ from srm_common.domain.verification.summary import failure_sentence, outcome_sen
 from srm_common.domain.verification.verification import Against, VerificationScope, parse_moment, parse_share
 from srm_common.errors import SrmError
 from srm_common.replication.driver.last_word import say_last
+from srm_common.replication.spark.spark_application import spark_context
 from srm_common.replication.spark.spark_conf import spark_settings
-from srm_common.replication.spark.spark_pass import spark_context
 from srm_common.replication.spark.spark_verification import SparkVerification
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.connections.airflow_connections import from_environment

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.replication.spark.spark_application import spark_context
 from srm_common.replication.spark.spark_conf import local_master, spark_settings
-from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
+from srm_common.replication.spark.spark_pass import SparkPassRunner
 from tests.faults.copier import run
 
 #: Beside the flow, the address of a standalone cluster, where executors are to be there.

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from srm_common.replication.spark.spark_application import spark_context
 from srm_common.replication.spark.spark_conf import local_master, spark_settings
-from srm_common.replication.spark.spark_pass import spark_context
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -19,8 +19,8 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.links.link import ClusterLink
 from srm_common.kafka.transactions.active_writers import active_writers
+from srm_common.replication.spark.spark_application import JVM_GONE
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
-from srm_common.replication.spark.spark_pass import JVM_GONE
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.runs.run_journal import last_run

@@ -27,7 +27,6 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.kafka.client.links.link import ClusterLink
-from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.slots.range_transforms import SqlAccess
 from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_pass import SparkPassRunner
@@ -346,18 +345,6 @@ def test_a_statement_is_refused_before_anything_is_copied(
         run(flow, spark, query)
     assert copies(flow, target_kafka, name) == []
     assert run(flow, spark, "SELECT key FROM records").records == 5
-
-
-def test_workers_of_a_pass_come_from_the_parent_that_was_started_beside_the_session(
-    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, name: str
-) -> None:
-    write(source_kafka, name, numbers(20))
-    # Those of other tests may linger, with parents of their own.
-    before = {worker.pid for worker in workers(spark)}
-    assert run(flow, spark, f"SELECT key FROM records WHERE {NUMBER} < 5").records == 5
-    found = [worker for worker in workers(spark) if worker.pid not in before]
-    parents = {worker.ppid() for worker in found if CHANGES_RECORDS in worker.environ()}
-    assert len(parents) == 1
 
 
 @pytest.mark.faults

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +15,8 @@ from pyspark import SparkContext
 
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import TransformFailed
+from srm_common.replication.spark.spark_application import spark_context
 from srm_common.replication.spark.spark_conf import local_master, spark_settings
-from srm_common.replication.spark.spark_pass import spark_context
 from srm_common.replication.spark.sql_pass import SqlPasses
 
 pytestmark = pytest.mark.spark
@@ -85,3 +86,29 @@ def test_a_value_that_overflows_javas_stack_is_an_error_and_not_the_end(spark: S
     ):
         evaluated(b"1-" * 300_000)
     assert evaluated(b"12-3") == [b"*"]
+
+
+_LOADS = """
+from srm_common.replication.spark.spark_application import spark_context
+from srm_common.replication.spark.spark_conf import local_master, spark_settings
+from srm_common.replication.spark.sql_pass import SqlPasses
+
+spark = spark_context(lambda master: spark_settings(master, 1), local_master(1))
+SqlPasses(spark)
+print(spark._jsc.sc().conf().get("spark.sql.extensions.test.loadFromCp", "true"))
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["Spark's own", "another jar has some"])
+def test_extensions_that_jars_bring_along_are_loaded_unless_all_are_sparks_own(tmp_path: Path, others: bool) -> None:
+    jar = tmp_path / "extensions.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        provider = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+        archive.writestr(provider, "org.apache.spark.sql.ml.InternalFunctionRegistration\n")
+    if others:
+        (tmp_path / "spark-defaults.conf").write_text(f"spark.driver.extraClassPath {jar}\n", encoding="utf-8")
+    environment = os.environ | {"SPARK_CONF_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", _LOADS], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["true" if others else "false"]

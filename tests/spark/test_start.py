@@ -21,7 +21,7 @@ _START = """
 import sys
 from srm_common.errors import SrmError
 from srm_common.replication.spark.spark_conf import spark_settings
-from srm_common.replication.spark.spark_pass import spark_context
+from srm_common.replication.spark.spark_application import spark_context
 
 try:
     context = spark_context(lambda master: spark_settings(master, 1), sys.argv[1])

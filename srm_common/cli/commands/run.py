@@ -183,8 +183,9 @@ def pass_runner(settings: FlowSettings, master: str | None) -> PassRunner:
     """Copies the slots of a pass in Spark, where that is worth it; ``master`` None: on this machine."""
     from srm_common.replication.driver.run_folder import folder_of_process
     from srm_common.replication.spark.driver_pass import DriverPassRunner
+    from srm_common.replication.spark.spark_application import spark_context
     from srm_common.replication.spark.spark_conf import local_master, spark_settings
-    from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
+    from srm_common.replication.spark.spark_pass import SparkPassRunner
 
     name = f"srm {settings.name}"
     spark = SparkPassRunner(

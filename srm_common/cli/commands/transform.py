@@ -137,8 +137,8 @@ def _local_spark(name: FlowName, ending: ExitStack) -> Callable[[tuple[Statement
     @cache
     def passes() -> SqlPasses:
         from srm_common.replication.driver.run_folder import folder_of_process
+        from srm_common.replication.spark.spark_application import spark_context
         from srm_common.replication.spark.spark_conf import local_master, spark_settings
-        from srm_common.replication.spark.spark_pass import spark_context
         from srm_common.replication.spark.sql_pass import SqlPasses
 
         def settings(master: str) -> Mapping[str, str]:

@@ -21,8 +21,8 @@ from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError, SparkFailed
 from srm_common.replication.slots.range_transforms import SqlAccess
 from srm_common.replication.spark.slot_work import SlotWork, not_copied
+from srm_common.replication.spark.spark_application import spark_context
 from srm_common.replication.spark.spark_conf import class_archive, local_master, spark_settings
-from srm_common.replication.spark.spark_pass import spark_context
 from srm_common.replication.spark.sql_pass import SqlPasses
 
 

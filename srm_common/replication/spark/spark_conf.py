@@ -34,12 +34,13 @@ JVM_MEMORY = "512m"
 _JVM_FLAGS = "-XX:+UseSerialGC"
 #: One that schedules a few tasks and no more spends no time on the optimizing compiler.
 _SCHEDULES_ONLY = " -XX:TieredStopAtLevel=1"
-#: One that evaluates statements: the optimizing compiler is for what each record goes through, after ten times as many
-#: calls and rounds as usual. All that Spark does once would cost it as much again as the whole start (docs/adr/0016).
+#: One that evaluates statements: the optimizing compiler is for what each record goes through, after forty times as
+#: many calls and rounds as usual. All that Spark does once would cost it as much again as the whole start
+#: (docs/adr/0016).
 #: Its stacks have room for regular expressions with groups that repeat, which recurse for each repetition in a value.
 _EVALUATES = (
-    " -Xss16m -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000"
-    " -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+    " -Xss16m -XX:Tier4InvocationThreshold=200000 -XX:Tier4MinInvocationThreshold=24000"
+    " -XX:Tier4CompileThreshold=600000 -XX:Tier4BackEdgeThreshold=1600000"
 )
 
 #: How an operator chooses another: a JVM with two does not start.

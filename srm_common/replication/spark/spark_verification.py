@@ -23,8 +23,8 @@ from srm_common.kafka.client.logins.shipped_files import with_files
 from srm_common.replication.spark.build import SameBuild, accepted, as_value
 from srm_common.replication.spark.free_cores import START_SECONDS, no_cores, waits_for_cores
 from srm_common.replication.spark.job_error import job_error
+from srm_common.replication.spark.spark_application import JVM_GONE
 from srm_common.replication.spark.spark_conf import is_local
-from srm_common.replication.spark.spark_pass import JVM_GONE
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

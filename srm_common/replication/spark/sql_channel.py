@@ -47,7 +47,7 @@ _HELLO = struct.Struct("!q")
 #: Every system takes socket paths of this many bytes.
 _LONGEST_PATH = 100
 #: Rows that go to the relay at a time.
-_ROWS = 2_000
+_ROWS = 4_000
 #: What both ends leave in the temporary folder begins with this; after so long, nobody needs it any more.
 _PREFIX, _FORGOTTEN_SECONDS = "srm-sql-", 86_400.0
 #: Instead of a statement's number: the row is filling.

@@ -10,6 +10,7 @@ import importlib
 import logging
 import os
 import pickle
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Rows of a batch that Spark writes to a Python worker; as many are sent as filling for each piece.
-_BATCH_ROWS = 500
+_BATCH_ROWS = 1_000
 #: A slot waits at least this long: the JVM compiles code for its first piece.
 _LEAST_ANSWER_SECONDS = 30.0
 #: For a piece of records on a driver that shows what a statement does.
@@ -46,6 +47,9 @@ _BUFFER_BYTES = 65_536
 
 #: Where PySpark prints each refused query, with the JVM's trace; the error that it raises says the same.
 _ERROR_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+#: Where jars name their extensions of Spark SQL, and that of Spark's own jar.
+_EXTENSIONS = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+_LEARNING = re.compile(r"/spark-mllib_[0-9.]+-[^/]*\.jar!")
 #: What an installation may say about Spark SQL: how it evaluates, but not what a statement means.
 _THEIRS = ("spark.sql.execution.", "spark.sql.codegen.")
 _SESSION = {
@@ -58,11 +62,16 @@ _SESSION = {
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches,"
     "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
     "spark.sql.subexpressionElimination.enabled": "false",
-    # Otherwise workers of SQL and of other tasks differ in their environments, and need a daemon each.
+    # Otherwise workers of SQL and of other tasks differ in their environments, and need a daemon each. And executors
+    # would ask the driver for each class that they load: the session might have classes of its own.
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+    "spark.sql.artifact.isolation.enabled": "false",
     # The pipe counts on them.
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    # With a limit, Spark 4.2 adds up the size of the batch for each of its rows, which takes as long as all the rest. A
+    # batch has rows of one piece only.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
 
 
@@ -86,6 +95,7 @@ class SqlPasses:
             ) from error
         for name in _ERROR_LOGS:
             logging.getLogger(name).disabled = True
+        _without_learning(context)
         self._session = _session(SparkSession(context))
         self._buffer_bytes = int(context.getConf().get("spark.buffer.size", str(_BUFFER_BYTES)))
         self._checked: dict[tuple[Statement, ...], tuple[StatementColumns, ...]] = {}
@@ -103,7 +113,7 @@ class SqlPasses:
         """
         pipe = SqlPipe(
             secret=os.urandom(32),
-            columns=self._check(job.statements),
+            columns=self.check(job.statements),
             batch_rows=_BATCH_ROWS,
             buffer_bytes=self._buffer_bytes,
             answer_seconds=max(_LEAST_ANSWER_SECONDS, job.retry_timeout_seconds),
@@ -117,7 +127,12 @@ class SqlPasses:
         results = sent.select(self._evaluated(job, pipe, sent)).mapInArrow(work, "result binary")
         return accepted(pickle.loads(bytes(row[0])) for row in results.collect())
 
-    def _check(self, statements: tuple[Statement, ...]) -> tuple[StatementColumns, ...]:
+    def check(self, statements: tuple[Statement, ...]) -> tuple[StatementColumns, ...]:
+        """What statements read and change, in their order; once they are checked, it is known.
+
+        Raises:
+            ConfigError: the first that is refused.
+        """
         if statements not in self._checked:
             records = _records(self._session.range(0))
             self._checked[statements] = tuple(
@@ -137,6 +152,19 @@ class SqlPasses:
             out = out.when(F.col("statement") == number, column)
         evaluated: Column = out.alias("record")
         return evaluated
+
+
+def _without_learning(context: SparkContext) -> None:
+    """Leave out the functions of Spark's machine learning, which no query can call: their registration takes as long
+    as the rest of the session's start. The setting is about all extensions that jars bring along, so it is left alone
+    where others have some."""
+    jvm: Any = context._jvm
+    found = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader().getResources(_EXTENSIONS)
+    while found.hasMoreElements():
+        if _LEARNING.search(found.nextElement().toString()) is None:
+            return
+    jsc: Any = context._jsc
+    jsc.sc().conf().setIfMissing("spark.sql.extensions.test.loadFromCp", "false")
 
 
 def _session(first: SparkSession) -> SparkSession:

@@ -16,11 +16,12 @@ from srm_common.spark_jobs.stop_signals import StopSignals
 @pytest.fixture
 def signals(monkeypatch: pytest.MonkeyPatch) -> Iterator[StopSignals]:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     signals = StopSignals()
     signals.watch()
     yield signals
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def being_made() -> SparkContext:
@@ -48,3 +49,10 @@ def test_a_context_without_jobs_has_none_to_end(
             thread.join(60)
     assert signals.stopping.is_set()
     assert failed == []
+
+
+def test_ctrl_c_stops_as_sigterm_does_where_another_thread_makes_the_context(signals: StopSignals) -> None:
+    """PySpark watches for it only from the main thread."""
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+    assert signals.stopping.is_set()

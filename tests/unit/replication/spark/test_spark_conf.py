@@ -18,7 +18,7 @@ def test_a_jvm_that_evaluates_statements_compiles_them_well() -> None:
         statements = spark_settings("local[2]", 2, statements=True)[key]
         assert "TieredStopAtLevel" not in statements
         # Not for what is done once: Java's own threshold is 5,000 calls.
-        assert "Tier4InvocationThreshold=50000" in statements
+        assert "Tier4InvocationThreshold=200000" in statements
         assert "-Xss16m" in statements
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, SlotTask
 from srm_common.domain.transforms.statements import Statement, StatementColumns
-from srm_common.errors import LostProcess, TransformFailed
+from srm_common.errors import ConfigError, LostProcess, TransformFailed
+from srm_common.records.loading import CHANGES_RECORDS
 from srm_common.replication.spark import sql_pass
 from srm_common.replication.spark.spark_pass import SparkPassRunner
 
@@ -101,3 +103,30 @@ def test_a_preview_that_takes_too_long_is_told_so_even_if_its_job_fails_before_i
     with pytest.raises(TransformFailed, match=r"cannot be evaluated: Spark SQL did not answer within 0\.01 s"):
         preview.evaluate(0, {}, 1, "transforms.sql")
     told.set()
+
+
+def test_what_has_begun_is_waited_for_and_its_error_is_that_of_the_first_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[tuple[str, tuple[Statement, ...]]] = []
+
+    class Refusing:
+        def __init__(self, context: Any) -> None:
+            self.context = context
+
+        def check(self, statements: tuple[Statement, ...]) -> None:
+            checked.append((dict(self.context.environment)[CHANGES_RECORDS], statements))
+            raise ConfigError("transforms.sql cannot be carried out: it joins")
+
+    class Context:
+        environment: ClassVar[dict[str, str]] = {}
+
+    monkeypatch.setattr("srm_common.replication.spark.spark_pass.SqlPasses", Refusing)
+    context: Any = Context()
+    statement = Statement("transforms.sql", "SELECT key FROM records WHERE length(value) > 1")
+    runner = SparkPassRunner(lambda: context)
+    runner.begin((statement,))
+    runner.settle()
+    assert checked == [("1", (statement,))]
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="it joins"):
+            runner(replace(JOB, statements=(statement,)), TASKS)
+    assert len(checked) == 1
