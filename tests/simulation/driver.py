@@ -28,7 +28,7 @@ from srm_common.replication.driver.source_view import SourceView
 from srm_common.replication.driver.starting_points import Committed, StartingPoints
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.slot_work import copied
-from srm_common.usecases.runs.replicate import copy_job
+from srm_common.usecases.runs.copy_job import copy_job
 from tests.simulation.idle_loop import left_in
 from tests.simulation.judge import Wrong
 from tests.simulation.network import Network

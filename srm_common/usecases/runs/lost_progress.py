@@ -17,6 +17,7 @@ from srm_common.domain.offsets.offset_edits import is_outdated
 from srm_common.domain.offsets.segments import generation_of, is_another_generation
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.log.log_windows import LogWindows, Window
 from srm_common.kafka.state.segment_log import SegmentLog
@@ -36,7 +37,7 @@ class LostProgress:
     Args:
         owner: of the flow: nobody else commits.
         before: what the last run recorded.
-        upstream_ids: of the topics at the source, as far as they are known.
+        topics: those that the flow copies.
     """
 
     def __init__(
@@ -45,16 +46,18 @@ class LostProgress:
         owner: Ownership,
         copies: Sequence[Copy],
         before: Mapping[TopicPartition, PartitionRecord],
-        upstream_ids: Mapping[str, str],
+        topics: Iterable[CopiedTopic],
     ) -> None:
         self._clusters = clusters
         self._owner = owner
         self._copies = {copy.upstream: copy.downstream for copy in copies}
         self._before = before
-        self._upstream_ids = upstream_ids
+        self._upstream_ids = {topic.upstream: topic.upstream_topic_id for topic in topics}
+        self._found: dict[TopicPartition, CorruptRecord] | None = None
 
     def find(self, offsets: SourceOffsets, decided: Collection[TopicPartition]) -> dict[TopicPartition, CorruptRecord]:
-        """The partitions that must not be copied, each with what to do.
+        """The partitions that must not be copied, each with what to do. Looked for once: what the run itself commits is
+        newer.
 
         Args:
             decided: those whose start was chosen otherwise, by a pin or a person.
@@ -62,6 +65,11 @@ class LostProgress:
         Raises:
             UnreachableCluster, AccessDenied, ClusterError: as the target answers.
         """
+        if self._found is None:
+            self._found = self._find(offsets, decided)
+        return self._found
+
+    def _find(self, offsets: SourceOffsets, decided: Collection[TopicPartition]) -> dict[TopicPartition, CorruptRecord]:
         places = self._copies.keys() - set(decided) - offsets.faults.keys() - offsets.resets
         lost = {place for place in places if place not in offsets and self._may_have_had_one(place)}
         as_copied = {

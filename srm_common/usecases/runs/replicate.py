@@ -13,17 +13,14 @@ from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartRules
-from srm_common.domain.runs.copying import LEAST_FETCH_WAIT_MS, CopyJob, CopyRange, ProducerIdentity
+from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity
 from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.domain.schemas.id_mapping import IdMapping
-from srm_common.domain.schemas.planning import copies_context
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import (
-    CorruptRecord,
     Fenced,
     FlowOwnedElsewhere,
     OwnershipError,
@@ -33,7 +30,7 @@ from srm_common.errors import (
 )
 from srm_common.kafka.state.driver_presence import DriverPresence, drivers
 from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.source_offsets import SourceOffsets, read_source_offsets
+from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
 from srm_common.replication.driver.ownership import Ownership, taken_over
@@ -48,6 +45,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.slot_count import record_slots, take_ownership
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
+from srm_common.usecases.runs.copy_job import copy_job
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
 from srm_common.usecases.runs.failed_over import failed_over
 from srm_common.usecases.runs.lost_memory import recorded_topics, restored_memory
@@ -258,22 +256,21 @@ class _Run:
         self, source: SourceView, state: StateTopics, known: Mapping[str, Any], topics: Sequence[CopiedTopic]
     ) -> StartingPoints:
         flow, last = self._flow, self._journal.last
-
         memory = SourceTopics.from_json(known.get(StateKey.TOPICS))
-        # Looked for once: what the run itself commits is newer.
-        lost: dict[TopicPartition, CorruptRecord] | None = None
+        lost: LostProgress | None = None
+        # A run with a start of its own needs no offsets.
+        if self._owner is not None and self._run.start.kind is StartKind.COMMITTED:
+            lost = LostProgress(self._clusters, self._owner, self._copies, self._journal.copies_before, topics)
 
         def committed() -> Committed:
-            nonlocal lost
             offsets = read_source_offsets(
                 flow, state, patience_seconds=flow.patience_seconds, pool=self._clusters.target.links
             )
             if not (offsets or offsets.faults or offsets.resets):
                 refuse_missing_offsets(self._clusters, topics)
             self._written = {place.topic for place in (*offsets.copied_to, *offsets.epochs)}
-            if lost is None:
-                lost = self._lost_progress(offsets, memory, topics)
-            faults = {place: str(fault) for place, fault in (lost | offsets.faults).items()}
+            found = {} if lost is None else lost.find(offsets, memory.pinned)
+            faults = {place: str(fault) for place, fault in (found | offsets.faults).items()}
             return Committed(offsets, faults, offsets.epochs, offsets.copied_to)
 
         return StartingPoints(
@@ -293,16 +290,6 @@ class _Run:
                 if partition.end is not None
             },
         )
-
-    def _lost_progress(
-        self, offsets: SourceOffsets, memory: SourceTopics, topics: Sequence[CopiedTopic]
-    ) -> dict[TopicPartition, CorruptRecord]:
-        """The partitions whose committed offsets are not the last ones. A run with a start of its own needs none."""
-        if self._owner is None or self._run.start.kind is not StartKind.COMMITTED:
-            return {}
-        ids = {topic.upstream: topic.upstream_topic_id for topic in topics}
-        found = LostProgress(self._clusters, self._owner, self._copies, self._journal.copies_before, ids)
-        return found.find(offsets, memory.pinned)
 
     def _prepare_override(self, points: StartingPoints, topics: Iterable[CopiedTopic], applied: Any) -> None:
         """The run's start position, except where an earlier attempt under the same run id has applied it already."""
@@ -366,49 +353,6 @@ def raise_if_failed(record: RunRecord) -> None:
         )
     if record.state is RunState.FAILED and record.error is not None:
         raise RunFailed(record.error)
-
-
-def copy_job(flow: FlowSettings, state: StateTopics, function: str | None = None) -> CopyJob:
-    """The job description that all slots of the flow share.
-
-    Args:
-        function: the digest of the code of the flow's Python function; None where it is not installed here.
-    """
-    request_timeout_ms = max(
-        flow.source.request_timeout_ms or flow.request_timeout_ms,
-        flow.target.request_timeout_ms or flow.request_timeout_ms,
-    )
-    # An answer that is held back as long as a request is waited for never comes; one that is not held back at all has
-    # the broker asked again at once.
-    most_wait_ms = max(LEAST_FETCH_WAIT_MS, request_timeout_ms // 2)
-    return CopyJob(
-        flow=str(flow.name),
-        source_alias=flow.name.source,
-        source=flow.source,
-        target=flow.target,
-        offsets_topic=state.offsets_topic,
-        offsets_partitions=state.offsets_partitions,
-        segments_topic=state.segments_topic,
-        segments_partitions=state.segments_partitions,
-        exactly_once=flow.exactly_once,
-        read_committed=flow.read_committed,
-        chunk_bytes=flow.chunk_bytes,
-        chunk_seconds=flow.chunk_seconds,
-        linger_seconds=flow.chunk_linger_ms / 1000,
-        fetch_bytes=flow.fetch_bytes,
-        fetch_partition_bytes=flow.fetch_partition_bytes,
-        transaction_timeout_ms=flow.transaction_timeout_ms,
-        request_timeout_ms=request_timeout_ms,
-        retry_timeout_seconds=flow.retry_timeout_seconds,
-        fetch_max_wait_ms=min(max(flow.fetch_max_wait_ms, LEAST_FETCH_WAIT_MS), most_wait_ms),
-        compression=flow.compression,
-        transforms=flow.transforms,
-        statements=flow.statements,
-        python_transform=flow.python_transform and replace(flow.python_transform, digest=function),
-        provenance=flow.provenance,
-        schemas_context=copies_context(flow),
-        id_mapping=IdMapping.of(flow),
-    )
 
 
 def _then(first: list[CopiedTopic], later: Callable[[], list[CopiedTopic]]) -> Callable[[], list[CopiedTopic]]:

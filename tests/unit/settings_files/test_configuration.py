@@ -16,7 +16,7 @@ from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicati
 from srm_common.domain.settings.key import Level
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.settings_files.checks import findings, notices
-from srm_common.usecases.runs.replicate import copy_job
+from srm_common.usecases.runs.copy_job import copy_job
 from tests.unit.settings_files.conftest import BASE, Load
 
 STATE = StateTopics("offsets", 25, "segments", 25)
