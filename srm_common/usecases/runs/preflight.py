@@ -148,7 +148,7 @@ def _copied_alone(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> set[
     """The upstream topics that begin at their start and have a copy to which nobody but the flow writes."""
     flow = clusters.flow
     rules = StartRules(flow.start_positions, flow.auto_offset_reset)
-    copied = CopiedTopics(str(flow.name), clusters.target.registry.read())
+    copied = CopiedTopics(str(flow.name), clusters.target.registry.read().readable)
     return {
         topic.upstream
         for topic in topics

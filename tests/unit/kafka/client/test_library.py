@@ -167,7 +167,7 @@ def test_what_is_replaced_takes_what_the_library_gives() -> None:
 
 def test_each_private_member_that_is_used_is_in_the_table() -> None:
     known = {name_of(member) for members in MEMBERS.values() for member in members}
-    of_pyspark = {"_gateway", "_ensure_initialized", "_jvm", "_jsparkSession", "_jdf", "_jc"}
+    of_pyspark = {"_gateway", "_ensure_initialized", "_jvm", "_jsparkSession", "_jdf", "_jc", "_jsc"}
     of_ssl = {"_sslobj"}  # of a socket, None before the handshake; what is in it is public from Python 3.13 on
     assert hasattr(vars(_ssl)["_SSLSocket"], "get_verified_chain")
     assert _ssl.ENCODING_DER == _ENCODING_DER

@@ -118,6 +118,7 @@ def test_what_has_begun_is_waited_for_and_its_error_is_that_of_the_first_pass(mo
 
     class Context:
         environment: ClassVar[dict[str, str]] = {}
+        master = "local[2]"
 
     monkeypatch.setattr("srm_common.replication.spark.spark_pass.SqlPasses", Refusing)
     context: Any = Context()
