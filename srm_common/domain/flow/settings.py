@@ -280,13 +280,19 @@ class FlowSettings:
 
     def cluster(self, alias: str) -> ClusterSettings | None:
         """How to reach a cluster of this flow, or of another enabled flow of the file; None: none has it. Raises
-        :class:`ConfigError`."""
+        :class:`ConfigError` if none that has it says how."""
         for end in (self.target, self.source):
             if end.alias == alias:
                 return end
+        fault: ConfigError | None = None
         for flow in reversed(self.graph):
             if alias in (flow.name.source, flow.name.target):
-                return flow.target if flow.name.target == alias else flow.source
+                try:
+                    return flow.target if flow.name.target == alias else flow.source
+                except ConfigError as error:  # of this flow's own settings for it
+                    fault = fault or error
+        if fault is not None:
+            raise fault
         return None
 
     @property

@@ -38,20 +38,25 @@ def rebind(
         clock: epoch seconds.
 
     Raises:
-        ConfigError: no flow uses the alias, or its cluster does not tell its id.
+        ConfigError: no flow uses the alias, its cluster does not tell its id, or the settings of a target cannot be
+            used; the others are done.
         UnreachableCluster, AccessDenied, ClusterError: a cluster cannot be queried; those before it are done.
     """
     involved = [flow for flow in flows if alias in (flow.name.source, flow.name.target)]
     if not involved:
         raise ConfigError(f"no enabled flow has the cluster '{alias}'")
-    first = involved[0]
-    with OpenCluster(first.source if first.name.source == alias else first.target) as renewed:
+    with OpenCluster(_reached(involved, alias)) as renewed:
         cluster_id = renewed.admin.cluster_id()
     if not cluster_id:
         raise ConfigError(f"cluster '{alias}' does not return its id, so there is nothing to record")
-    places: dict[str, ClusterSettings] = {flow.name.target: flow.target for flow in involved}
     done = []
-    for place, cluster in sorted(places.items()):
+    faults = []
+    for place in sorted({flow.name.target for flow in involved}):
+        try:
+            cluster = _reached(involved, place)
+        except ConfigError as error:
+            faults.append(f"'{place}' was left as it is: {error}")
+            continue
         with OpenCluster(cluster) as opened:
             registry = opened.registry
             bound = registry.read().bindings.get(alias)
@@ -60,4 +65,19 @@ def rebind(
             if not dry_run:
                 registry.write((), [ClusterBinding(alias, cluster_id, int(clock() * 1000))])
         done.append(Rebinding(place, alias, bound.cluster_id, cluster_id))
+    if faults:
+        written = "" if dry_run else "".join(f"; '{one.place}' has the new binding" for one in done)
+        raise ConfigError("; ".join(faults) + written)
     return done
+
+
+def _reached(flows: Iterable[GraphFlow], alias: str) -> ClusterSettings:
+    """The settings of a cluster by the first flow with usable ones; raises the first ConfigError if there is none."""
+    faults = []
+    for flow in flows:
+        if alias in (flow.name.source, flow.name.target):
+            try:
+                return flow.source if flow.name.source == alias else flow.target
+            except ConfigError as error:
+                faults.append(error)
+    raise faults[0]

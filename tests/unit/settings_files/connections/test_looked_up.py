@@ -74,6 +74,20 @@ def test_another_cluster_of_the_graph_is_looked_up_by_who_needs_it(
     assert airflow.asked == {"kafka_a": 1, "kafka_b": 1, "kafka_c": 1, "kafka_d": 1}
 
 
+def test_a_flow_with_settings_of_its_own_that_are_wrong_does_not_hide_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "srm.properties"
+    path.write_text(
+        "clusters = a, b, c\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\nc.bootstrap.servers = c:1\n"
+        "a->b.enabled = true\nc->a.enabled = true\nc->b.enabled = true\n"
+        "c->b.source.consumer.security.protocol = NONSENSE\n"
+    )
+    configuration = load_configuration(path)
+    assert [str(name) for name in configuration.faults] == ["c->b"]
+    found = configuration.flow("a->b").cluster("c")
+    assert found is not None
+    assert found.bootstrap_servers == "c:1"
+
+
 def test_each_is_looked_up_once_also_in_vain(configuration: Configuration, airflow: Airflow) -> None:
     assert {str(name) for name in configuration.faults} == {
         str(name) for name in configuration.names if "c" in (name.source, name.target)
