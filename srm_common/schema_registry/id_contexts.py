@@ -95,12 +95,10 @@ class IdContexts:
     def _others(self, number: int, places: list[tuple[str, int]]) -> list[str]:
         """All contexts, the default one, too; none if the registry has no contexts. The name of a subject tells nothing
         about that: in a registry without contexts, one is part of the name."""
-        if self._has_contexts is None:
-            self._has_contexts = self._registry.minds_contexts(number)
-        if not self._has_contexts:
-            return []
-        if self._clock() >= self._listed_until:
-            self._contexts = sorted({"", *self._registry.contexts()})
+        if self._has_contexts is not False and self._clock() >= self._listed_until:
+            others = self._registry.other_contexts(number)
+            self._has_contexts = others is not None
+            self._contexts = [] if others is None else ["", *others]
             self._listed_until = self._clock() + _LISTED_SECONDS
         return self._contexts
 

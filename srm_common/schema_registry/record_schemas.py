@@ -165,7 +165,7 @@ class RegistrySchemas:
             found = self._found.find(number, topic, side)
         except RegistryError as error:
             # A login may be allowed to read schemas and not their subjects, which matter if there are more contexts.
-            if error.status != 403 or (self._source.minds_contexts(number) and any(self._source.contexts())):
+            if error.status != 403 or self._source.other_contexts(number):
                 raise
             return "", None
         return None if found is None else (found.context, found.places[0][0] if found.places else None)

@@ -162,6 +162,20 @@ class SchemaRegistry(RegistryHttp):
         """
         return self.by_id(number, _NO_CONTEXT) is None
 
+    def other_contexts(self, number: int) -> list[str] | None:
+        """The contexts besides the default one; None if the registry has none, or does not let this login see any:
+        nothing but the default one matters to it then.
+
+        Args:
+            number: the id of a schema that it has.
+        """
+        try:
+            return sorted({*self.contexts()} - {""}) if self.minds_contexts(number) else None
+        except RegistryError as error:
+            if error.status != 403:
+                raise
+            return None
+
     def level(self, subject: str) -> str | None:
         """The compatibility level of a subject, None if it has none of its own; the registry's for an empty name."""
         path = f"/config/{_quoted(subject)}" if subject else "/config"

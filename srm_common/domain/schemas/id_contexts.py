@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from enum import IntEnum
 
-from srm_common.domain.schemas.schemas import context_of, is_of_topic, named_after, originals_of
+from srm_common.domain.schemas.schemas import context_of, is_of_topic, named_after, originals_of, plain_name
 from srm_common.domain.transforms.formats import Side
 
 
@@ -25,10 +25,10 @@ class Claim(IntEnum):
 
 def claim(subject: str, topic: str, side: Side) -> Claim:
     """Why an id of this subject may be one of the topic."""
-    if named_after(subject, topic, side):
+    if _ties(subject, topic, side):
         return Claim.OWN
     context = context_of(subject)
-    if any(named_after(subject, original, side) for before, original in originals_of(topic) if before == context):
+    if any(_ties(subject, original, side) for before, original in originals_of(topic) if before == context):
         return Claim.COPY
     return Claim.ORIGINAL if is_of_topic(subject, topic, side) else Claim.OTHER
 
@@ -57,3 +57,10 @@ def contenders(subjects: Mapping[str, Collection[str]], topic: str, side: Side) 
     if claims.get("") is Claim.OWN:
         return [""]
     return sorted(context for context, found in claims.items() if found is best)
+
+
+def _ties(subject: str, topic: str, side: Side) -> bool:
+    """Whether a subject is of no other topic: that of a record is followed by a name without hyphens. A topic
+    ``orders-archive``, too, has subjects that begin with ``orders-``."""
+    name = plain_name(subject)
+    return named_after(subject, topic, side) and (name == f"{topic}-{side.prefix}" or "-" not in name[len(topic) + 1 :])

@@ -38,6 +38,10 @@ def test_why_an_id_may_be_one_of_a_topic(subject: str, topic: str, expected: Cla
         ("orders", {"": ["orders-value"], "east": ["orders-value"]}, [""]),
         ("orders", {"": ["totals-value"], "east": ["orders-value"]}, ["east"]),
         ("orders", {"east": ["orders-value"], "west": ["orders-value"]}, ["east", "west"]),
+        # A topic orders-archive has such subjects, too.
+        ("orders", {"": ["com.acme.Order"], "east": ["orders-archive-com.acme.Line"]}, ["", "east"]),
+        ("orders", {"": ["com.acme.Order"], "east": ["orders-com.acme.Order"]}, ["east"]),
+        ("orders-archive", {"": ["com.acme.Order"], "east": ["orders-archive-com.acme.Line"]}, ["east"]),
         ("orders", {"": ["totals-value"]}, [""]),
         ("orders", {"": ["totals-value"], "east": ["com.acme.Order"]}, ["", "east"]),
         ("orders", {"east": ["com.acme.Order"]}, []),
