@@ -83,6 +83,9 @@ def test_what_the_job_says_last_is_the_reason(submitting: Callable[..., list[str
     job = "from srm_common.replication.driver.last_word import say_last; say_last('the clusters are gone')"
     with pytest.raises(AirflowException, match=r"^the clusters are gone$"):
         submitting(f'{sys.executable} -c "{job}"; echo \'Exception in thread "main"\'; exit 3')
+    job = job.replace("the clusters are gone", r"\u0150rs is gone")
+    with pytest.raises(AirflowException, match=r"^Őrs is gone$"):
+        submitting(f'LC_ALL=POSIX PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {sys.executable} -c "{job}"; exit 3')
     with pytest.raises(AirflowException, match=r"ended with exit code 7; its output is in this log, above$"):
         submitting("exit 7")
 

@@ -16,7 +16,7 @@ def say_last(sentence: str) -> None:
     """Called by the application, before it ends."""
     if path := os.environ.get(FILE):
         try:
-            Path(path).write_text(sentence)
+            Path(path).write_text(sentence, encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             print(f"the reason could not be written for Airflow's task: {error}", file=sys.stderr)
     print(f"srm: {sentence}", file=sys.stderr)
@@ -30,6 +30,6 @@ def last_word_file(folder: Path) -> Mapping[str, str]:
 def last_word(folder: Path) -> str | None:
     """What the application has said; None where it has ended without a word."""
     try:
-        return Path(last_word_file(folder)[FILE]).read_text().strip() or None
+        return Path(last_word_file(folder)[FILE]).read_text(encoding="utf-8", errors="replace").strip() or None
     except FileNotFoundError:
         return None

@@ -44,8 +44,10 @@ def with_shipped_texts(texts: PemTexts, files: Mapping[str, bytes]) -> PemTexts:
         # Between certificates there may be names in other letters.
         return None if contents is None else contents.decode("ascii", "ignore")
 
-    chain, key = text(texts.chain_file), text(texts.key_file or texts.chain_file)
-    if chain is not None and key is not None:
+    pair = texts.chain_file, texts.key_file or texts.chain_file
+    if any(text(path) is not None for path in pair) and all(path in files for path in pair):
+        # Both of them: a key of another machine fits no chain that is here.
+        chain, key = (files[path].decode("ascii", "ignore") for path in pair if path is not None)
         key = found[0] if (found := _KEY.search(key)) else key
         chain = "\n".join(found[0] for found in _CERTIFICATE.finditer(chain))
         texts = replace(texts, chain=chain, key=key, chain_file=None, key_file=None)

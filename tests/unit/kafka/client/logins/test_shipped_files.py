@@ -115,6 +115,19 @@ def test_a_file_that_is_there_counts(certificate: Path, files: Path) -> None:
         connection_arguments(there)
 
 
+@pytest.mark.parametrize("there_too", ["cert.pem", "key.pem"])
+def test_a_certificate_and_its_key_come_from_the_same_machine(certificate: Path, files: Path, there_too: str) -> None:
+    there = on_a_worker(settings_of(**two_files(files)), files)
+    files.mkdir()
+    (files / there_too).write_text("of another certificate")
+    if there_too == "cert.pem":
+        # It is also that of the authority, which has no key.
+        (files / there_too).write_bytes((certificate / "cert.pem").read_bytes())
+    contexts = connection_arguments(there)["ssl_context"]
+    assert isinstance(contexts, TlsContexts)
+    assert handshake(contexts.current(), certificate, "localhost")
+
+
 def test_a_revoked_certificate_is_refused_there_too(certificate: Path, files: Path) -> None:
     revoked = files / "revoked.pem"
     _revoke(files, revoked)
