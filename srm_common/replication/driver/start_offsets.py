@@ -54,7 +54,9 @@ def first_offsets(
         if where.kind is StartKind.OFFSETS and where.offset(track.partition) is None:
             where = otherwise
         if where.kind is StartKind.LATEST:
-            found[place] = _start_lost(place) if memory.start_lost(place.topic) else listed_end(track)
+            end = listed_end(track)
+            # A log without records leaves nothing out.
+            found[place] = _start_lost(place) if memory.start_lost(place.topic) and starts[place] < end else end
         elif where.kind is StartKind.TIMESTAMP:
             times[where.timestamp_ms or 0].append(track)
         elif where.kind is StartKind.OPPOSITE:

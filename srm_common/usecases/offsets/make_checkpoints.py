@@ -257,6 +257,13 @@ def _translate(
         )
         made.notes += exact.away.values()
     ends = _ends(log, {position.place for position in moved if position.before is not None})
+    highest: dict[TopicPartition, int] = {}
+    for position in moved:
+        found = downstream_of(translations[position.topic, position.partition, position.committed.offset])
+        if isinstance(found, int):
+            copy = TopicPartition(position.remote, position.partition)
+            highest[copy] = max(highest.get(copy, 0), found)
+    limits = logs.within(highest)
     for position in moved:
         translation = translations[position.topic, position.partition, position.committed.offset]
         before = position.before
@@ -272,8 +279,7 @@ def _translate(
         )
         downstream = downstream_of(translation)
         if isinstance(downstream, int):
-            copy = TopicPartition(position.remote, position.partition)
-            downstream = logs.within({copy: downstream})[copy]
+            downstream = min(downstream, limits[TopicPartition(position.remote, position.partition)])
         _judge(position, downstream, void, made)
 
 

@@ -80,6 +80,12 @@ class LostProgress:
         ends = self._owner.log_ends(self._copies[place] for place in (*lost, *as_copied))
         lost = {place for place in lost if ends.get(self._copies[place])}
         behind = {place: at for place, at in as_copied.items() if self._goes_on(place, at, ends)}
+        own: dict[TopicPartition, tuple[TopicPartition, int]] = {}
+        # Whose record comes next says whether it is worth reading the map: others may write there all the time. Records
+        # of a flow that changes them may have been routed there from other topics.
+        if not self._changes_records:
+            own = self._own(behind, ends)
+            behind = {place: behind[place] for place in own}
         if not (lost or behind):
             return {}
         log = self._clusters.target.segment_log(names.segments_topic(self._clusters.flow.name.source))
@@ -88,11 +94,10 @@ class LostProgress:
         for place in self._forgotten(found):
             del found[place]
         proved = {place: end for place, at in behind.items() if (end := self._mapped(log, place, at)) is not None}
-        own = self._own({place: at for place, at in behind.items() if place not in proved}, ends)
-        proofs = {place: f"the offset map ends at {end}" for place, end in proved.items()}
-        proofs |= {
+        proofs = {
             place: f"the flow itself has written offset {offset} of {copy}" for place, (copy, offset) in own.items()
         }
+        proofs |= {place: f"the offset map ends at {end}" for place, end in proved.items()}
         return found | {place: self._outdated(place, behind[place], proof) for place, proof in proofs.items()}
 
     def _may_have_had_one(self, place: TopicPartition) -> bool:
@@ -133,14 +138,16 @@ class LostProgress:
                     newest[TopicPartition(topic, partition)] = offset
         return [place for place in wanted if newest.get(place, -1) is None]
 
+    @property
+    def _changes_records(self) -> bool:
+        flow = self._clusters.flow
+        return bool(flow.transforms or flow.statements or flow.transforms_python)
+
     def _own(
         self, behind: Mapping[TopicPartition, CopiedTo], ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, tuple[TopicPartition, int]]:
         """The copies whose first record behind what is committed was written by the flow's producers, with its
         offset."""
-        flow = self._clusters.flow
-        if flow.transforms or flow.statements or flow.transforms_python:
-            return {}  # they may have routed records of other topics there
         windows = {}
         for place, end in behind.items():
             copy = self._copies[place]

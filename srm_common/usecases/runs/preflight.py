@@ -14,13 +14,14 @@ from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import Installation, other_installation
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.selection import CopiedTopic, CopiedTopics
+from srm_common.domain.topics.selection import CopiedTopic
 from srm_common.domain.topics.state_topics import heartbeats, state_topics
 from srm_common.domain.transforms.faults import DeadLetterTopic, ErrorHandling
 from srm_common.errors import ClusterError, ConfigError, SrmError, StateTopicInvalid, StateUnavailable
 from srm_common.kafka.state.sync_log import offset_syncs
 from srm_common.kafka.transactions.active_writers import mirror_maker_workers
 from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.runs.lost_memory import recorded_topics
 
 _LOG = logging.getLogger(__name__)
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
@@ -101,12 +102,16 @@ def error_handling(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> Err
     return ErrorHandling(tolerate, flow.errors_log_enable, letters)
 
 
-def refuse_missing_offsets(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> None:
+def refuse_missing_offsets(clusters: FlowClusters, topics: Iterable[CopiedTopic], *, stateless: bool) -> None:
     """Call it for a flow that has neither source offsets nor an offset map.
 
     MirrorMaker 2's offset syncs tell that it copied a partition; that there is no progress means that it was lost, or
     that its connectors keep offsets under names of their own. Without syncs, records in a copy tell it, too, if nobody
     else is to write there: the copy has a name of its own, and no other flow copies into it.
+
+    Args:
+        stateless: whether the flow remembers nothing at all. What it remembers is written before it copies anything:
+            with that, what is in a copy may be a chunk that was aborted.
 
     Raises:
         StateTopicInvalid: a copy holds records that were copied.
@@ -114,7 +119,8 @@ def refuse_missing_offsets(clusters: FlowClusters, topics: Iterable[CopiedTopic]
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     flow = clusters.flow
-    synced, alone = _synced(clusters), _copied_alone(clusters, topics := list(topics))
+    topics = list(topics)
+    synced, alone = _synced(clusters), _copied_alone(clusters, topics) if stateless else set()
     copies = {
         TopicPartition(topic.downstream, number): TopicPartition(topic.upstream, number)
         for topic in topics
@@ -135,7 +141,11 @@ def refuse_missing_offsets(clusters: FlowClusters, topics: Iterable[CopiedTopic]
         )
     if known:
         more = "" if len(known) == 1 else f" and {len(known) - 1} more partitions"
-        copied = f"MirrorMaker 2 has copied {known[0]}" if synced else f"the copy of {known[0]} already holds records"
+        copied = (
+            f"MirrorMaker 2 has copied {known[0]}"
+            if known[0] in synced
+            else f"the copy of {known[0]} already holds records"
+        )
         raise StateTopicInvalid(
             f"flow {flow.name} has no progress, although {copied}{more}: "
             f"its offsets were lost, or are stored under other names, and continuing would copy everything again; "
@@ -148,7 +158,7 @@ def _copied_alone(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> set[
     """The upstream topics that begin at their start and have a copy to which nobody but the flow writes."""
     flow = clusters.flow
     rules = StartRules(flow.start_positions, flow.auto_offset_reset)
-    copied = CopiedTopics(str(flow.name), clusters.target.registry.read().readable)
+    copied = recorded_topics(clusters)
     return {
         topic.upstream
         for topic in topics

@@ -267,7 +267,9 @@ class _Run:
                 flow, state, patience_seconds=flow.patience_seconds, pool=self._clusters.target.links
             )
             if not (offsets or offsets.faults or offsets.resets):
-                refuse_missing_offsets(self._clusters, topics)
+                # Not by the record of the last run, which may be that of a refusal.
+                stateless = not memory.topics and self._passes is None
+                refuse_missing_offsets(self._clusters, topics, stateless=stateless)
             self._written = {place.topic for place in (*offsets.copied_to, *offsets.epochs)}
             found = {} if lost is None else lost.find(offsets, memory.pinned)
             faults = {place: str(fault) for place, fault in (found | offsets.faults).items()}

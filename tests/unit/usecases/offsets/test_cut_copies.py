@@ -111,3 +111,14 @@ def test_a_copy_that_lost_nothing_keeps_what_groups_have_read_on_the_target(stea
         report = sync_checkpoints(sides.clusters(), at_once=True)
         assert (report.groups_beyond, report.renewed) == ((("g", 1),), 0)
         assert committed(sides, "g") == {"g": 20}
+
+
+def test_the_end_of_a_copy_is_asked_for_once_for_all_groups(cut: Sides) -> None:
+    asked = []
+    for groups in (2, 20):
+        for number in range(groups):
+            cut.source.commit(f"g{number}", {("orders", 0): 16 + groups % 3})
+        cut.target.forget_requests()
+        round_of(cut)
+        asked.append(len(cut.target.asked("ListOffsets")))
+    assert asked[1] <= asked[0]

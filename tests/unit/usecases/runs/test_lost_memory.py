@@ -65,6 +65,14 @@ def test_latest_is_not_decided_again(late: Sides) -> None:
     assert late.values("a.orders", 1) == [b"old", b"meanwhile"]
 
 
+def test_a_log_without_records_leaves_nothing_out(late: Sides) -> None:
+    late.source.create_topic("orders.empty")
+    late.source.delete_records("orders", 1, 1)
+    lose_state(late)
+    late.refresh()
+    assert errors(late) == [None, None, None]
+
+
 def test_a_new_topic_still_starts_at_latest(late: Sides) -> None:
     late.source.create_topic("orders.new", 1)
     late.source.write("orders.new", [(b"k", b"old")])

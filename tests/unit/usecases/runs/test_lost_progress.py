@@ -10,6 +10,7 @@ from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.repair_offsets import repair_offsets
+from srm_common.usecases.runs.lost_progress import LostProgress
 from srm_common.wire.state.mm2 import partition_for, source_offset_key
 from tests.unit.usecases.fakes import Sides
 
@@ -132,3 +133,16 @@ def test_what_others_write_into_a_copy_is_no_progress(copied: Sides) -> None:
     write(copied, 10, 1)
     copied.source.write("orders.empty", [(b"k", b"v")])
     assert copied.run("later").records == 2
+
+
+def test_the_map_is_not_read_because_others_write_into_the_copy(copied: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It grows with all that was copied, and with several flows into one topic every run finds records of others."""
+
+    def mapped(*_: object) -> None:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(LostProgress, "_mapped", mapped)
+    for number in range(2):
+        copied.target.write(COPY, [(b"k", b"other")])
+        write(copied, 10 + number, 1)
+        assert copied.run(f"r{number}").records == 1

@@ -55,6 +55,8 @@ def test_a_copy_that_has_records_tells_without_syncs(without_syncs: Sides) -> No
     without_syncs.target.write("a.orders", [(b"k", b"%d" % number) for number in range(5)])
     with pytest.raises(StateTopicInvalid, match=r"the copy of orders-0 already holds records: .*srm-control takeover"):
         without_syncs.run()
+    with pytest.raises(StateTopicInvalid):
+        without_syncs.run("again")
     assert len(without_syncs.values("a.orders")) == 5
     edit_source_offsets(without_syncs.flow, Request("reset", topics=(".*",), to=StartPosition(StartKind.EARLIEST)))
     assert without_syncs.run("r2").records == 5
@@ -74,6 +76,26 @@ def test_records_of_others_are_no_progress(without_syncs: Sides, settings: dict[
     (copy,) = without_syncs.target.topics().keys() & {"orders", "a.orders"}
     without_syncs.target.write(copy, [(b"k", b"own")])
     assert without_syncs.run().state is RunState.DONE
+
+
+def test_a_chunk_that_was_aborted_is_no_progress(without_syncs: Sides) -> None:
+    """Its records move the end of the copy, although nobody sees them."""
+    without_syncs.set(retry_timeout_seconds=0.5)
+    without_syncs.refresh()
+    offsets = names.offsets_topic("a")
+    with without_syncs.target.refuse("Produce", TOPIC_AUTHORIZATION_FAILED, when=offsets):
+        assert without_syncs.run().state is RunState.FAILED
+    assert without_syncs.target.log("a.orders").end > 0
+    assert without_syncs.run("r2").records == 5
+
+
+def test_the_partition_that_has_no_sync_is_not_blamed_on_mirror_maker(synced: Sides) -> None:
+    synced.set(topics=(r"orders.*",))
+    synced.source.create_topic("orders.other")
+    synced.refresh()
+    synced.target.write("a.orders.other", [(b"k", b"v")])
+    with pytest.raises(StateTopicInvalid, match=r"the copy of orders\.other-0 already holds records"):
+        synced.run()
 
 
 def test_an_empty_copy_is_copied_from_the_start(synced: Sides) -> None:
