@@ -129,7 +129,8 @@ from srm_common.domain.runs.copying import CopyJob, SlotTask
 from srm_common.kafka.client.logins.shipped_files import shipped_contents
 from srm_common.replication.spark.slot_work import not_copied
 from srm_common.replication.spark.spark_conf import spark_settings
-from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
+from srm_common.replication.spark.spark_application import spark_context
+from srm_common.replication.spark.spark_pass import SparkPassRunner
 
 def tells(job, task, sql=None):
     contents = shipped_contents(job.source.truststore.location, job.source.files)
