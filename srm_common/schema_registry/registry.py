@@ -153,24 +153,12 @@ class SchemaRegistry(RegistryHttp):
         found = self.ask("GET", f"/subjects?{query}", "list its subjects", list)
         return [subject for subject in found if isinstance(subject, str) and plain_name(subject).startswith(name)]
 
-    def minds_contexts(self, number: int) -> bool:
-        """Whether it has contexts. One without them takes no notice of one in a request. So instead of asking for a
-        list, which it would refuse, this asks for a schema that it has in a context that nobody has.
-
-        Args:
-            number: the id of a schema that it has.
-        """
-        return self.by_id(number, _NO_CONTEXT) is None
-
     def other_contexts(self, number: int) -> list[str] | None:
-        """The contexts besides the default one; None if the registry has none, or does not let this login see any:
-        nothing but the default one matters to it then.
-
-        Args:
-            number: the id of a schema that it has.
-        """
+        """The contexts besides the default one; None if it has none, or does not let this login see any: nothing but
+        the default one matters to it then. A registry without contexts takes no notice of one in a request, and refuses
+        to list any. So this asks for a schema that it has, with the id ``number``, in a context that nobody has."""
         try:
-            return sorted({*self.contexts()} - {""}) if self.minds_contexts(number) else None
+            return sorted({*self.contexts()} - {""}) if self.by_id(number, _NO_CONTEXT) is None else None
         except RegistryError as error:
             if error.status != 403:
                 raise

@@ -195,7 +195,7 @@ class WithoutImports:
     def test_ids_are_shown_without_notice_of_a_subject_or_context(self, server: Server, name: str) -> None:
         with client(server) as registry:
             number = registry.add(name, "AVRO", record(f"{name}_Order", "a"))
-            assert not registry.minds_contexts(number)
+            assert registry.other_contexts(number) is None
             for within in (":.east:", "nobody"):
                 assert registry.places_of(number, within) == [(name, 1)]
 
