@@ -84,8 +84,8 @@ class LostProgress:
         # Whose record comes next says whether it is worth reading the map: others may write there all the time. Records
         # of a flow that changes them may have been routed there from other topics.
         if not self._changes_records:
-            own = self._own(behind, ends)
-            behind = {place: behind[place] for place in own}
+            own, unread = self._own(behind, ends)
+            behind = {place: behind[place] for place in (*own, *unread)}
         if not (lost or behind):
             return {}
         log = self._clusters.target.segment_log(names.segments_topic(self._clusters.flow.name.source))
@@ -145,26 +145,26 @@ class LostProgress:
 
     def _own(
         self, behind: Mapping[TopicPartition, CopiedTo], ends: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, tuple[TopicPartition, int]]:
+    ) -> tuple[dict[TopicPartition, tuple[TopicPartition, int]], set[TopicPartition]]:
         """The copies whose first record behind what is committed was written by the flow's producers, with its
-        offset."""
+        offset; and the partitions whose copies could not be read."""
         windows = {}
         for place, end in behind.items():
             copy = self._copies[place]
             until = min(ends[copy], end.downstream_end + _LOOK_AHEAD)
             windows[Window(*copy, end.downstream_end, until)] = place
         if not windows:
-            return {}
+            return {}, set()
         target, own = self._clusters.target, {identity.producer_id for identity in self._owner.all_identities}
         found = {}
         with LogWindows(target.settings, timeout_seconds=target.request_seconds, pool=target.links) as logs:
-            sights, _ = logs.read(windows, first_only=True)
+            sights, faults = logs.read(windows, first_only=True)
         for window, sight in sights.items():
             offset = next(iter(sight.offsets), None)
             first = next((batch for batch in sight.batches if offset in batch.offsets), None)
             if offset is not None and first is not None and first.producer[0] in own:
                 found[windows[window]] = (window.place, offset)
-        return found
+        return found, {windows[window] for window in faults}
 
     def _missing(self, place: TopicPartition, mapped: int) -> CorruptRecord:
         return CorruptRecord(

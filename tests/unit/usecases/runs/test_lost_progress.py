@@ -12,7 +12,7 @@ from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source
 from srm_common.usecases.offsets.repair_offsets import repair_offsets
 from srm_common.usecases.runs.lost_progress import LostProgress
 from srm_common.wire.state.mm2 import partition_for, source_offset_key
-from tests.unit.usecases.fakes import Sides
+from tests.unit.usecases.fakes import TOPIC_AUTHORIZATION_FAILED, Sides
 
 COPY = "a.orders"
 PLACE = TopicPartition("orders", 0)
@@ -84,6 +84,15 @@ def test_an_older_offset_is_repaired_and_nothing_comes_twice(copied: Sides) -> N
     write(copied, 20, 1)
     assert copied.run("later").records == 1
     assert copied.values(COPY) == [b"%d" % number for number in range(21)]
+
+
+def test_the_map_tells_where_the_copy_may_not_be_read(copied: Sides) -> None:
+    ends = {home(copied): copied.target.log(*home(copied)).end}
+    write(copied, 10, 5)
+    assert copied.run("second").records == 5
+    cut(copied, ends)
+    with copied.target.refuse("Fetch", TOPIC_AUTHORIZATION_FAILED, when=COPY):
+        assert "the offset map ends at 15" in trouble(copied.run("third"))
 
 
 def test_where_all_of_the_state_is_older_the_copy_itself_tells(copied: Sides) -> None:
